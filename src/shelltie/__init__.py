@@ -1,0 +1,1 @@
+"""A terminal for AI agents, on a leash."""

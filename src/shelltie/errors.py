@@ -1,0 +1,69 @@
+"""What goes wrong on our side; a command that fails is an Outcome, not an error. Pure."""
+
+from typing import ClassVar
+
+
+class TerminalError(Exception):
+    """We could not do what was asked. `code` is stable; the message says what to do next."""
+
+    code: ClassVar[str] = "EXECUTION_ERROR"
+
+
+class CannotStart(TerminalError):
+    """The command could not be started; `exit_code` is what a shell would say (126 or 127)."""
+
+    def __init__(self, message: str, exit_code: int = 126) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Misuse(TerminalError):
+    """The caller asked for something that makes no sense here."""
+
+    code = "INVALID_PARAMETERS"
+
+
+class InvalidParameters(Misuse):
+    """An argument is missing or has a wrong value; nothing was started."""
+
+
+class RunOver(Misuse):
+    """The run has ended, so there is nobody to talk to."""
+
+
+class IllegalTransition(Misuse):
+    """A run was asked to go where its state cannot lead."""
+
+
+class AlreadyAborted(Misuse):
+    """A watchdog ends its process once."""
+
+
+class ProcessError(TerminalError):
+    """The kernel refused something we asked of a process."""
+
+
+class WaitFailed(ProcessError):
+    """The end of the process could not be learned."""
+
+
+class SignalFailed(ProcessError):
+    """A signal could not be delivered to any process of the tree."""
+
+
+class KillFailed(ProcessError):
+    """Processes are left although SIGKILL was sent; `pids` are those that were seen."""
+
+    def __init__(self, message: str, pids: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.pids = pids
+
+
+class ConfigWrong(TerminalError):
+    """A configuration file or variable says something we do not understand."""
+
+    code = "CONFIG_WRONG"
+
+
+class PolicyWrong(ConfigWrong):
+    """The timeout policy cannot be used at all."""

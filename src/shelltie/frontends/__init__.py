@@ -1,0 +1,1 @@
+"""WHO ASKS? Thin faces of one engine."""

@@ -1,0 +1,1 @@
+"""HOW IS A TREE HELD? One leash per command, one keeper per place."""

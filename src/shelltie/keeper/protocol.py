@@ -1,0 +1,155 @@
+"""What a server and a keeper say to each other, as bytes. Pure.
+
+There is one stream socket between a server and its keeper, and one more for each command, between
+the server and that command's leash. Numbers are decimal text unless said otherwise.
+
+Server to keeper, frames of `<II` (body length, kind) and a body of NUL-terminated fields:
+
+    RUN    id flags cwd limits argc argv… env…     carries four descriptors: stdin, stdout,
+           stderr and the leash's end of the control socket, on the first byte of the frame
+    SHOOT  id                                      kill the leash itself: it does not answer
+
+Keeper to server, lines:
+
+    swept ID        that leash died without a word, and nobody of its tree is left
+
+Server to leash, single bytes: the number of a signal for every descendant; SIGKILL (9), like the
+end of file, means "kill until nobody is left".
+
+Leash to server, lines:
+
+    started PID LEASH            the command runs
+    failed STEP ERRNO            it could not be started; STEP is fork, limit, tty, chdir or exec
+    signalled SIGNAL SENT REFUSED   how many processes got the signal, and how many it was refused for
+    exited WAITSTATUS LEFT       the command's own process ended; LEFT descendants still live
+    stuck PID…                   SIGKILL was sent and these are still there
+    gone ROUNDS CPU_MS           nobody is left; the leash ends now
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shelltie.model import Resources
+
+HEADER = struct.Struct("<II")
+RUN, SHOOT = 1, 2
+BODY_MAX = 8 * 1024 * 1024  # more than any kernel lets a program be given
+
+_LETTERS = {
+    "open_files": "n",
+    "core": "c",
+    "processes": "u",
+    "address_space": "v",
+    "cpu_seconds": "t",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The command runs; `leash` is the pid that holds it."""
+
+    pid: int
+    leash: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command could not be started, and why."""
+
+    step: str
+    errno: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """A signal was sent to the whole tree."""
+
+    signal: int
+    sent: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The command's own process ended, with the status of waitpid()."""
+
+    wait_status: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Processes that SIGKILL did not end yet."""
+
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The kernel says that nobody is left."""
+
+    rounds: int
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Leash and keeper are both gone, so nobody can say what is left. No leash says this itself."""
+
+
+Word = Started | Failed | Signalled | Exited | Stuck | Gone | Lost
+
+
+def run_frame(
+    leash_id: int,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    tty: bool,
+    resources: Resources = Resources(),
+) -> bytes:
+    """The frame that starts a command; its four descriptors travel beside it."""
+    limits = " ".join(
+        f"{letter}{value}"
+        for name, letter in _LETTERS.items()
+        if (value := getattr(resources, name)) is not None
+    )
+    fields = [str(leash_id), "t" if tty else "", cwd, limits, str(len(argv)), *argv]
+    fields += [f"{name}={value}" for name, value in env.items()]
+    body = b"".join(field.encode("utf-8", "surrogateescape") + b"\0" for field in fields)
+    return HEADER.pack(len(body), RUN) + body
+
+
+def shoot_frame(leash_id: int) -> bytes:
+    """The frame that kills a leash which does not answer."""
+    body = f"{leash_id}\0".encode()
+    return HEADER.pack(len(body), SHOOT) + body
+
+
+def parse_word(line: bytes) -> Word:
+    """What a leash said in one line."""
+    name, *numbers = line.decode("ascii").split()
+    match name, numbers:
+        case "started", [pid, leash]:
+            return Started(int(pid), int(leash))
+        case "failed", [step, errno]:
+            return Failed(step, int(errno))
+        case "signalled", [signal, sent, refused]:
+            return Signalled(int(signal), int(sent), int(refused))
+        case "exited", [status, left]:
+            return Exited(int(status), int(left))
+        case "stuck", pids:
+            return Stuck(tuple(int(pid) for pid in pids))
+        case "gone", [rounds, cpu]:
+            return Gone(int(rounds), int(cpu) / 1000)
+    raise ValueError(f"a leash said {line!r}")
+
+
+def parse_swept(line: bytes) -> int:
+    """Which leash the keeper has swept after."""
+    name, leash_id = line.decode("ascii").split()
+    if name != "swept":
+        raise ValueError(f"a keeper said {line!r}")
+    return int(leash_id)

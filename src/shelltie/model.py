@@ -1,0 +1,241 @@
+"""The words of shelltie: what was asked, how long it may take, how it ended. Pure."""
+
+import math
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+RunId = NewType("RunId", str)
+
+
+class Stream(StrEnum):
+    """Where bytes came from. A terminal has one stream only: stdout."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class State(StrEnum):
+    """Where a run is; `LEGAL_TRANSITIONS` says where it may go from there."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    FINISHED = "finished"
+    TIMED_OUT = "timed_out"
+    KILLED = "killed"
+    SPAWN_FAILED = "spawn_failed"
+    RELEASED = "released"
+
+
+LEGAL_TRANSITIONS: Mapping[State, frozenset[State]] = {
+    State.CREATED: frozenset({State.RUNNING, State.SPAWN_FAILED, State.KILLED, State.RELEASED}),
+    State.RUNNING: frozenset({State.FINISHED, State.TIMED_OUT, State.KILLED}),
+    State.FINISHED: frozenset({State.RELEASED}),
+    State.TIMED_OUT: frozenset({State.RELEASED}),
+    State.KILLED: frozenset({State.RELEASED}),
+    State.SPAWN_FAILED: frozenset({State.RELEASED}),
+    State.RELEASED: frozenset(),
+}
+
+
+class Limit(StrEnum):
+    """The two clocks."""
+
+    TOTAL = "total"
+    SILENCE = "silence"
+
+
+class Ended(StrEnum):
+    """How hard a run had to be ended: `SOFT` only if everybody left within the grace."""
+
+    SOFT = "soft"
+    HARD = "hard"
+
+
+class Survivors(StrEnum):
+    """What happens to background processes that a one-shot command leaves behind."""
+
+    KILL = "kill"
+    KEEP = "keep"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """Rows and columns of a pty."""
+
+    rows: int = 24
+    columns: int = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one process of the command may use; `None` leaves the limit as it is."""
+
+    open_files: int | None = None
+    core: int | None = None
+    processes: int | None = None
+    address_space: int | None = None
+    cpu_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What was asked: either `text` for a shell, or `argv` when no shell is wanted.
+
+    `env` holds the caller's changes only; `None` unsets a name.
+    """
+
+    text: str
+    argv: tuple[str, ...] | None = None
+    cwd: str = "."
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    stdin: bytes | None = None
+    pty: TerminalSize | None = None
+    resources: Resources = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationStep:
+    """Send `signal` to everybody, then wait `pause` seconds for everybody to leave."""
+
+    signal: int
+    pause: float
+
+
+Escalation = tuple[EscalationStep, ...]
+
+DEFAULT_ESCALATION: Escalation = (
+    EscalationStep(signal.SIGTERM, 5.0),
+    EscalationStep(signal.SIGKILL, 2.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a command may take, and where each number came from.
+
+    A `literal` silence limit is the caller's own: it kills without looking for evidence of work.
+    """
+
+    total: float | None
+    silence: float | None
+    source: str
+    category: str | None = None
+    literal: bool = False
+    clamped: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How the command's own process ended: with a code, or by a signal; never both."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    @property
+    def signal_name(self) -> str | None:
+        """`SIGKILL`, `SIGRTMIN+3`, …"""
+        return None if self.signal is None else signal_name(self.signal)
+
+    @property
+    def number(self) -> int | None:
+        """The code as a shell would report it: 128+n for a death by signal n."""
+        return self.code if self.signal is None else 128 + self.signal
+
+
+def signal_name(number: int) -> str:
+    """The name of any signal, real-time ones included."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the process tree looked like at one moment; `None` where it could not be seen."""
+
+    processes: int
+    cpu: float | None = None
+    io: int | None = None
+    disk_wait: bool = False
+    waits_for_input: bool = False
+    password: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a command was given without asking: shell, PATH and directory, and where they came from."""
+
+    shell: str | None
+    path_source: str
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. A command that failed or took too long is an outcome, never an exception."""
+
+    state: State
+    exit: ExitStatus
+    duration: float
+    limit: Limit | None = None
+    timed_out_after: float | None = None
+    idle: float = 0.0
+    ended: Ended | None = None
+    stop_reason: str | None = None
+    survivors: int = 0
+    leaked: bool = False
+    leaked_pids: tuple[int, ...] = ()
+    refused_signals: int = 0
+    cpu: float | None = None
+    cpu_while_silent: float | None = None
+    sighting: Sighting | None = None
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """The command ran to its own end and said 0."""
+        return self.state is State.FINISHED and self.exit.code == 0
+
+
+def seconds(value: object, name: str) -> float | None:
+    """A duration a caller gave: `None` and 0 mean "not given"."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} must be a number of seconds, not {value!r}")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number of seconds, 0 or more, not {value!r}")
+    return float(value) or None
+
+
+def human_duration(span: float) -> str:
+    """`350ms`, `4.2s`, `45s`, `2m 10s`, `1h 5m`: for people, never for programs."""
+    if span < 1:
+        return f"{max(0, round(span * 1000))}ms"
+    if span < 10:
+        return f"{span:.1f}".removesuffix(".0") + "s"
+    whole = round(span)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m {rest}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes}m" if minutes else f"{hours}h"
+
+
+def human_size(count: int) -> str:
+    """`512 B`, `12.3 KB`, `4.0 MB`: for people, never for programs."""
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")

@@ -1,0 +1,1 @@
+"""WHAT SHOULD BE READ? Bytes as they came, text when somebody reads."""

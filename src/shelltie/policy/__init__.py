@@ -1,0 +1,1 @@
+"""MAY IT RUN, HOW LONG? What we think of a command, from one policy."""

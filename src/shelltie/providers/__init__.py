@@ -1,0 +1,1 @@
+"""WHERE DOES IT RUN? Each place starts a command and hands back its process."""

@@ -1,0 +1,1 @@
+"""HOW IS IT GOING? Runs, their clocks and their end."""

@@ -1,0 +1,1 @@
+"""WHAT DOES THIS TEXT DO? Facts about shell text, without opinion. Pure."""
