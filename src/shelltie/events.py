@@ -18,7 +18,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class LimitNear:
-    """A limit will end the run in `left` seconds unless something changes; `message` is for people."""
+    """A limit ends the run in `left` seconds unless something changes; `message` is for people."""
 
     run: RunId
     at: float

@@ -169,7 +169,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a command was given without asking: shell, PATH and directory, and where they came from."""
+    """What a command was given without asking, and where its PATH came from."""
 
     shell: str | None
     path_source: str
@@ -205,13 +205,15 @@ class Outcome:
 
 
 def seconds(value: object, name: str) -> float | None:
-    """A duration a caller gave: `None` and 0 mean "not given"."""
+    """A duration a caller gave: `None` and 0 mean "not given".
+
+    Raises: ValueError, with a message for the caller.
+    """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} must be a number of seconds, not {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number of seconds, 0 or more, not {value!r}")
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
     return float(value) or None
 
 

@@ -20,7 +20,7 @@ Leash to server, lines:
 
     started PID LEASH            the command runs
     failed STEP ERRNO            it could not be started; STEP is fork, limit, tty, chdir or exec
-    signalled SIGNAL SENT REFUSED   how many processes got the signal, and how many it was refused for
+    signalled SIG SENT REFUSED   how many processes got the signal, how many may not be signalled
     exited WAITSTATUS LEFT       the command's own process ended; LEFT descendants still live
     stuck PID…                   SIGKILL was sent and these are still there
     gone ROUNDS CPU_MS           nobody is left; the leash ends now
@@ -108,7 +108,7 @@ def run_frame(
     cwd: str,
     *,
     tty: bool,
-    resources: Resources = Resources(),
+    resources: Resources,
 ) -> bytes:
     """The frame that starts a command; its four descriptors travel beside it."""
     limits = " ".join(
