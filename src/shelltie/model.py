@@ -211,10 +211,10 @@ def seconds(value: object, name: str) -> float | None:
     """
     if value is None:
         return None
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    if not plain or not math.isfinite(value) or value < 0:
+    number = float(value) if isinstance(value, int | float) else math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
-    return float(value) or None
+    return number or None
 
 
 def human_duration(span: float) -> str:

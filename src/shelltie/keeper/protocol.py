@@ -144,7 +144,8 @@ def parse_word(line: bytes) -> Word:
             return Stuck(tuple(int(pid) for pid in pids))
         case "gone", [rounds, cpu]:
             return Gone(int(rounds), int(cpu) / 1000)
-    raise ValueError(f"a leash said {line!r}")
+        case _:
+            raise ValueError(f"a leash said {line!r}")
 
 
 def parse_swept(line: bytes) -> int:
