@@ -1,0 +1,127 @@
+"""This machine, without isolation: each command on its own leash."""
+
+import contextlib
+import fcntl
+import os
+import struct
+import tempfile
+import termios
+from collections.abc import Callable
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.link import Kind, Leash, Link, choose
+from shelltie.keeper.protocol import Word
+from shelltie.model import TerminalSize
+from shelltie.providers.provider import Prepared
+
+
+class LocalProcess:
+    """A command on this machine."""
+
+    __slots__ = ("_leash", "stderr", "stdout")
+
+    def __init__(self, leash: Leash, stdout: int, stderr: int | None) -> None:
+        self._leash = leash
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def signal(self, number: int) -> None:
+        """See `Process`."""
+        self._leash.signal(number)
+
+    def shoot(self) -> None:
+        """See `Process`."""
+        self._leash.shoot()
+
+    def poll(self) -> None:
+        """See `Process`."""
+        self._leash.poll()
+
+
+class LocalProvider:
+    """Starts commands here; its keeper starts with the first of them."""
+
+    name = "local"
+    isolation = "none"
+
+    def __init__(self, keeper: str | None = None) -> None:
+        self._argv, self.kind = choose(keeper)
+        self._link: Link | None = None
+
+    @property
+    def keeper(self) -> Kind:
+        """Which keeper holds the commands."""
+        return self.kind
+
+    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LocalProcess:
+        """See `Provider`."""
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                stdio, stdout, stderr = _open_streams(prepared, theirs, ours)
+            except OSError as error:
+                raise CannotStart(f"no streams for the command: {error.strerror}") from error
+            leash = self._living_link().spawn(
+                prepared.argv,
+                prepared.env,
+                prepared.cwd,
+                stdio,
+                tty=prepared.pty is not None,
+                resources=prepared.resources,
+                listen=listen,
+            )
+            ours.pop_all()
+        return LocalProcess(leash, stdout, stderr)
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        if self._link is not None:
+            await self._link.close()
+            self._link = None
+
+    def _living_link(self) -> Link:
+        """A command may kill the keeper; the next one gets another."""
+        if self._link is None or not self._link.alive:
+            self._link = Link(self._argv, self.kind)
+        return self._link
+
+
+def _open_streams(
+    prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> tuple[tuple[int, int, int], int, int | None]:
+    """The command's three descriptors and the ends we read. Each stack closes one side's."""
+    if prepared.pty is not None:
+        terminal, slave = _pair(os.openpty, ours, theirs)
+        resize(slave, prepared.pty)
+        return (slave, slave, slave), terminal, None
+    stdin = _stdin(prepared.stdin)
+    theirs.callback(os.close, stdin)
+    stdout, their_stdout = _pair(os.pipe, ours, theirs)
+    stderr, their_stderr = _pair(os.pipe, ours, theirs)
+    return (stdin, their_stdout, their_stderr), stdout, stderr
+
+
+def _pair(
+    make: Callable[[], tuple[int, int]], ours: contextlib.ExitStack, theirs: contextlib.ExitStack
+) -> tuple[int, int]:
+    our_end, their_end = make()
+    ours.callback(os.close, our_end)
+    theirs.callback(os.close, their_end)
+    return our_end, their_end
+
+
+def _stdin(data: bytes | None) -> int:
+    """A file that ends: a command that reads finds the end instead of waiting for ever.
+
+    Input is a file, not a pipe: a command that does not read it blocks nobody.
+    """
+    if data is None:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def resize(terminal: int, size: TerminalSize) -> None:
+    """Tell a pty its size."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))

@@ -1,0 +1,64 @@
+"""The seam between deciding and doing: a place to run turns a prepared command into a process."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from shelltie.keeper.protocol import Word
+from shelltie.model import Resources, TerminalSize
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A command with everything decided: what a provider starts, to the letter."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    stdin: bytes | None
+    pty: TerminalSize | None
+    resources: Resources
+
+
+class Process(Protocol):
+    """A started command: the descriptors to read it by, and the leash that holds it."""
+
+    @property
+    def stdout(self) -> int:
+        """To read; for a terminal also to write."""
+        ...
+
+    @property
+    def stderr(self) -> int | None:
+        """To read; a terminal has none."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to everybody; SIGKILL goes on until nobody is left. Never raises."""
+        ...
+
+    def shoot(self) -> None:
+        """End a leash that does not answer, and everybody it held."""
+        ...
+
+    def poll(self) -> None:
+        """Hear what has already been said, without waiting."""
+        ...
+
+
+class Provider(Protocol):
+    """A place to run commands."""
+
+    name: str
+    isolation: str
+
+    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> Process:
+        """Start it, without waiting; `listen` hears how it goes.
+
+        Raises: CannotStart, and then nothing was started.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End everything that was started here and prove it."""
+        ...

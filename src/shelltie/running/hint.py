@@ -1,0 +1,115 @@
+"""What to try next, after a bad end. Pure."""
+
+import re
+import signal
+
+from shelltie.model import Ended, Limit, Limits, Outcome, State, human_duration
+
+_SERVER = re.compile(
+    r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"
+    r"|tail -[fF]|docker compose up|webpack serve"
+    r"|(npm|pnpm|yarn|bun)( run)? (dev|start|serve|watch)|next dev|vite( dev)?$)"
+)
+_QUESTION = re.compile(
+    r"(\[y/n\]|\(y/n\)|\[yes/no\]|\(yes/no.*\)|password.*:|passphrase.*:|\?|:|>)\s*$", re.IGNORECASE
+)
+_SESSION = "what should stay needs a session, which this version does not have yet"
+
+
+def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | None:
+    """One or two sentences that help the next attempt, or nothing after a good end."""
+    match outcome.state:
+        case State.TIMED_OUT:
+            return _after_timeout(outcome, limits, text, last_line)
+        case State.SPAWN_FAILED:
+            return "Nothing was run. Check the program's name, its permissions and the directory."
+        case State.KILLED:
+            return _after_kill(outcome)
+        case _ if outcome.ok:
+            return _after_success(outcome)
+        case _:
+            return _after_failure(outcome, last_line)
+
+
+def _after_timeout(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str:
+    if outcome.leaked:
+        return f"Processes {_pids(outcome)} could not be ended: look at them before you go on."
+    seen = outcome.sighting
+    if seen is not None and seen.password:
+        return (
+            f"It waits for a password ({last_line!r}). Use a key, a token or a credential helper."
+        )
+    if seen is not None and seen.waits_for_input:
+        return (
+            f"It waits for input; last line: {last_line!r}. Answer through stdin, or use its"
+            " non-interactive flag (--yes, -y, --no-input)."
+        )
+    if _SERVER.search(text):
+        return f"This looks like a server or a watcher, which does not end by itself: {_SESSION}."
+    if outcome.limit is Limit.SILENCE:
+        return _after_silence(outcome, limits, last_line)
+    return _after_total(outcome, limits)
+
+
+def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
+    silence = human_duration(limits.silence or 0)
+    if last_line and _QUESTION.search(last_line):
+        return (
+            f"The last line looks like a question: {last_line!r}. Answer through stdin, or use its"
+            " non-interactive flag (--yes, -y, --no-input)."
+        )
+    longer = f"no_output_timeout_sec={_longer(limits.silence)}"
+    if outcome.cpu_while_silent is not None and outcome.cpu_while_silent >= 0.02:
+        return (
+            f"It printed nothing for {silence} but used the CPU; if that is normal, pass {longer}."
+        )
+    return (
+        f"No output and no work for {silence}: it slept, or waited for a network, a lock or another"
+        f" process. Make it say what it does (-v), or pass {longer} if silence is normal."
+    )
+
+
+def _after_total(outcome: Outcome, limits: Limits) -> str:
+    longer = f"timeout_sec={_longer(limits.total)}"
+    if outcome.idle < 5:
+        return f"It was still printing when its time was over: pass {longer}, or do less at once."
+    silent = human_duration(outcome.idle)
+    return f"It had been silent for {silent} at the end; if it works, pass {longer}."
+
+
+def _longer(limit: float | None) -> int:
+    return max(2, round((limit or 60) * 2))
+
+
+def _after_kill(outcome: Outcome) -> str:
+    if outcome.leaked:
+        return f"Processes {_pids(outcome)} could not be ended: look at them before you go on."
+    how = "with SIGKILL" if outcome.ended is Ended.HARD else "politely"
+    return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
+
+
+def _after_success(outcome: Outcome) -> str | None:
+    if not outcome.survivors:
+        return None
+    return f"It left {outcome.survivors} background process(es) behind: {_SESSION}."
+
+
+def _after_failure(outcome: Outcome, last_line: str) -> str:
+    code, number = outcome.exit.code, outcome.exit.signal
+    if number == signal.SIGKILL:
+        return "SIGKILL came from outside shelltie: often the kernel, when memory runs out."
+    if number is not None:
+        return f"It died of {outcome.exit.signal_name}, which shelltie did not send."
+    if code == 127:
+        return "A program was not found: check its name, or install it."
+    if code == 126:
+        return (
+            "It was found but cannot be executed: check its permissions (chmod +x) and its format."
+        )
+    if not last_line:
+        return f"It failed with code {code} and printed nothing: try its verbose flag."
+    return f"It failed with code {code}; its last line: {last_line!r}."
+
+
+def _pids(outcome: Outcome) -> str:
+    return ", ".join(map(str, outcome.leaked_pids)) or "of this run"

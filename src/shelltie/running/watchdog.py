@@ -1,0 +1,193 @@
+"""Two clocks, and what is due when one runs out. Pure: it is told the time and says what to do."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shelltie.model import Ended, Escalation, Limit, Limits
+
+_SHORTEST_WARNED = 5.0  # a shorter limit would warn at once, on every quick command
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Say that `limit` ends the run in `left` seconds."""
+
+    limit: Limit
+    idle: float
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Look at the tree now, so that `Judge` has something to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The silence limit has passed: does the tree work? Answer with `forgive` or `time_out`."""
+
+    idle: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOut:
+    """It is decided: the run timed out. Signals follow."""
+
+    limit: Limit
+    idle: float
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this signal to everybody."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Everything was tried and somebody is still there."""
+
+
+Step = Warn | Observe | Judge | TimeOut | Send | GiveUp
+
+
+class Watchdog:
+    """Watches one run. `last` is the time of the last byte: whoever reads output just sets it.
+
+    Whatever it decides, it decides once: the first `time_out` or `end` wins.
+    """
+
+    __slots__ = (
+        "_deadline",
+        "_evidence",
+        "_forgiven",
+        "_lead",
+        "_limits",
+        "_observed_for",
+        "_steps",
+        "_total_warned",
+        "_warned_for",
+        "last",
+        "started",
+    )
+
+    def __init__(
+        self, limits: Limits, started: float, *, warn_lead: float = 30.0, evidence: bool = True
+    ) -> None:
+        self.started = self.last = started
+        self._limits = limits
+        self._evidence = evidence and not limits.literal
+        self._lead = warn_lead
+        self._forgiven = -math.inf  # until when silence is excused, because the tree works
+        self._warned_for = self._observed_for = -math.inf  # the `last` it was done for
+        self._total_warned = False
+        self._steps: Sequence[tuple[float, Step]] | None = None  # set once the end has begun
+        self._deadline = math.inf if limits.total is None else started + limits.total
+
+    @property
+    def ending(self) -> bool:
+        """The end has been decided."""
+        return self._steps is not None
+
+    @property
+    def next_at(self) -> float | None:
+        """When to ask again, if no byte arrives before."""
+        if self._steps is not None:
+            return self._steps[0][0] if self._steps else None
+        times = [self._deadline, self._silence_ends, self._look_at]
+        if not self._total_warned:
+            times.append(self._deadline - self._lead_before(self._limits.total))
+        soonest = min(times)
+        return None if math.isinf(soonest) else soonest
+
+    def due(self, now: float) -> list[Step]:
+        """What has to be done at `now`; each thing is said once."""
+        if self._steps is not None:
+            return self._escalation_due(now)
+        if now >= self._deadline:
+            return self.time_out(Limit.TOTAL, now)
+        idle = now - self.last
+        if now >= self._silence_ends:
+            return [Judge(idle)] if self._evidence else self.time_out(Limit.SILENCE, now)
+        return self._warnings_due(now, idle)
+
+    def forgive(self, now: float) -> None:
+        """The tree works: let it be silent for as long again, and compare again then."""
+        self._forgiven = now
+        self._observed_for = self._silent_since
+
+    def time_out(self, limit: Limit, now: float) -> list[Step]:
+        """Decide that the run timed out, unless its end has been decided already."""
+        if self._steps is not None:
+            return []
+        self._steps = ()
+        return [TimeOut(limit, now - self.last, now - self.started)]
+
+    def end(self, escalation: Escalation, now: float) -> list[Step]:
+        """Begin (or begin anew) to end everybody; the first signals are due at once."""
+        at = now
+        steps: list[tuple[float, Step]] = []
+        for step in escalation:
+            steps.append((at, Send(step.signal)))
+            at += step.pause
+        self._steps = [*steps, (at, GiveUp())]
+        return self._escalation_due(now)
+
+    @property
+    def _silent_since(self) -> float:
+        return max(self.last, self._forgiven)
+
+    @property
+    def _silence_ends(self) -> float:
+        silence = self._limits.silence
+        return math.inf if silence is None else self._silent_since + silence
+
+    @property
+    def _look_at(self) -> float:
+        """When the coming end of silence wants a warning or a first look."""
+        if self._looked:
+            return math.inf
+        return self._silence_ends - self._lead_before(self._limits.silence)
+
+    @property
+    def _looked(self) -> bool:
+        return self._observed_for == self._silent_since
+
+    def _lead_before(self, limit: float | None) -> float:
+        return 0.0 if limit is None else min(self._lead, limit / 2)
+
+    def _warnings_due(self, now: float, idle: float) -> list[Step]:
+        steps: list[Step] = []
+        limits = self._limits
+        if not self._total_warned and now >= self._deadline - self._lead_before(limits.total):
+            self._total_warned = True
+            if limits.total is not None and limits.total >= _SHORTEST_WARNED:
+                steps.append(Warn(Limit.TOTAL, idle, self._deadline - now))
+        if now >= self._look_at:
+            self._observed_for = self._silent_since
+            if self._evidence:
+                steps.append(Observe())
+            if self._wants_silence_warning():
+                self._warned_for = self.last
+                steps.append(Warn(Limit.SILENCE, idle, self._silence_ends - now))
+        return steps
+
+    def _wants_silence_warning(self) -> bool:
+        silence = self._limits.silence
+        return silence is not None and silence >= _SHORTEST_WARNED and self._warned_for != self.last
+
+    def _escalation_due(self, now: float) -> list[Step]:
+        steps = self._steps or ()
+        due = [step for at, step in steps if at <= now]
+        self._steps = steps[len(due) :]
+        return due
+
+
+def how_ended(last_signal: int | None, kill: int) -> Ended | None:
+    """`hard` once the kill was needed; nothing was ended if nothing was sent."""
+    if last_signal is None:
+        return None
+    return Ended.HARD if last_signal == kill else Ended.SOFT
