@@ -1,14 +1,56 @@
-"""What every test may use: real processes, and a look at what is left of them."""
+"""What every test may use: a terminal of its own, with nothing of the machine's settings."""
 
 import os
 import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import pytest
+
+from shelltie import Config, Terminal
+from shelltie.assemble import ignore
+from shelltie.events import Publish
+
+Open = Callable[..., AbstractAsyncContextManager[Terminal]]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from or left in the home of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg-config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+
+
+@pytest.fixture(params=["c", "python"])
+def keeper(request: pytest.FixtureRequest) -> str:
+    """Both keepers, one after the other."""
+    return {"c": "auto"}.get(request.param, request.param)
+
+
+@pytest.fixture
+def open_terminal(tmp_path: Path) -> Open:
+    """Opens terminals with the settings a test wants."""
+
+    @asynccontextmanager
+    async def opened(publish: Publish = ignore, **settings: object) -> AsyncIterator[Terminal]:
+        config = Config(state_dir=str(tmp_path / "state"), **settings)  # type: ignore[arg-type]  # as named
+        async with Terminal(config, publish) as terminal:
+            yield terminal
+
+    return opened
+
+
+@pytest.fixture
+async def terminal(open_terminal: Open) -> AsyncIterator[Terminal]:
+    """A terminal with the settings everybody starts with."""
+    async with open_terminal() as terminal:
+        yield terminal
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

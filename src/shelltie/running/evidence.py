@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.model import Sighting
+from shelltie.model import Sighting, human_duration, human_size
 
+_HAS_PROC = Path("/proc/self/stat").exists()
 _TICK = os.sysconf("SC_CLK_TCK")
 _MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
 _LEAST_CPU = 0.02  # seconds: two ticks of the kernel's clock
@@ -56,8 +57,55 @@ def works(before: Sighting, after: Sighting, span: float) -> bool:
     )
 
 
+class Observer:
+    """Looks at one tree from time to time and remembers what it saw."""
+
+    def __init__(self, leash: int, terminal: int | None) -> None:
+        self._leash = leash
+        self._terminal = terminal
+        self._before: Sighting | None = None
+        self._before_at = 0.0
+        self.last: Sighting | None = None
+
+    def observe(self, now: float) -> None:
+        """A look to compare later ones with."""
+        self.last = self._before = look(self._leash, self._terminal)
+        self._before_at = now
+
+    def works(self, now: float) -> str | None:
+        """What it has done since `observe`, in words; nothing if it only waited."""
+        before, after = self._before, look(self._leash, self._terminal)
+        self.last = after
+        if before is None or after.waits_for_input:
+            return None
+        return _in_words(before, after) if works(before, after, now - self._before_at) else None
+
+    def conclude(self) -> None:
+        """A last look, before the tree is ended."""
+        self.last = look(self._leash, self._terminal)
+
+    @property
+    def cpu_used(self) -> float | None:
+        """Seconds of CPU between the first and the last look."""
+        before, after = self._before, self.last
+        if before is None or after is None or before.cpu is None or after.cpu is None:
+            return None
+        return after.cpu - before.cpu
+
+
+def _in_words(before: Sighting, after: Sighting) -> str:
+    cpu = human_duration((after.cpu or 0) - (before.cpu or 0))
+    moved = human_size(max(0, (after.io or 0) - (before.io or 0)))
+    return f"CPU {cpu}, {moved} moved since the last look"
+
+
 def alive(pid: int) -> bool:
-    """The process exists and is not a zombie."""
+    """The process exists and, where that can be seen, is not a zombie."""
+    if not _HAS_PROC:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, 0)
+            return True
+        return False
     return _state(pid) not in (b"", b"Z", b"X")
 
 

@@ -1,0 +1,5 @@
+"""`python -m shelltie` is `shelltie`."""
+
+from shelltie.frontends.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""The command `shelltie`: finds the subcommand, and turns errors into exit codes."""
+
+import importlib
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from shelltie.errors import TerminalError
+from shelltie.frontends.cli import arguments, exits, words
+
+# A module is imported when its command is used: `import mcp` alone takes most of a second.
+_MODULES = {"mcp": "shelltie.frontends.mcp.server"}
+_WELCOME = """\
+shelltie: a terminal for AI agents, on a leash.
+
+It gives each command a total and a silence limit, warns before it ends one,
+ends the whole process tree, and says what to try next.
+
+  shelltie demo                              see it, in under 20 seconds
+  shelltie run --silence 5s -- 'sleep 600'   run something on a leash
+  shelltie doctor                            whether all is in order here
+  claude mcp add shelltie -- shelltie        give it to your agent
+
+More: shelltie --help. Started by a program, through a pipe, it speaks MCP."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says; the exit code."""
+    words.ready_streams()
+    try:
+        code = _obey(list(sys.argv[1:] if argv is None else argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        words.forget_stdout()
+        return exits.NOBODY_READS
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except TerminalError as error:
+        words.complain(str(error))
+        return exits.of_error(error)
+    except OSError as error:
+        words.complain(str(error))
+        return exits.SHELLTIE_FAILED
+    except Exception:  # noqa: BLE001  1 would look like the command's own exit code
+        traceback.print_exc()
+        words.complain("this is a fault of shelltie itself; please report it")
+        return exits.SHELLTIE_FAILED
+    return code
+
+
+def _obey(argv: list[str]) -> int:
+    try:
+        args = parse(argv)
+    except SystemExit as leaving:  # argparse has said everything
+        return leaving.code if isinstance(leaving.code, int) else exits.WRONG_USAGE
+    if args.name is None and sys.stdin is not None and sys.stdin.isatty():
+        print(_WELCOME)
+        return 0
+    return _command(args.name or "mcp")(args)
+
+
+def parse(argv: list[str]) -> Namespace:
+    """The command line, understood; what follows `--` is never ours.
+
+    Raises: SystemExit, after a message.
+    """
+    parser = arguments.build()
+    end = argv.index("--") if "--" in argv else len(argv)
+    ours, given = argv[:end], argv[end:]
+    args, unknown = parser.parse_known_args(ours)
+    used = parser.commands.get(args.name, parser)
+    used = used.commands.get(getattr(args, "action", ""), used)
+    if unknown:
+        used.unknown(unknown[0])
+    if given and not hasattr(args, "words"):
+        used.unknown("--")
+    if given:  # `run git checkout -- file`: that one is git's
+        args.words = [*args.words, *given] if args.words else given[1:]
+    return args
+
+
+def _command(name: str) -> Callable[[Namespace], int]:
+    module = importlib.import_module(_MODULES.get(name, f"shelltie.frontends.cli.{name}"))
+    return cast(Callable[[Namespace], int], module.main)

@@ -1,0 +1,265 @@
+"""`shelltie run`: one command on a leash, its output live, its end explained."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from shelltie.errors import InvalidParameters, ProcessError, TerminalError
+from shelltie.events import Event, LimitNear, SilentButWorking
+from shelltie.frontends.cli import exits
+from shelltie.frontends.cli.tap import Tap
+from shelltie.frontends.cli.words import Ink, complain, folded, forget_stdout, print_json
+from shelltie.frontends.library import Options, Terminal
+from shelltie.frontends.report import Result, report
+from shelltie.model import (
+    Ended,
+    EscalationStep,
+    Limit,
+    Outcome,
+    State,
+    Stream,
+    Survivors,
+    TerminalSize,
+    human_duration,
+    human_size,
+)
+from shelltie.running.run import Run
+
+_KILL = EscalationStep(signal.SIGKILL, 2.0)
+_LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FIRST_FIELDS = (
+    *("status", "stdout", "stderr", "exitCode", "timeoutReason", "terminationMode", "durationMs"),
+    *("signal", "limits", "truncated", "survivors", "leaked", "provider", "isolation"),
+    *("verdict", "warnings", "hint", "runId"),
+)
+# Hints and sources use the names of the tool call; here the same things are options.
+_OPTIONS = (
+    (re.compile(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
+    (re.compile(r"\btimeout_sec=(\d+)"), r"--total \1s"),
+    (re.compile(r"\bno_output_timeout_sec of the call"), "--silence"),
+    (re.compile(r"\btimeout_sec of the call"), "--total"),
+)
+
+
+def main(args: Namespace) -> int:
+    """Run the command; its exit code, or ours."""
+    try:
+        command = args.words[0] if len(args.words) == 1 else args.words
+        if not command:
+            raise InvalidParameters("there is no command: shelltie run [OPTIONS] -- CMD…")
+        return anyio.run(Leashed(args).run, command, _options(args))
+    except TerminalError as error:
+        if args.json:
+            print_json(_refusal(error))
+        raise
+
+
+class Leashed:
+    """One run, with a person or a script in front of it."""
+
+    def __init__(self, args: Namespace) -> None:
+        self._json = args.json
+        self._ink = Ink(sys.stderr, args.color)
+        self._run: Run | None = None
+        self._tap = Tap(self._patience, self._nobody_reads)
+        self._signal: int | None = None
+        self._signalled = anyio.Event()
+
+    async def run(self, command: str | list[str], options: Options) -> int:
+        """To the end, whoever brings it about."""
+        self._listen_to_signals()
+        async with Terminal(publish=self._publish) as terminal:
+            run = self._run = terminal.start(command, **options)
+            if not self._json:
+                run.on_output = self._tap.write
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end_on_signal, run, tasks.cancel_scope)
+                await run.wait()
+                tasks.cancel_scope.cancel()
+        return self._conclude(run)
+
+    def _patience(self) -> bool:
+        """Whether to go on waiting for somebody who does not read."""
+        if self._run is None or self._signal is not None:
+            return False
+        total = self._run.rules.limits.total
+        return total is None or self._run.elapsed < total
+
+    def _nobody_reads(self) -> None:
+        if self._run is not None:
+            self._run.stop("nobody reads its output")
+
+    # Signals
+
+    def _listen_to_signals(self) -> None:
+        # Not the loop's own handlers: they have to be heard while the tap waits for a reader.
+        loop = asyncio.get_running_loop()
+
+        def heard(number: int, _: object) -> None:
+            self._signal = self._signal or number
+            loop.call_soon_threadsafe(self._stop)
+
+        for number in _LEAVE_ON:
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+                signal.signal(number, heard)
+
+    def _stop(self) -> None:
+        if self._signalled.is_set() and self._run is not None:
+            self._run.stop("asked twice", (_KILL,))
+        self._signalled.set()
+
+    async def _end_on_signal(self, run: Run, scope: anyio.CancelScope) -> None:
+        await self._signalled.wait()
+        with suppress(ProcessError):  # the end of the terminal tries again, and says who is left
+            await run.kill(f"shelltie got {signal.Signals(self._signal or 0).name}")
+        scope.cancel()
+
+    # What is said
+
+    def _publish(self, event: Event) -> None:
+        if not self._json and isinstance(event, LimitNear | SilentButWorking):
+            mark = "⚠" if isinstance(event, LimitNear) else "…"
+            self._say(self._ink("yellow", mark), event.message)
+
+    def _say(self, mark: str, text: str) -> None:
+        line = folded(_for_shell(text), f"shelltie: {mark} ", " " * 12) + "\n"
+        if not self._tap.at_line_start and sys.stderr is not None and sys.stderr.isatty():
+            line = "\n" + line
+        self._tap.write(Stream.STDERR, memoryview(line.encode("utf-8", "replace")))
+
+    def _conclude(self, run: Run) -> int:
+        if self._tap.problem is not None:
+            return self._give_up(self._tap.problem)
+        if run.outcome is None:
+            complain("it could not be ended: look for processes with " + f"SHELLTIE_RUN={run.id}")
+            return exits.SHELLTIE_FAILED if self._signal is None else 128 + self._signal
+        result = report(run)
+        if self._json:
+            print_json(in_order(result))
+        else:
+            for mark, text in explain(run.outcome, result, run.rules.survivors):
+                self._say(self._marked(mark), text)
+        if self._tap.lost:
+            complain(f"{human_size(self._tap.lost)} of its output were dropped: nobody read them")
+        return _code(run.outcome) if self._signal is None else 128 + self._signal
+
+    def _marked(self, mark: str) -> str:
+        return self._ink({"✗": "red", "⚠": "yellow"}.get(mark, "dim"), mark)
+
+    def _give_up(self, problem: OSError) -> int:
+        if isinstance(problem, BrokenPipeError):
+            forget_stdout()
+            return exits.NOBODY_READS
+        complain(f"its output could not be written: {problem.strerror}")
+        return exits.SHELLTIE_FAILED
+
+
+def explain(
+    outcome: Outcome, result: Result, survivors: Survivors
+) -> Iterator[tuple[str, str]]:
+    """What is worth saying about an end, in a few lines; about a usual one, nothing."""
+    match outcome.state:
+        case State.TIMED_OUT:
+            yield from _timed_out(outcome, result)
+        case State.SPAWN_FAILED:
+            yield "✗", str(outcome.error)
+        case State.KILLED:
+            yield "✗", f"stopped: {outcome.stop_reason}"
+            yield "·", _tree_ended(outcome)
+        case _ if outcome.exit.signal is not None:
+            yield "✗", result.hint or ""
+    if outcome.state is State.FINISHED and outcome.survivors:
+        done = "ended them" if survivors is Survivors.KILL else "they go on"
+        yield "⚠", f"it left {_processes(outcome.survivors)} in the background; {done}"
+
+
+def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
+    limits = result.limits
+    source = f"from {limits.source}" + (" (clamped)" if limits.clamped else "")
+    if outcome.limit is Limit.SILENCE:
+        limit = human_duration(limits.silence_sec or 0)
+        yield "✗", f"timed out: no output for {limit}, its silence limit ({source})"
+    else:
+        limit = human_duration(limits.exec_sec or 0)
+        yield "✗", f"timed out: it ran for {limit}, its total limit ({source})"
+    yield "·", f"{_tree_ended(outcome)} · exit {exits.TIMED_OUT}"
+    if result.hint:
+        yield "→", result.hint
+
+
+def _tree_ended(outcome: Outcome) -> str:
+    how = "SIGKILL was needed" if outcome.ended is Ended.HARD else "SIGTERM was enough"
+    seen = outcome.sighting.processes if outcome.sighting else 0
+    tree = f"tree of {seen}" if seen > 1 else "tree"
+    if outcome.leaked:
+        pids = ", ".join(map(str, outcome.leaked_pids)) or "somebody"
+        return f"{tree} not ended: {pids} left"
+    return f"{tree} ended, 0 left · {how} · ran {human_duration(outcome.duration)}"
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
+
+
+def _for_shell(text: str) -> str:
+    for pattern, option in _OPTIONS:
+        text = pattern.sub(option, text)
+    return text
+
+
+def in_order(result: Result) -> dict[str, object]:
+    """The object of `--json`: what the contract names comes first."""
+    whole = result.to_json()
+    return {name: whole[name] for name in _FIRST_FIELDS} | whole
+
+
+def _refusal(error: TerminalError) -> dict[str, object]:
+    """Nothing was run, and still the seven fields are there."""
+    values = ("error", "", f"shelltie: {error}\n", exits.of_error(error), None, None, 0)
+    seven = dict(zip(_FIRST_FIELDS, values, strict=False))
+    return {**seven, "error": str(error), "errorCode": error.code}
+
+
+def _code(outcome: Outcome) -> int:
+    if outcome.state is State.TIMED_OUT:
+        return exits.TIMED_OUT
+    return exits.SHELLTIE_FAILED if outcome.exit.number is None else outcome.exit.number
+
+
+def _options(args: Namespace) -> Options:
+    options = Options(
+        timeout=args.total,
+        silence=args.silence,
+        cwd=args.cwd,
+        env=dict(args.env or ()),
+        stdin=_input(args.stdin),
+        pty=_terminal_size() if args.pty else False,
+        survivors=Survivors(args.survivors) if args.survivors else None,
+    )
+    if args.grace is not None:
+        options["escalation"] = (EscalationStep(signal.SIGTERM, args.grace), _KILL)
+    return options
+
+
+def _input(source: str | None) -> bytes | None:
+    if source is None:
+        return None
+    try:
+        return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except (OSError, ValueError) as error:
+        raise InvalidParameters(f"--stdin {source}: cannot be read: {error}") from error
+
+
+def _terminal_size() -> TerminalSize:
+    with suppress(OSError):
+        size = os.get_terminal_size(1)
+        return TerminalSize(size.lines, size.columns)
+    return TerminalSize()

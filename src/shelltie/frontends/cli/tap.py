@@ -1,0 +1,56 @@
+"""Passes what a run prints on to our own stdout and stderr, byte for byte, as it comes."""
+
+import os
+import select
+from collections.abc import Callable
+
+from shelltie.model import Stream
+
+_PIECE = select.PIPE_BUF  # a pipe that is ready takes this much without blocking
+_LOOK_AGAIN = 100  # milliseconds; the kernel does not wake a poll when patience ends
+_DESCRIPTORS = {Stream.STDOUT: 1, Stream.STDERR: 2}
+
+
+class Tap:
+    """Writes, and waits for a slow reader as long as it has `patience`.
+
+    A slow reader slows the command down, as it would without us. One who reads nothing at all must
+    not keep a limit from ending the command: what finds no reader in time is counted in `lost`.
+    """
+
+    def __init__(self, patience: Callable[[], bool], on_problem: Callable[[], None]) -> None:
+        self.lost = 0
+        self.problem: OSError | None = None
+        self.at_line_start = True
+        self._patience = patience
+        self._on_problem = on_problem
+
+    def write(self, stream: Stream, data: memoryview) -> None:
+        """Pass it on; after a problem, drop it."""
+        if self.problem is not None:
+            return
+        self.at_line_start = data[-1:] == b"\n"
+        try:
+            self.lost += self._write(_DESCRIPTORS[stream], data)
+        except OSError as error:
+            self.problem = error
+            self._on_problem()
+
+    def _write(self, descriptor: int, data: memoryview) -> int:
+        """How many bytes nobody took."""
+        while data:
+            if not self._ready(descriptor):
+                return len(data)
+            try:
+                data = data[os.write(descriptor, data[:_PIECE]) :]
+            except BlockingIOError:  # not ours alone: somebody made it non-blocking
+                continue
+        return 0
+
+    def _ready(self, descriptor: int) -> bool:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        while not poll.poll(_LOOK_AGAIN):
+            if not self._patience():
+                return False
+        return True

@@ -1,0 +1,89 @@
+"""How every command speaks: colours where they are wanted, JSON, tables and complaints."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from shelltie.policy import environment
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Ink:
+    """Colours for one stream, or none."""
+
+    def __init__(self, stream: TextIO | None, when: str) -> None:
+        env = environment.inherited()
+        plain = env.get("NO_COLOR") or env.get("TERM") == "dumb"
+        on_terminal = stream is not None and stream.isatty()
+        self._on = when == "always" or (when == "auto" and on_terminal and not plain)
+
+    def __call__(self, style: str, text: str) -> str:
+        """The text in that style."""
+        return f"\033[{_CODES[style]}m{text}\033[0m" if self._on else text
+
+
+def ready_streams() -> None:
+    """Have three descriptors that are safe to print to, whatever we were started with."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Otherwise a socket of ours could become "stdout".
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # ⚠ in a terminal that has only Latin letters
+
+
+def forget_stdout() -> None:
+    """Nobody reads it any more: let the interpreter's last flush go nowhere."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+
+
+def width() -> int:
+    """How wide a text for people may be."""
+    return min(shutil.get_terminal_size().columns, 100)
+
+
+def complain(message: str) -> None:
+    """One message for people who look for what went wrong."""
+    if sys.stderr is not None:
+        print(f"shelltie: {message}", file=sys.stderr)
+
+
+def print_json(value: object) -> None:
+    """One JSON value on stdout: on one line for programs, on several for people."""
+    print(json.dumps(value, indent=2 if sys.stdout and sys.stdout.isatty() else None), flush=True)
+
+
+def folded(text: str, first: str, rest: str) -> str:
+    """A text in lines that fit, the first and the others each with their own beginning."""
+    return textwrap.fill(
+        text,
+        width(),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:
+    """Columns that stand below one another; the last one is folded."""
+    kept = [tuple(row) for row in rows]
+    columns = list(zip(*kept, strict=True))[:-1]
+    widths = [max(map(len, column)) for column in columns]
+    for row in kept:
+        cells = [cell.ljust(space) for cell, space in zip(row[:-1], widths, strict=True)]
+        first = indent + "  ".join([*cells, ""])
+        print(folded(row[-1], first, " " * len(first)).rstrip() or first.rstrip())

@@ -1,0 +1,143 @@
+"""The Python face: run one command, or many in one terminal."""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+import anyio
+
+from shelltie import config as settings
+from shelltie.assemble import assemble, ignore, policy_file
+from shelltie.errors import InvalidParameters
+from shelltie.events import Publish
+from shelltie.frontends.report import Result, report
+from shelltie.model import Command, Escalation, Resources, Survivors, TerminalSize, seconds
+from shelltie.policy.limits import Asked
+from shelltie.running.run import Run
+from shelltie.running.supervisor import Supervisor, Wish
+
+
+class Options(TypedDict, total=False):
+    """What may be said about a command; all of it may be left out.
+
+    `timeout` and `silence` are seconds, and 0 or None leaves them to the policy, except that a
+    silence of 0 switches that clock off. `env` adds to the environment; None unsets a name.
+    """
+
+    timeout: float | None
+    silence: float | None
+    cwd: str | os.PathLike[str] | None
+    env: Mapping[str, str | None] | None
+    stdin: str | bytes | None
+    pty: bool | TerminalSize
+    resources: Resources
+    escalation: Escalation | None
+    survivors: Survivors | None
+
+
+class Terminal:
+    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it."""
+
+    def __init__(self, config: settings.Config | None = None, publish: Publish = ignore) -> None:
+        project = Path.cwd()
+        self._config = config or settings.load(project)
+        self._policy = policy_file(self._config, project)
+        self._publish = publish
+        self._supervisor: Supervisor | None = None
+
+    async def __aenter__(self) -> Self:
+        self._supervisor = assemble(self._config, self._policy, self._publish)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.supervisor.__aexit__(kind, error, trace)
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The engine itself."""
+        if self._supervisor is None:
+            raise InvalidParameters("open the terminal first: async with Terminal() as terminal")
+        return self._supervisor
+
+    async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+        """Run a command to its end: a text goes to a shell, a list does not.
+
+        Raises: InvalidParameters, and then nothing was started.
+        """
+        return report(await self.supervisor.run(*understand(command, options)))
+
+    def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
+        """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
+
+        Raises: InvalidParameters, and then nothing was started.
+        """
+        return self.supervisor.start(*understand(command, options))
+
+
+async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+    """Run one command to its end, in a terminal of its own; see `Terminal.run`."""
+    async with Terminal() as terminal:
+        return await terminal.run(command, **options)
+
+
+def run_sync(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+    """`run` for programs without an event loop."""
+
+    async def once() -> Result:
+        return await run(command, **options)
+
+    return anyio.run(once)
+
+
+def understand(command: object, options: Options) -> tuple[Command, Wish]:
+    """What a caller gave, in our words.
+
+    Raises: InvalidParameters.
+    """
+    text, argv = _words(command)
+    pty, stdin, cwd = options.get("pty"), options.get("stdin"), options.get("cwd")
+    made = Command(
+        text=text,
+        argv=argv,
+        cwd="." if cwd is None else os.fspath(cwd),
+        env=dict(options.get("env") or {}),
+        stdin=stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
+        pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
+        resources=options.get("resources") or Resources(),
+    )
+    limits = asked(options.get("timeout"), options.get("silence"))
+    return made, Wish(limits, options.get("escalation"), options.get("survivors"))
+
+
+def asked(timeout: object = None, silence: object = None) -> Asked:
+    """The limits a caller gave.
+
+    Raises: InvalidParameters.
+    """
+    try:
+        return Asked(
+            total=seconds(timeout, "timeout_sec"),
+            silence=seconds(silence, "no_output_timeout_sec"),
+            silence_off=silence == 0,
+        )
+    except ValueError as error:
+        raise InvalidParameters(str(error)) from error
+
+
+def _words(command: object) -> tuple[str, tuple[str, ...] | None]:
+    if isinstance(command, str):
+        return command, None
+    if isinstance(command, Sequence) and command and all(isinstance(w, str) for w in command):
+        argv = tuple(map(str, command))
+        return shlex.join(argv), argv
+    raise InvalidParameters(
+        f"command must be a text or a list of texts, not {type(command).__name__}"
+    )

@@ -1,0 +1,239 @@
+"""MCP over stdin and stdout: one JSON message a line, and an end that leaves nothing behind.
+
+Our own because the SDK's transport skips all clean-up on SIGTERM and hangs on SIGINT.
+"""
+
+import fcntl
+import json
+import os
+import signal
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+LINE_MAX = 32 * 1024 * 1024
+_READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
+_UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
+_QUICK = 0.5  # a script closes its end at once: what takes no longer is still answered
+_LAST_WORDS = 1.0  # for the answers of what was ended
+
+_Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
+_Answers = MemoryObjectSendStream[SessionMessage]
+
+
+async def serve_stdio(
+    serve: Callable[[_Messages, _Answers], Coroutine[object, object, None]],
+    leave: Callable[[], Awaitable[None]],
+    line_max: int = LINE_MAX,
+) -> None:
+    """Serve until the client closes its end or a signal comes.
+
+    Then `leave` ends what runs, its answers are sent if the client still reads, and we return.
+    """
+    to_server, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    answers, to_client = anyio.create_memory_object_stream[SessionMessage](0)
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    with _own_wire() as (source, sink), signals as arriving, to_server, messages, to_client:
+        wire = _Wire(source, sink, line_max)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.listen, to_server, answers.clone())
+            tasks.start_soon(wire.speak, to_client)
+            tasks.start_soon(wire.obey, arriving)
+            tasks.start_soon(serve, messages, answers)
+            await wire.over.wait()
+            await leave()
+            with anyio.move_on_after(_LAST_WORDS):
+                await wire.answered()
+            tasks.cancel_scope.cancel()
+
+
+class _Wire:
+    """Both directions, and which requests wait for their answer."""
+
+    def __init__(self, source: int, sink: int, line_max: int) -> None:
+        self.over = anyio.Event()
+        self._source = source
+        self._sink = sink
+        self._lines = Lines(line_max)
+        self._unanswered: set[str] = set()
+        self._fewer = anyio.Event()
+
+    async def obey(self, arriving: AsyncIterable[signal.Signals]) -> None:
+        """Any of the signals means: leave."""
+        async for _ in arriving:
+            self.over.set()
+
+    async def listen(
+        self,
+        to_server: ObjectSendStream[SessionMessage | Exception],
+        to_client: ObjectSendStream[SessionMessage],
+    ) -> None:
+        """Hand on what the client says, until it closes its end."""
+        async with to_client:
+            while chunk := await _read(self._source):
+                await self._take(chunk, to_server, to_client)
+            await self._take(b"\n", to_server, to_client)  # the last line may lack it
+            with anyio.move_on_after(_QUICK):
+                await self.answered()
+            self.over.set()
+
+    async def speak(self, to_client: ObjectReceiveStream[SessionMessage]) -> None:
+        """Write what the server says. Without a reader nobody gets ahead of the client."""
+        async for envelope in to_client:
+            message = envelope.message
+            line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
+            try:
+                await _write(self._sink, line.encode())
+            except OSError:
+                self.over.set()
+                return
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self._forget(message.id)
+
+    async def answered(self, but: int = 0) -> None:
+        """Return when no more than `but` requests are unanswered."""
+        while len(self._unanswered) > but:
+            await self._fewer.wait()
+
+    async def _take(
+        self,
+        chunk: bytes,
+        to_server: ObjectSendStream[SessionMessage | Exception],
+        to_client: ObjectSendStream[SessionMessage],
+    ) -> None:
+        for line in self._lines.feed(chunk):
+            if line is None:
+                await to_client.send(SessionMessage(_too_long(self._lines.most)))
+                continue
+            if not line or line.isspace():
+                continue
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError:
+                await to_client.send(SessionMessage(_malformed(line)))
+                continue
+            self._note(message)
+            await to_server.send(SessionMessage(message))
+            await self.answered(_UNANSWERED_MAX)
+
+    def _note(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest):
+            self._unanswered.add(str(message.id))
+        elif (
+            isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled"
+        ):  # no answer will come
+            self._forget((message.params or {}).get("requestId"))
+
+    def _forget(self, request: object) -> None:
+        self._unanswered.discard(str(request))
+        self._fewer.set()
+        self._fewer = anyio.Event()
+
+
+class Lines:
+    """Cuts bytes into lines. One that is longer than `most` is dropped; `None` stands for it."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._rest = bytearray()
+        self._dropping = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The lines that are whole now."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._keep(end)
+            yield None if self._dropping else bytes(self._rest)
+            self._rest.clear()
+            self._dropping = False
+        self._keep(rest)
+
+    def _keep(self, part: bytes) -> None:
+        if self._dropping or len(self._rest) + len(part) > self.most:
+            self._dropping = True
+            self._rest.clear()
+        else:
+            self._rest += part
+
+
+def _too_long(most: int) -> JSONRPCError:
+    problem = f"Invalid request: a line is longer than {most} bytes and was dropped"
+    return _error(None, INVALID_REQUEST, problem)
+
+
+def _malformed(line: bytes) -> JSONRPCError:
+    """Whoever sent an id gets it back, or would wait for ever."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(None, PARSE_ERROR, "Parse error: the line is not JSON")
+    request = message.get("id") if isinstance(message, dict) else None
+    known = request if isinstance(request, int | str) and not isinstance(request, bool) else None
+    return _error(known, INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message")
+
+
+def _error(request: int | str | None, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message))
+
+
+@contextmanager
+def _own_wire() -> Iterator[tuple[int, int]]:
+    """Stdin and stdout for us alone, while whoever else reads finds the end of a file, and whoever
+    prints is heard on stderr: the wire carries nothing but the protocol.
+    """
+    wire = source, sink = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1)]
+    blocking = [os.get_blocking(fd) for fd in wire]
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    with suppress(OSError):  # there may be no stderr
+        os.dup2(2, 1)
+    for fd in wire:
+        os.set_blocking(fd, False)
+    try:
+        yield source, sink
+    finally:
+        # A terminal is shared with the shell that we return to.
+        for fd, (own, blocked) in enumerate(zip(wire, blocking, strict=True)):
+            os.set_blocking(own, blocked)
+            os.dup2(own, fd)
+            os.close(own)
+
+
+async def _read(source: int) -> bytes:
+    """The next bytes; none at the end. Files never block, and so need no polling they cannot do."""
+    await anyio.lowlevel.checkpoint()
+    while True:
+        try:
+            return os.read(source, _READ_SIZE)
+        except BlockingIOError:
+            await anyio.wait_readable(source)
+        except OSError:  # a terminal or a socket that hung up
+            return b""
+
+
+async def _write(sink: int, line: bytes) -> None:
+    rest = memoryview(line)
+    while rest:
+        try:
+            rest = rest[os.write(sink, rest) :]
+        except BlockingIOError:
+            await anyio.wait_writable(sink)

@@ -1,0 +1,172 @@
+"""What every face says about a run: one result, with the names of S0 on the wire."""
+
+from dataclasses import dataclass, fields
+
+from shelltie.model import Limit, Limits, Outcome, State, Stream
+from shelltie.output.store import Store
+from shelltie.output.text import clean, excerpt, last_line
+from shelltie.running.hint import hint
+from shelltie.running.run import Run
+
+_ALL = 1024 * 1024
+_REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
+
+
+@dataclass(frozen=True)
+class LimitsReport:
+    """The limits that held, and who set them."""
+
+    exec_sec: float | None
+    silence_sec: float | None
+    source: str
+    category: str | None
+    clamped: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command went. The first seven fields are in every answer, whatever happened."""
+
+    status: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    timeout_reason: str | None
+    termination_mode: str | None
+    duration_ms: int
+    signal: str | None
+    limits: LimitsReport
+    truncated: bool
+    survivors: int
+    leaked: bool
+    leaked_pids: tuple[int, ...]
+    provider: str
+    isolation: str
+    verdict: str | None
+    warnings: tuple[str, ...]
+    hint: str | None
+    run_id: str
+    error: str | None
+    cancelled: bool
+    timed_out_at_ms: int | None
+    stdout_bytes: int
+    stderr_bytes: int
+    output_file: str | None
+    waits_for_input: bool
+    cpu_ms: int | None
+    cpu_ms_while_silent: int | None
+    shell: str | None
+    path_source: str
+    cwd: str
+
+    def to_json(self) -> dict[str, object]:
+        """The object that goes on the wire."""
+        return as_json(self)
+
+
+def as_json(record: object) -> dict[str, object]:
+    """A dataclass with the names of the wire: `exit_code` becomes `exitCode`."""
+    return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
+
+
+def report(run: Run, shown: int = _ALL) -> Result:
+    """The result of a run that has ended, with at most `shown` bytes of its output."""
+    outcome = run.outcome
+    assert outcome is not None
+    stdout, stderr, truncated = shown_output(run.output, shown)
+    spool = run.output.spool
+    warnings = [*run.rules.limits.notes, *outcome.warnings]
+    if spool is not None and spool.problem:
+        warnings.append(f"output beyond what is in memory was not kept: {spool.problem}")
+    said = last_line(run.output.view(None, 0, 4096).tail)
+    return Result(
+        status=_status(outcome),
+        stdout=stdout,
+        stderr=stderr or _explained(outcome),
+        exit_code=_exit_code(outcome),
+        timeout_reason=None if outcome.limit is None else _REASONS[outcome.limit],
+        termination_mode=None if outcome.ended is None else str(outcome.ended),
+        duration_ms=round(outcome.duration * 1000),
+        signal=outcome.exit.signal_name,
+        limits=limits_report(run.rules.limits),
+        truncated=truncated,
+        survivors=outcome.survivors,
+        leaked=outcome.leaked,
+        leaked_pids=outcome.leaked_pids,
+        provider=run.provider,
+        isolation=run.isolation,
+        verdict=None,
+        warnings=tuple(warnings),
+        hint=hint(outcome, run.rules.limits, run.command.text, said),
+        run_id=run.id,
+        error=outcome.error,
+        cancelled=outcome.state is State.KILLED,
+        timed_out_at_ms=_ms(outcome.timed_out_after),
+        stdout_bytes=run.output.total_of(Stream.STDOUT),
+        stderr_bytes=run.output.total_of(Stream.STDERR),
+        output_file=str(spool.path) if spool is not None and spool.stored else None,
+        waits_for_input=outcome.sighting is not None and outcome.sighting.waits_for_input,
+        cpu_ms=_ms(outcome.cpu),
+        cpu_ms_while_silent=_ms(outcome.cpu_while_silent),
+        shell=run.surroundings.shell,
+        path_source=run.surroundings.path_source,
+        cwd=run.surroundings.cwd,
+    )
+
+
+def limits_report(limits: Limits) -> LimitsReport:
+    """Limits for the wire."""
+    return LimitsReport(
+        limits.total, limits.silence, limits.source, limits.category, limits.clamped, limits.notes
+    )
+
+
+def shown_output(output: Store, shown: int) -> tuple[str, str, bool]:
+    """Both streams for a reader, in `shown` bytes together, and whether some is missing."""
+    out, err = output.total_of(Stream.STDOUT), output.total_of(Stream.STDERR)
+    for_err = min(err, max(shown // 2, shown - out))
+    stdout, cut_out = _stream(output, Stream.STDOUT, shown - for_err)
+    stderr, cut_err = _stream(output, Stream.STDERR, for_err)
+    return stdout, stderr, cut_out or cut_err
+
+
+def _stream(output: Store, stream: Stream, budget: int) -> tuple[str, bool]:
+    # The end of what was printed tells more than its beginning.
+    part = output.view(stream, budget * 2 // 5, budget - budget * 2 // 5)
+    if not part.omitted:
+        return clean(part.head + part.tail), False
+    stored = output.spool is not None and output.spool.stored
+    where = f"read them in {output.spool.path}" if output.spool is not None and stored else ""
+    return excerpt(part.head, part.tail, part.omitted, how_to_read=where), True
+
+
+def _status(outcome: Outcome) -> str:
+    if outcome.state is State.TIMED_OUT:
+        return "timeout"
+    return "success" if outcome.ok else "error"
+
+
+def _exit_code(outcome: Outcome) -> int:
+    if outcome.state is State.TIMED_OUT or outcome.exit.number is None:
+        return -1
+    return outcome.exit.number
+
+
+def _explained(outcome: Outcome) -> str:
+    return f"shelltie: {outcome.error}\n" if outcome.error else ""
+
+
+def _ms(span: float | None) -> int | None:
+    return None if span is None else round(span * 1000)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _value(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return as_json(value) if isinstance(value, LimitsReport) else value

@@ -1,0 +1,46 @@
+"""How each face names the same end: the table of states and codes."""
+
+from shelltie.model import Limit, Outcome, State
+
+# The words of ACP terminals, of task contexts, and of the structured timeout error.
+_TERMINAL = {
+    State.CREATED: "Created",
+    State.RUNNING: "Running",
+    State.FINISHED: "Finished",
+    State.TIMED_OUT: "TimedOut",
+    State.KILLED: "Killed",
+    State.RELEASED: "Released",
+}
+_CONTEXT = {State.CREATED: "idle", State.RUNNING: "running"}
+
+
+def terminal_state(state: State) -> str:
+    """S1. A terminal that could not be started has no state: its creation failed."""
+    return _TERMINAL[state]
+
+
+def context_state(outcome: Outcome | None, state: State) -> str:
+    """S4: idle, running, completed, failed."""
+    if outcome is None:
+        return _CONTEXT[state]
+    return "completed" if outcome.ok else "failed"
+
+
+def timeout_code(outcome: Outcome) -> tuple[str, str] | None:
+    """S3: code and kind, after an end that we brought about."""
+    if outcome.limit is Limit.SILENCE:
+        return "EIDLE", "inactivity"
+    if outcome.limit is Limit.TOTAL or outcome.state is State.KILLED:
+        return "ETIMEDOUT", "deadline"
+    return None
+
+
+def context_error(outcome: Outcome) -> str | None:
+    """S4: the code of an end that is not the command's own."""
+    match outcome.state:
+        case State.TIMED_OUT:
+            return "TIMEOUT_EXCEEDED"
+        case State.KILLED | State.SPAWN_FAILED:
+            return "EXECUTION_ERROR"
+        case _:
+            return None

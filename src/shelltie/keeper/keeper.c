@@ -1,0 +1,234 @@
+/* shelltie-keeper: starts commands, and ends everything they started.
+ *
+ *   shelltie-keeper FD          serve on an inherited stream socket; protocol.py has the words
+ *   shelltie-keeper --version   say which source this was built from
+ *
+ * The keeper forks, without exec, one leash per command. A leash is a child subreaper: whatever its
+ * command leaves behind becomes a child of the leash and of nobody else. So it kills its children
+ * until waitpid() says ECHILD. That is a proof that nobody is left, and as only a parent frees the
+ * pid of its child, no stranger is ever hit. The keeper is a subreaper too, for the leash that is
+ * shot: its orphans arrive here, and every child that is not a leash is killed.
+ */
+#define _GNU_SOURCE
+#include "keeper.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SOURCE_DIGEST
+#define SOURCE_DIGEST "unknown"
+#endif
+
+enum { RUN = 1, SHOOT = 2, BODY_MAX = 8 * 1024 * 1024 };
+
+int server, signals;
+
+static struct leash {
+    long id;
+    pid_t pid; /* 0: it ended without its last word, and "swept" is to be said */
+} *leashes;
+static size_t leash_count, leash_room;
+static long ending; /* when patience with the leashes ends; 0 while we serve */
+
+static struct { /* the frame that is arriving */
+    uint32_t head[2];
+    size_t got;
+    char *body; /* NULL if it is too long to be kept: then it is skipped */
+    int descriptors[DESCRIPTORS], count;
+} frame;
+
+static struct leash *leash_of(pid_t pid) {
+    for (size_t i = 0; i < leash_count; i++)
+        if (leashes[i].pid == pid) return &leashes[i];
+    return NULL;
+}
+
+/* True when there is no child left. */
+static bool bury(void) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+        struct leash *leash = leash_of(pid);
+        if (leash && status)
+            leash->pid = 0;
+        else if (leash)
+            *leash = leashes[--leash_count];
+    }
+    return pid < 0;
+}
+
+/* A leash's orphans are ours before we can reap it, so with no stranger left its tree is gone. */
+static void sweep(void) {
+    bool clean = true;
+    if (!ending && !leash_of(0)) return;
+    find_children();
+    for (size_t i = 0; i < found.count; i++)
+        if (!leash_of(found.at[i])) {
+            kill(found.at[i], SIGKILL);
+            clean = false;
+        }
+    for (struct leash *dead; clean && (dead = leash_of(0)); *dead = leashes[--leash_count])
+        if (!say(server, "swept %ld\n", dead->id))
+            return; /* the server does not read; we try again at the next tick */
+}
+
+static void kill_leashes(int number) {
+    for (size_t i = 0; i < leash_count; i++)
+        if (leashes[i].pid) {
+            kill(leashes[i].pid, number);
+            kill(leashes[i].pid, SIGCONT); /* its command may have stopped it */
+        }
+}
+
+static void refuse(int error) {
+    say(frame.descriptors[CONTROL], "failed fork %d\ngone 0 0\n", error);
+}
+
+static void run(long id) {
+    struct leash *larger = grown(leashes, leash_count, &leash_room, sizeof *larger);
+    if (larger) leashes = larger;
+    pid_t pid = larger ? fork() : -1;
+    if (pid == 0) leash(frame.body, frame.got - sizeof frame.head, frame.descriptors);
+    if (pid > 0) leashes[leash_count++] = (struct leash){id, pid};
+    else refuse(errno);
+}
+
+static void shoot(long id) {
+    for (size_t i = 0; i < leash_count; i++)
+        if (leashes[i].id == id && leashes[i].pid) kill(leashes[i].pid, SIGKILL);
+}
+
+static void serve_frame(void) {
+    uint32_t length = le32toh(frame.head[0]), kind = le32toh(frame.head[1]);
+    bool sound = frame.body && !frame.body[length - 1], complete = frame.count == DESCRIPTORS;
+    long id = sound ? strtol(frame.body, NULL, 10) : 0;
+    if (!sound && complete) refuse(length > BODY_MAX ? E2BIG : EINVAL);
+    if (sound && kind == SHOOT) shoot(id);
+    if (sound && kind == RUN && complete) run(id);
+    /* When we have too many descriptors these do not arrive: only this socket can tell then. */
+    if (sound && kind == RUN && !complete) say(server, "swept %ld\n", id);
+}
+
+static void drop_frame(void) {
+    for (int i = 0; i < frame.count; i++) close(frame.descriptors[i]);
+    free(frame.body);
+    memset(&frame, 0, sizeof frame);
+}
+
+/* Where the next bytes go. The header is read alone, or descriptors would arrive with bytes of the
+ * frame before theirs. */
+static struct iovec wanted_part(void) {
+    static char skipped[4096];
+    if (frame.got < sizeof frame.head)
+        return (struct iovec){(char *)frame.head + frame.got, sizeof frame.head - frame.got};
+    size_t at = frame.got - sizeof frame.head, left = le32toh(frame.head[0]) - at;
+    if (frame.body) return (struct iovec){frame.body + at, left};
+    return (struct iovec){skipped, left < sizeof skipped ? left : sizeof skipped};
+}
+
+static ssize_t receive_part(void) {
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof frame.descriptors)];
+    } room;
+    struct iovec part = wanted_part();
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room};
+    message.msg_controllen = frame.got ? 0 : sizeof room; /* without room the kernel closes them */
+    ssize_t count = recvmsg(server, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *carried = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (carried && carried->cmsg_level == SOL_SOCKET && carried->cmsg_type == SCM_RIGHTS) {
+        frame.count = (carried->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(frame.descriptors, CMSG_DATA(carried), frame.count * sizeof(int));
+    }
+    return count;
+}
+
+/* False at the end of file. */
+static bool receive(void) {
+    bool in_head = frame.got < sizeof frame.head;
+    ssize_t count = receive_part();
+    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
+    frame.got += count;
+    size_t length = le32toh(frame.head[0]);
+    if (frame.got < sizeof frame.head) return true;
+    if (in_head && length && length <= BODY_MAX) frame.body = malloc(length);
+    if (frame.got == sizeof frame.head + length) {
+        serve_frame();
+        drop_frame();
+    }
+    return true;
+}
+
+static void end(void) {
+    drop_frame();
+    kill_leashes(END);
+    ending = now() + SECOND;
+}
+
+static int serve(void) {
+    while (!bury() || !ending) {
+        sweep();
+        struct pollfd either[] = {{signals, POLLIN, 0}, {ending ? -1 : server, POLLIN, 0}};
+        poll(either, 2, ending || leash_of(0) ? TICK : -1);
+        bool asked = either[0].revents && took(SIGTERM);
+        bool left = either[1].revents && !receive();
+        if ((asked || left) && !ending) end();
+        if (ending && now() >= ending)
+            kill_leashes(SIGKILL); /* stopped, or holding somebody who resists: we go on instead */
+    }
+    sweep();
+    return 0;
+}
+
+/* A /proc of another pid namespace would have us kill by wrong numbers. */
+static bool proc_is_ours(void) {
+    char pid[16] = "";
+    return readlink("/proc/self", pid, sizeof pid - 1) > 0 && atoi(pid) == getpid();
+}
+
+static void prepare(void) {
+    int null;
+    while ((null = open("/dev/null", O_RDWR)) >= 0 && null < STDIO)
+        ; /* what arrives must not be 0, 1 or 2: dup2() would overwrite it */
+    close(null);
+    syscall(SYS_close_range, 3, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */);
+    fcntl(server, F_SETFD, FD_CLOEXEC); /* for kernels before 5.11 */
+    for (char **variable = environ; *variable; variable++)
+        memset(*variable, 0, strlen(*variable)); /* a command can read /proc/$PPID/environ */
+    setsid();
+    prctl(PR_SET_NAME, "shelltie-keeper");
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    /* Keeper and leash block every signal; so the command needs only an empty mask. */
+    for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+    sigset_t set;
+    sigfillset(&set);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, END);
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[1], "--version"))
+        return puts("shelltie-keeper " SOURCE_DIGEST) < 0;
+    if (argc != 2 || (server = atoi(argv[1])) < STDIO)
+        return fputs("usage: shelltie-keeper FD | --version\n", stderr), 2;
+    if (!proc_is_ours())
+        return fputs("shelltie-keeper: /proc is missing, or of another pid namespace\n", stderr), 3;
+    prepare();
+    return serve();
+}

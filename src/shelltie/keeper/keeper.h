@@ -1,0 +1,28 @@
+/* What keeper.c, leash.c and tree.c know of one another. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { STDIO = 3, CONTROL = 3, DESCRIPTORS = 4 }; /* what comes with a command, in this order */
+enum { TICK = 20, SECOND = 1000 };                /* in milliseconds, as now() */
+/* Keeper to leash: kill everybody. Not SIGTERM, for a command may well `kill $PPID`. */
+#define END (SIGRTMIN + 5)
+
+extern int server;  /* the keeper's socket */
+extern int signals; /* one signalfd for all of us: it yields the signals of whoever reads it */
+
+/* tree.c: who is there */
+extern struct found {
+    pid_t *at;
+    size_t count, room;
+} found;
+void find_children(void);
+void find_descendants(void);
+void *grown(void *array, size_t count, size_t *room, size_t size);
+
+/* leash.c: one command */
+bool say(int to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+long now(void);
+bool took(int wanted);
+_Noreturn void leash(char *body, size_t length, const int *descriptors);

@@ -1,0 +1,391 @@
+"""The server's side of a keeper: starts it, asks it for leashes, hears what they say."""
+
+import asyncio
+import errno
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+from pathlib import Path
+
+import anyio
+
+from shelltie.errors import CannotStart, ConfigWrong
+from shelltie.keeper.protocol import (
+    BODY_MAX,
+    HEADER,
+    Gone,
+    Lost,
+    Word,
+    parse_swept,
+    parse_word,
+    run_frame,
+    shoot_frame,
+)
+from shelltie.model import Resources
+
+_BINARY = Path(__file__).with_name("shelltie-keeper")
+_PYTHON = (sys.executable, "-I", "-S", str(Path(__file__).with_name("pykeeper.py")))
+_READ_SIZE = 16 * 1024  # a word has less than 500 bytes
+_FIXED_FIELDS = 5  # of a RUN frame, before argv and env
+_PATIENCE = 5.0  # with a keeper that ends everything; it gives a leash one second
+_TICK = 0.005  # where the kernel offers only polling
+
+
+class Kind(StrEnum):
+    """Which of the two programs keeps."""
+
+    C = "c"
+    PYTHON = "python"
+
+
+def choose(wanted: str | None) -> tuple[tuple[str, ...], Kind]:
+    """How to start a keeper: the binary where it runs, unless the one in Python is wanted.
+
+    Raises: ConfigWrong for a keeper we do not have, CannotStart if "c" is wanted and does not run.
+    """
+    if wanted not in (None, *Kind):
+        raise ConfigWrong(f"there is no keeper {wanted!r}: say 'c', 'python' or nothing")
+    if wanted != Kind.PYTHON and _binary_runs():
+        return (str(_BINARY),), Kind.C
+    if wanted == Kind.C:
+        raise CannotStart(f"{_BINARY} is missing or does not run here: build it, or say 'python'")
+    return _PYTHON, Kind.PYTHON
+
+
+def _binary_runs() -> bool:
+    try:
+        with subprocess.Popen([_BINARY, "--version"], stdout=subprocess.DEVNULL) as process:
+            return process.wait(_PATIENCE) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+class _Lines:
+    """Cuts what arrives on a socket into lines."""
+
+    def __init__(self, source: socket.socket) -> None:
+        source.setblocking(False)
+        self._source = source
+        self._rest = b""
+
+    def receive(self) -> bool:
+        """Take what has arrived. False when there will be nothing more."""
+        try:
+            arrived = self._source.recv(_READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._rest += arrived
+        return bool(arrived)
+
+    def __iter__(self) -> Iterator[bytes]:
+        # One at a time from the shared rest: whoever hears a line may ask for the next ones.
+        while b"\n" in self._rest:
+            line, self._rest = self._rest.split(b"\n", 1)
+            yield line
+        if len(self._rest) > _READ_SIZE:
+            raise ValueError("a line without an end")
+
+
+class Leash:
+    """One command. `listen` hears what its leash says, in order; the last word is Gone or Lost."""
+
+    def __init__(
+        self, link: "Link", leash_id: int, control: socket.socket, listen: Callable[[Word], None]
+    ) -> None:
+        self.id = leash_id
+        self._link = link
+        self._control = control
+        self._lines = _Lines(control)
+        self._listen: Callable[[Word], None] | None = listen
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(control, self.poll)
+
+    @property
+    def silent(self) -> bool:
+        """The leash itself has nothing more to say."""
+        return self._control.fileno() < 0
+
+    def signal(self, number: int) -> None:
+        """Send a signal to everybody on this leash; SIGKILL, until nobody is left."""
+        with suppress(OSError):  # it has gone, or it is stopped and was told more than enough
+            self._control.send(bytes([number]))
+
+    def shoot(self) -> None:
+        """Have the keeper kill the leash itself, because it does not answer, and then its tree."""
+        self._link.shoot(self.id)
+
+    def poll(self) -> None:
+        """Hear what has been said already."""
+        more = self._lines.receive()
+        try:
+            for line in self._lines:
+                self._hear(parse_word(line))
+        except ValueError:  # not our leash any more: its command has got hold of it
+            more = False
+        if not more and not self.silent:
+            self._hang_up()
+            if not self._link.alive:  # else the keeper sweeps, and then says so
+                self.finish(Lost())
+
+    def close(self) -> None:
+        """End everything: to a leash the end of file means kill. The last word still comes."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    def finish(self, word: Gone | Lost) -> None:
+        """Deliver the last word, unless there was one."""
+        listen, self._listen = self._listen, None
+        if listen is not None:
+            self._hang_up()
+            self._link.forget(self.id)
+            listen(word)
+
+    def _hear(self, word: Word) -> None:
+        if isinstance(word, Gone | Lost):
+            self.finish(word)
+        elif self._listen is not None:
+            self._listen(word)
+
+    def _hang_up(self) -> None:
+        if not self.silent:
+            self._loop.remove_reader(self._control)
+            self._control.close()
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """What the socket could not take yet."""
+
+    rest: bytes
+    descriptors: tuple[int, ...] = ()  # our own copies, until they are sent
+
+
+class Link:
+    """A running keeper. It belongs to the event loop in which it was made.
+
+    Raises: CannotStart.
+    """
+
+    def __init__(self, argv: Sequence[str], kind: Kind) -> None:
+        self.kind = kind
+        self._loop = asyncio.get_running_loop()
+        self._ids = count(1)
+        self._leashes: dict[int, Leash] = {}
+        self._parcels: deque[_Parcel] = deque()
+        self._alive = True
+        self._over = anyio.Event()
+        try:
+            self._socket, self._process = _start(argv)
+        except OSError as error:
+            raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
+        self._lines = _Lines(self._socket)
+        self._loop.add_reader(self._socket, self._hear)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the keeper is there. Leashes hold without it, but no more can be had."""
+        return self._alive
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        stdio: tuple[int, int, int],
+        *,
+        tty: bool,
+        resources: Resources,
+        listen: Callable[[Word], None],
+    ) -> Leash:
+        """Ask for a leash; `listen` hears the rest. The caller may close `stdio` at once.
+
+        Raises: CannotStart; then nothing was started, and nothing more is heard.
+        """
+        leash_id = next(self._ids)
+        frame = _checked_frame(leash_id, argv, env, cwd, tty=tty, resources=resources)
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise CannotStart(f"no control socket: {error}") from error
+        with theirs:
+            try:
+                self._send(frame, (*stdio, theirs.fileno()))
+            except OSError as error:
+                ours.close()
+                self._hear()  # if the keeper is dead, `alive` should say so to our caller
+                raise CannotStart(f"the keeper cannot be asked: {error}") from error
+        leash = self._leashes[leash_id] = Leash(self, leash_id, ours, listen)
+        return leash
+
+    def shoot(self, leash_id: int) -> None:
+        """Have the keeper kill a leash."""
+        with suppress(OSError):  # without a keeper nobody can
+            self._send(shoot_frame(leash_id))
+
+    def forget(self, leash_id: int) -> None:
+        """A leash has had its last word."""
+        self._leashes.pop(leash_id, None)
+        self._settle()
+
+    async def close(self) -> None:
+        """End everything, wait for it a few seconds, and let go of the keeper."""
+        self._discard_parcels()
+        for leash in tuple(self._leashes.values()):
+            leash.close()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        self._settle()
+        with anyio.move_on_after(_PATIENCE, shield=True):
+            await self._over.wait()
+        self._process.kill()
+        self._hang_up()
+        for leash in tuple(self._leashes.values()):
+            leash.finish(Lost())
+        with anyio.move_on_after(_PATIENCE, shield=True):
+            while self._process.poll() is None:  # noqa: ASYNC110 (there is no pidfd on macOS)
+                await anyio.sleep(_TICK)
+
+    def _hear(self) -> None:
+        more = self._lines.receive()
+        try:
+            for line in self._lines:
+                self._swept(parse_swept(line))
+        except ValueError:
+            more = False
+        if not more:
+            self._hang_up()
+
+    def _swept(self, leash_id: int) -> None:
+        leash = self._leashes.get(leash_id)
+        if leash is not None:
+            leash.poll()  # it may have said something before it died
+            leash.finish(Gone(0, 0.0))
+
+    def _hang_up(self) -> None:
+        """The keeper is dead. Its leashes hold on; only who was to be swept after is lost."""
+        if not self._alive:
+            return
+        self._alive = False
+        self._loop.remove_reader(self._socket)
+        self._discard_parcels()
+        self._socket.close()
+        self._process.poll()
+        for leash in tuple(self._leashes.values()):
+            leash.poll()
+            if leash.silent:
+                leash.finish(Lost())
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._alive and not self._leashes:
+            self._over.set()
+
+    def _send(self, frame: bytes, descriptors: tuple[int, ...] = ()) -> None:
+        sent = 0 if self._parcels else self._push(frame, descriptors)
+        if sent < len(frame):
+            held = () if sent else _duplicates(descriptors)
+            self._parcels.append(_Parcel(frame[sent:], held))
+            if sent:
+                self._flush()
+
+    def _push(self, rest: bytes, descriptors: tuple[int, ...]) -> int:
+        """How many bytes the socket took, the descriptors with the first. If none, we try again."""
+        try:
+            return socket.send_fds(self._socket, [rest], descriptors)
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._flush)
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            # Too many descriptors are on their way. The socket is writable meanwhile.
+            self._loop.remove_writer(self._socket)
+            self._loop.call_later(_TICK, self._flush)
+        return 0
+
+    def _flush(self) -> None:
+        while self._parcels:
+            parcel = self._parcels[0]
+            try:
+                sent = self._push(parcel.rest, parcel.descriptors)
+            except OSError:
+                self._discard_parcels()
+                return
+            if sent == 0:
+                return
+            _close(parcel.descriptors)
+            parcel.rest, parcel.descriptors = parcel.rest[sent:], ()
+            if not parcel.rest:
+                self._parcels.popleft()
+        if self._alive:
+            self._loop.remove_writer(self._socket)
+
+    def _discard_parcels(self) -> None:
+        """Their leashes see the end of file: nobody was started, and the keeper cannot say so."""
+        for parcel in self._parcels:
+            _close(parcel.descriptors)
+        self._parcels.clear()
+        if self._alive:
+            self._loop.remove_writer(self._socket)
+
+
+def _start(argv: Sequence[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                [*argv, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # ^C at our terminal is for us alone
+            )
+        except OSError:
+            ours.close()
+            raise
+    return ours, process
+
+
+def _checked_frame(
+    leash_id: int,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    tty: bool,
+    resources: Resources,
+) -> bytes:
+    try:
+        frame = run_frame(leash_id, argv, env, cwd, tty=tty, resources=resources)
+    except UnicodeEncodeError as error:
+        raise CannotStart(f"the command cannot be written as bytes: {error}") from error
+    if frame.count(0, HEADER.size) != _FIXED_FIELDS + len(argv) + len(env):
+        raise CannotStart("the command, its directory or its environment contains a NUL byte")
+    if len(frame) - HEADER.size > BODY_MAX:
+        raise CannotStart("the command and its environment are too long: write them to a file")
+    return frame
+
+
+def _duplicates(descriptors: Sequence[int]) -> tuple[int, ...]:
+    copies: list[int] = []
+    try:
+        for descriptor in descriptors:
+            copies.append(os.dup(descriptor))  # noqa: PERF401 (what was made must be closed)
+    except OSError:
+        _close(copies)
+        raise
+    return tuple(copies)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,152 @@
+"""A capped file with what one run printed, for what no longer fits into memory."""
+
+import os
+from array import array
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from shelltie.model import Stream
+from shelltie.output.window import Window
+
+_SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate
+
+
+class Spool:
+    """The bytes of both streams in order of arrival, up to `cap`.
+
+    There is no file until more than `threshold` bytes were printed. A disk that fails never
+    disturbs the run: spooling stops and `problem` says why.
+    """
+
+    def __init__(
+        self, path: Path, cap: int = 64 * 1024 * 1024, threshold: int = 1024 * 1024
+    ) -> None:
+        self.path = path
+        self.cap = cap
+        self.threshold = threshold
+        self.stored = 0  # the file holds positions 0 up to here
+        self.full = False
+        self.problem: str | None = None
+        self._fd: int | None = None
+        self._created = False
+        self._over = False
+        self._speaker: Stream | None = None
+        # Where the streams take turns: even entries begin one of `_first`, odd ones of the other.
+        self._first: Stream | None = None
+        self._switches = array("Q")
+        self._indexed: int | None = None  # the index ends here: it had no room for the next switch
+
+    def add(self, stream: Stream, data: memoryview, earlier: Window) -> None:
+        """Take the next bytes; `earlier` has, still entirely, all that came before a file exists.
+
+        Writes block the loop: a chunk goes to the page cache in less time than a thread would
+        need to start.
+        """
+        if self._over:
+            return
+        self._note(stream, earlier.total)
+        if earlier.total + len(data) <= self.threshold:
+            return
+        try:
+            if self._fd is None:
+                self._fd = self._create()
+                self._write(self._fd, memoryview(earlier.read(0, earlier.total)))
+            self._write(self._fd, data)
+        except OSError as error:
+            self._fail(error.strerror or str(error))
+
+    def _note(self, stream: Stream, position: int) -> None:
+        if stream is self._speaker or self._indexed is not None:
+            return
+        if len(self._switches) == _SWITCHES_MAX:
+            self._indexed = position
+            return
+        self._first = self._first or stream
+        self._speaker = stream
+        self._switches.append(position)
+
+    def _create(self) -> int:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self.path, flags, 0o600)
+        self._created = True
+        return fd
+
+    def _write(self, fd: int, data: memoryview) -> None:
+        rest = data[: self.cap - self.stored]
+        self.full = self.full or len(rest) < len(data)
+        while rest:
+            written = os.write(fd, rest)  # a disk that runs full takes a part first
+            self.stored += written
+            rest = rest[written:]
+        if self.full:
+            self.close()
+
+    def _fail(self, reason: str) -> None:
+        self.problem = f"the spool file {self.path} cannot be used: {reason}"
+        self.close()
+
+    def stored_of(self, stream: Stream) -> int:
+        """How many bytes of one stream, from its beginning, can be read back."""
+        return sum(end - start for start, end in self._turns(stream))
+
+    def read(self, start: int, end: int) -> bytes | None:
+        """Positions of both streams together; `None` when the file cannot be read any more."""
+        return self._read([(start, end)])
+
+    def read_of(self, stream: Stream, start: int, end: int) -> bytes | None:
+        """Positions of one stream; `None` when the file cannot be read any more."""
+        ranges = []
+        position = 0
+        for low, high in self._turns(stream):
+            first, last = max(start, position), min(end, position + high - low)
+            if first < last:
+                ranges.append((low + first - position, low + last - position))
+            position += high - low
+        return self._read(ranges)
+
+    def _turns(self, stream: Stream) -> Iterator[tuple[int, int]]:
+        limit = self.stored if self._indexed is None else min(self.stored, self._indexed)
+        for turn in range(0 if stream is self._first else 1, len(self._switches), 2):
+            start = self._switches[turn]
+            end = self._switches[turn + 1] if turn + 1 < len(self._switches) else limit
+            if start >= limit:
+                return
+            yield start, min(end, limit)
+
+    def _read(self, ranges: list[tuple[int, int]]) -> bytes | None:
+        try:
+            data = self._read_file(ranges)
+        except OSError as error:
+            self._fail(error.strerror or str(error))
+        else:
+            if len(data) == sum(end - start for start, end in ranges):
+                return data
+            self._fail("somebody has shortened it")
+        self.stored = 0
+        return None
+
+    def _read_file(self, ranges: list[tuple[int, int]]) -> bytes:
+        # Opened for each reading: a thousand finished runs must not hold a thousand descriptors.
+        fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return b"".join(os.pread(fd, end - start, start) for start, end in ranges)
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Write no more; what is stored can still be read."""
+        self._over = True
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with suppress(OSError):  # a late write error: what is missing shows when it is read
+                os.close(fd)
+
+    def delete(self) -> None:
+        """Remove the file."""
+        self.close()
+        self.stored = 0
+        if self._created:  # otherwise the file, if there is one, is somebody else's
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)

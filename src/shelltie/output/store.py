@@ -1,0 +1,125 @@
+"""Everything one run printed, by position: in memory, on disk, or counted as lost."""
+
+from dataclasses import dataclass
+
+from shelltie.model import Stream
+from shelltie.output.spool import Spool
+from shelltie.output.window import Window
+
+_SIZE = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes from position `start`; the `skipped` bytes before them were asked for but are lost."""
+
+    start: int
+    data: bytes
+    skipped: int
+
+    @property
+    def end(self) -> int:
+        """Where to read on."""
+        return self.start + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning and the end of what was printed, with `omitted` bytes between them."""
+
+    head: bytes
+    tail: bytes
+    omitted: int
+    total: int
+
+
+class Store:
+    """Takes both streams in order of arrival; any number of readers keep their own positions."""
+
+    def __init__(self, *, head: int = _SIZE, tail: int = _SIZE, spool: Spool | None = None) -> None:
+        # The spool writes the beginning from memory when its threshold is passed.
+        assert spool is None or spool.threshold <= head + tail
+        self.spool = spool
+        self._sizes = head, tail
+        self._merged = Window(head, tail)
+        self._first: Stream | None = None
+        # Empty while only one stream has spoken: then the merged window is that stream's.
+        self._separate: dict[Stream, Window] = {}
+
+    @property
+    def total(self) -> int:
+        """How many bytes were printed."""
+        return self._merged.total
+
+    def total_of(self, stream: Stream) -> int:
+        """How many bytes were printed to one stream."""
+        return self._window(stream).total
+
+    def add(self, stream: Stream, data: memoryview) -> None:
+        """Take the next bytes; they are copied."""
+        if not data:
+            return
+        if self.spool:
+            self.spool.add(stream, data, self._merged)
+        self._first = self._first or stream
+        if stream is not self._first and not self._separate:
+            self._separate = {self._first: self._merged.copy(), stream: Window(*self._sizes)}
+        self._merged.append(data)
+        if self._separate:
+            self._separate[stream].append(data)
+
+    def read(self, start: int, end: int) -> Piece:
+        """What can still be read from `start` on, without a gap and not beyond `end`."""
+        end = min(end, self.total)
+        front, back = self._edges(None)
+        first = start if start < front else max(start, min(back, end))
+        last = end if first >= back else min(end, front)
+        data = self._bytes(None, first, max(first, last))
+        if data is None:
+            return self.read(start, end)
+        return Piece(first, data, first - start)
+
+    def view(self, stream: Stream | None, limit_head: int, limit_tail: int) -> Excerpt:
+        """The first `limit_head` and the last `limit_tail` bytes, as far as they are kept.
+
+        `None` stands for both streams in order of arrival.
+        """
+        total = self._window(stream).total
+        front, back = self._edges(stream)
+        head_end = min(limit_head, front)
+        tail_start = max(total - limit_tail, head_end, back)
+        head = self._bytes(stream, 0, head_end)
+        tail = self._bytes(stream, tail_start, total)
+        if head is None or tail is None:
+            return self.view(stream, limit_head, limit_tail)
+        return Excerpt(head, tail, tail_start - head_end, total)
+
+    def _window(self, stream: Stream | None) -> Window:
+        if stream is None or (stream is self._first and not self._separate):
+            return self._merged
+        return self._separate.get(stream) or Window(0, 0)
+
+    def _edges(self, stream: Stream | None) -> tuple[int, int]:
+        """`front` and `back`: everything before the one and from the other on can be read."""
+        window = self._window(stream)
+        front = max(window.head_end, self._on_disk(stream))
+        return (window.total, 0) if front >= window.tail_start else (front, window.tail_start)
+
+    def _on_disk(self, stream: Stream | None) -> int:
+        if self.spool is None or not self.spool.stored:
+            return 0
+        return self.spool.stored if stream is None else self.spool.stored_of(stream)
+
+    def _bytes(self, stream: Stream | None, start: int, end: int) -> bytes | None:
+        """Bytes without a gap; `None` when the disk failed, and with it the edges moved."""
+        window = self._window(stream)
+        if window.holds(start, end):
+            return window.read(start, end)
+        assert self.spool is not None
+        stop = min(end, self._on_disk(stream))
+        stored = (
+            self.spool.read(start, stop)
+            if stream is None
+            else self.spool.read_of(stream, start, stop)
+        )
+        return None if stored is None else stored + window.read(stop, end)

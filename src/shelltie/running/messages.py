@@ -1,0 +1,67 @@
+"""What we tell people about a run while it goes on. Pure."""
+
+import errno as errno_names
+
+from shelltie.model import Command, Limit, Limits, human_duration
+from shelltie.running.watchdog import Warn
+
+_NOT_FOUND = (errno_names.ENOENT, errno_names.ENOTDIR)
+
+
+def limit_near(step: Warn, elapsed: float, limits: Limits) -> str:
+    """A bark before the bite."""
+    left = human_duration(step.left)
+    if step.limit is Limit.SILENCE:
+        idle = human_duration(step.idle)
+        return f"No output for {idle}. Will abort in {left} unless output resumes."
+    total = human_duration(limits.total or 0)
+    return f"Running for {human_duration(elapsed)} of {total}. Will abort in {left}."
+
+
+def silent_but_working(idle: float, work: str) -> str:
+    """Why a silent command was not ended."""
+    return (
+        f"No output for {human_duration(idle)}, but it works ({work}): not ended."
+        " The total limit still holds."
+    )
+
+
+def limit_reached(limit: Limit, limits: Limits, subject: str = "Command") -> str:
+    """The decision, in a sentence."""
+    if limit is Limit.SILENCE:
+        window = human_duration(limits.silence or 0)
+        return f"{subject} produced no output within the allowed inactivity window ({window})."
+    total = human_duration(limits.total or 0)
+    return f"{subject} exceeded the maximum allowed wall-clock time ({total})."
+
+
+def start_failure(step: str, errno: int, command: Command) -> tuple[str, int]:
+    """Why nothing was run, and the exit code a shell would give for it."""
+    name = command.argv[0] if command.argv else "the shell"
+    reason = _reason(errno)
+    match step:
+        case "chdir":
+            return f"cannot enter the directory {command.cwd}: {reason}", 126
+        case "exec" if errno in _NOT_FOUND:
+            return f"{name}: not found, or its interpreter is not", 127
+        case "exec" if errno == errno_names.E2BIG:
+            return f"{name}: arguments and environment are too long for the kernel", 126
+        case "exec":
+            return f"{name}: cannot be executed: {reason}", 126
+        case "fork":
+            return f"no process could be made: {reason}; end something and try again", 126
+        case _:
+            return f"the command could not be set up ({step}): {reason}", 126
+
+
+def _reason(errno: int) -> str:
+    text = {
+        errno_names.ENOENT: "no such file or directory",
+        errno_names.ENOTDIR: "not a directory",
+        errno_names.EACCES: "permission denied",
+        errno_names.ENOEXEC: "not a program the kernel knows (is the #! line missing?)",
+        errno_names.EAGAIN: "too many processes",
+        errno_names.ENOMEM: "not enough memory",
+        errno_names.ELOOP: "too many symbolic links",
+    }
+    return text.get(errno, errno_names.errorcode.get(errno, str(errno)))

@@ -1,0 +1,440 @@
+"""One command from start to Outcome: bytes to the store, time to the watchdog, signals out."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from shelltie.errors import CannotStart, IllegalTransition, KillFailed, SignalFailed
+from shelltie.events import (
+    Escalated,
+    Leaked,
+    LimitNear,
+    LimitReached,
+    Publish,
+    RunEnded,
+    RunStarted,
+    SilentButWorking,
+)
+from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Signalled, Started, Stuck, Word
+from shelltie.model import (
+    LEGAL_TRANSITIONS,
+    Command,
+    Ended,
+    Escalation,
+    EscalationStep,
+    ExitStatus,
+    Limit,
+    Limits,
+    Outcome,
+    RunId,
+    State,
+    Stream,
+    Surroundings,
+    Survivors,
+)
+from shelltie.output.reader import PipeReader
+from shelltie.output.store import Store
+from shelltie.providers.provider import Prepared, Process, Provider
+from shelltie.running import evidence, messages
+from shelltie.running.alarms import Alarm, Alarms
+from shelltie.running.feeder import Feeder
+from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
+
+_DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
+_DRAIN_MOST = 2.0
+_SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
+_FOR_SURVIVORS: Escalation = (
+    EscalationStep(signal.SIGTERM, 0.5),
+    EscalationStep(signal.SIGKILL, 2.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a run is watched and ended."""
+
+    limits: Limits
+    escalation: Escalation
+    survivors: Survivors = Survivors.KILL
+    warn_lead: float = 30.0
+    evidence: bool = True
+
+
+class Run:
+    """A command on its leash. It has begun when it is made, and `wait` gives its Outcome."""
+
+    def __init__(
+        self,
+        run_id: RunId,
+        command: Command,
+        rules: Rules,
+        surroundings: Surroundings,
+        provider: Provider,
+        output: Store,
+        alarms: Alarms,
+        publish: Publish,
+    ) -> None:
+        self.id = run_id
+        self.command = command
+        self.rules = rules
+        self.surroundings = surroundings
+        self.provider = provider.name
+        self.isolation = provider.isolation
+        self.output = output
+        self.state = State.CREATED
+        self.pid: int | None = None
+        self.outcome: Outcome | None = None
+        self.started_at = time.time()
+        self.on_output: Callable[[Stream, memoryview], None] | None = None
+        self.on_settled: Callable[[Run], None] | None = None
+        self._provider = provider
+        self._publish = publish
+        self._alarms = alarms
+        self._alarm = Alarm(self._wake)
+        self._watchdog = Watchdog(
+            rules.limits, alarms.now(), warn_lead=rules.warn_lead, evidence=rules.evidence
+        )
+        self._turn = anyio.Event()  # set at the end, and whenever an attempt to end it failed
+        self._process: Process | None = None
+        self._readers: dict[Stream, PipeReader] = {}
+        self._terminal: int | None = None
+        self._feeder: Feeder | None = None
+        self._drain_since: float | None = None
+        self._gone = False
+        self._lost = False
+        self._shot = False
+        self._exit: ExitStatus | None = None
+        self._left = 0
+        self._timed_out: TimeOut | None = None
+        self._stop_reason: str | None = None
+        self._killed = False
+        self._refused = 0
+        self._stuck: tuple[int, ...] = ()
+        self._cpu: float | None = None
+        self._error: tuple[str, int] | None = None
+        self._observer: evidence.Observer | None = None
+        self._warnings: list[str] = []
+
+    # What others may ask
+
+    @property
+    def settled(self) -> bool:
+        """It has its outcome, and nobody of it is left."""
+        return self.outcome is not None and (self._gone or self._process is None)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._alarms.now() - self._watchdog.started
+
+    @property
+    def idle(self) -> float:
+        """Seconds since the last byte."""
+        return self._alarms.now() - self._watchdog.last
+
+    async def wait(self) -> Outcome:
+        """How it ended. Any number may wait, at any time; to give up waiting ends nothing."""
+        while self.outcome is None:
+            await self._turn.wait()
+        return self.outcome
+
+    def warn(self, message: str) -> None:
+        """Have the outcome say this."""
+        self._warnings.append(message)
+
+    def stop(self, reason: str, escalation: Escalation | None = None) -> None:
+        """Begin to end it, without waiting; a finished run stays as it is."""
+        if self.settled:
+            return
+        if self.outcome is not None:  # what it left behind, on purpose or not
+            self._send(signal.SIGKILL)
+            return
+        if self._exit is None and self._timed_out is None and self._stop_reason is None:
+            self._stop_reason = reason
+        self._end(escalation or self.rules.escalation)
+
+    async def kill(self, reason: str, escalation: Escalation | None = None) -> Outcome:
+        """Stop it and wait until it is gone.
+
+        Raises: SignalFailed or KillFailed when some are left; the run then still goes on.
+        """
+        self.stop(reason, escalation)
+        if self.outcome is None:
+            await self._turn.wait()
+        if self.outcome is not None:
+            return self.outcome
+        if self._refused:
+            raise SignalFailed(f"the kernel does not let us signal {list(self._stuck)}")
+        raise KillFailed(f"SIGKILL was sent, and {list(self._stuck)} are left", self._stuck)
+
+    def move(self, state: State) -> None:
+        """Go to another state.
+
+        Raises: IllegalTransition where table 6.2 has no such way.
+        """
+        if state not in LEGAL_TRANSITIONS[self.state]:
+            raise IllegalTransition(f"run {self.id} is {self.state} and cannot become {state}")
+        self.state = state
+
+    # Start
+
+    def begin(self, prepared: Prepared) -> None:
+        """Spawn the command. Whatever goes wrong becomes the outcome."""
+        try:
+            process = self._provider.spawn(prepared, self._hear)
+        except CannotStart as error:
+            self._error = (str(error), error.exit_code)
+            self._finish()
+            return
+        self._process = process
+        self._read(process.stdout, Stream.STDOUT)
+        if process.stderr is not None:
+            self._read(process.stderr, Stream.STDERR)
+        if prepared.pty is not None:
+            self._terminal = process.stdout
+            if prepared.stdin is not None:
+                self._feeder = Feeder(process.stdout, prepared.stdin)
+        self._arm()
+
+    def _read(self, fd: int, stream: Stream) -> None:
+        def data(chunk: memoryview) -> None:
+            self._watchdog.last = self._alarms.now()
+            self.output.add(stream, chunk)
+            if self.on_output is not None:
+                self.on_output(stream, chunk)
+
+        def end() -> None:
+            del self._readers[stream]
+            if fd == self._terminal:
+                self._stop_feeding()
+            if self._gone and not self._readers:
+                self._finish()
+
+        self._readers[stream] = PipeReader(fd, data, end)
+
+    # What the leash says
+
+    def _hear(self, word: Word) -> None:
+        match word:
+            case Started():
+                self.pid = word.pid
+                self._observer = evidence.Observer(word.leash, self._terminal)
+                self.move(State.RUNNING)
+                self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
+            case Failed():
+                self._error = messages.start_failure(word.step, word.errno, self.command)
+            case Signalled():
+                self._refused += word.refused
+            case Exited():
+                self._left = word.left
+                self._exit = _exit_status(word.wait_status)
+                if not self._watchdog.ending:
+                    self._drain()
+            case Stuck():
+                self._stuck = word.pids
+            case Gone() | Lost():
+                self._nobody_left(word)
+
+    def _nobody_left(self, word: Gone | Lost) -> None:
+        self._gone = True
+        self._lost = isinstance(word, Lost)
+        self._cpu = word.cpu if isinstance(word, Gone) else None
+        if self.outcome is not None:
+            self._settle()
+            return
+        for reader in tuple(self._readers.values()):
+            reader.drain()
+        if not self._readers:
+            self._finish()
+        elif self.outcome is None:
+            self._drain()
+
+    def _drain(self) -> None:
+        """The command has ended, but its pipe may have not: read on, though not for ever."""
+        self._drain_since = self._alarms.now()
+        self._arm()
+
+    # Time
+
+    def _arm(self) -> None:
+        if self.outcome is not None:
+            self._alarms.set(self._alarm, None)
+        elif self._drain_since is not None:
+            self._alarms.set(self._alarm, self._drain_ends)
+        else:
+            self._alarms.set(self._alarm, self._watchdog.next_at)
+
+    @property
+    def _drain_ends(self) -> float:
+        assert self._drain_since is not None
+        quiet = max(self._drain_since, self._watchdog.last) + _DRAIN_QUIET
+        return min(quiet, self._drain_since + _DRAIN_MOST)
+
+    def _wake(self, now: float) -> None:
+        if self._process is not None:
+            self._process.poll()  # a command that has just ended is not late
+        if self.outcome is not None:
+            return
+        if self._drain_since is not None:
+            if now >= self._drain_ends:
+                self._drained()
+        else:
+            self._follow(self._watchdog.due(now), now)
+        self._arm()
+
+    def _drained(self) -> None:
+        self._drain_since = None
+        if self._gone or self.rules.survivors is not Survivors.KILL:
+            self._finish()
+        else:
+            self._end(_FOR_SURVIVORS)
+
+    def _end(self, escalation: Escalation) -> None:
+        now = self._alarms.now()
+        self._drain_since = None
+        self._follow(self._watchdog.end(escalation, now), now)
+        self._alarms.set(self._alarm, None)
+        self._arm()
+
+    def _follow(self, steps: list[Step], now: float) -> None:
+        for step in steps:
+            match step:
+                case Warn():
+                    self._warn_near(step, now)
+                case Observe():
+                    assert self._observer is not None
+                    self._observer.observe(now)
+                case Judge():
+                    self._judge(step, now)
+                case TimeOut():
+                    self._time_out(step, now)
+                case Send():
+                    self._send(step.signal)
+                case GiveUp():
+                    self._give_up()
+
+    def _warn_near(self, step: Warn, now: float) -> None:
+        message = messages.limit_near(step, now - self._watchdog.started, self.rules.limits)
+        self._warnings.append(message)
+        self._publish(LimitNear(self.id, time.time(), step.limit, step.idle, step.left, message))
+
+    def _judge(self, step: Judge, now: float) -> None:
+        work = self._observer.works(now) if self._observer else None
+        if work is None or self._observer is None:
+            self._follow(self._watchdog.time_out(Limit.SILENCE, now), now)
+            return
+        message = messages.silent_but_working(step.idle, work)
+        self._warnings.append(message)
+        self._observer.observe(now)
+        self._watchdog.forgive(now)
+        self._publish(SilentButWorking(self.id, time.time(), step.idle, message))
+
+    def _time_out(self, step: TimeOut, now: float) -> None:
+        """Decided once, before the first signal; how the command then ends changes nothing."""
+        self._timed_out = step
+        if self._observer is not None:
+            self._observer.conclude()
+        message = messages.limit_reached(step.limit, self.rules.limits)
+        self._publish(LimitReached(self.id, time.time(), step.limit, step.idle, message))
+        self._follow(self._watchdog.end(self.rules.escalation, now), now)
+
+    def _send(self, number: int) -> None:
+        assert self._process is not None
+        self._killed = self._killed or number == signal.SIGKILL
+        self._publish(Escalated(self.id, time.time(), number))
+        self._process.signal(number)
+
+    def _give_up(self) -> None:
+        """SIGKILL went out long ago. A leash that does not even say who is stuck is shot itself."""
+        assert self._process is not None
+        if self._stuck or self._shot:
+            self._publish(Leaked(self.id, time.time(), self._stuck))
+            self._left_behind()
+            return
+        self._shot = True
+        self._process.shoot()
+        self._watchdog.end((EscalationStep(signal.SIGKILL, _SHOT_WAIT),), self._alarms.now())
+
+    def _left_behind(self) -> None:
+        """The leash goes on trying to end them. A stop that failed is no end of the run."""
+        if self._timed_out is not None or self._exit is not None:
+            self._finish()
+            return
+        self._stop_reason = None
+        self._turn.set()
+        self._turn = anyio.Event()
+
+    # The end
+
+    def _finish(self) -> None:
+        if self.outcome is not None:
+            return
+        state = self._final_state()
+        self.outcome = self._make_outcome(state)
+        self.move(state)
+        self._arm()
+        if self._gone or self.rules.survivors is Survivors.KILL or self._process is None:
+            self._close_streams()
+        self._publish(RunEnded(self.id, time.time(), self.outcome))
+        self._turn.set()
+        if self.settled:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._close_streams()
+        if self.on_settled is not None:
+            self.on_settled(self)
+
+    def _close_streams(self) -> None:
+        self._stop_feeding()
+        for reader in self._readers.values():
+            reader.close()
+        self._readers = {}
+
+    def _stop_feeding(self) -> None:
+        if self._feeder is not None:
+            self._feeder.close()
+            self._feeder = None
+
+    def _final_state(self) -> State:
+        if self._error is not None:
+            return State.SPAWN_FAILED
+        if self._timed_out is not None:
+            return State.TIMED_OUT
+        if self._exit is None and self._stop_reason is None:
+            self._stop_reason = "its leash was killed, by the command or from outside"
+        return State.KILLED if self._stop_reason is not None else State.FINISHED
+
+    def _make_outcome(self, state: State) -> Outcome:
+        error, exit_code = self._error or (None, None)
+        leaked = not self._gone and self._process is not None and self._killed
+        timed_out, observer = self._timed_out, self._observer
+        ended = Ended.HARD if self._killed else Ended.SOFT
+        return Outcome(
+            state=state,
+            exit=self._exit or ExitStatus(code=exit_code),
+            duration=self.elapsed,
+            limit=timed_out.limit if timed_out else None,
+            timed_out_after=timed_out.elapsed if timed_out else None,
+            idle=timed_out.idle if timed_out else self.idle,
+            ended=ended if state in (State.TIMED_OUT, State.KILLED) else None,
+            stop_reason=self._stop_reason,
+            survivors=self._left,
+            leaked=leaked or self._lost,
+            leaked_pids=tuple(filter(evidence.alive, self._stuck)) if leaked else (),
+            refused_signals=self._refused,
+            cpu=self._cpu,
+            cpu_while_silent=observer.cpu_used if observer else None,
+            sighting=observer.last if observer else None,
+            error=error,
+            warnings=tuple(self._warnings),
+        )
+
+
+def _exit_status(wait_status: int) -> ExitStatus:
+    code = os.waitstatus_to_exitcode(wait_status)
+    return ExitStatus(code=code) if code >= 0 else ExitStatus(signal=-code)

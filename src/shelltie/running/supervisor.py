@@ -1,0 +1,214 @@
+"""Owns every run: judges a command, starts it, and ends them all when it leaves."""
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from shelltie.errors import InvalidParameters, ProcessError
+from shelltie.events import Publish
+from shelltie.model import (
+    DEFAULT_ESCALATION,
+    Command,
+    Escalation,
+    EscalationStep,
+    Resources,
+    RunId,
+    Surroundings,
+    Survivors,
+)
+from shelltie.output.store import Store
+from shelltie.policy import environment
+from shelltie.policy.limits import Asked, resolve
+from shelltie.policy.timeouts import TimeoutPolicy
+from shelltie.providers.provider import Prepared, Provider
+from shelltie.running.alarms import Alarms
+from shelltie.running.login_path import LoginPath
+from shelltie.running.run import Rules, Run
+
+_TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What holds for every run unless a call says otherwise."""
+
+    shell: tuple[str, ...]
+    escalation: Escalation = DEFAULT_ESCALATION
+    survivors: Survivors = Survivors.KILL
+    warn_lead: float = 30.0
+    idle_evidence: str | None = None
+    resources: Resources = field(default_factory=Resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a call may ask beside the command; `None` leaves it to the policy."""
+
+    limits: Asked = field(default_factory=Asked)
+    escalation: Escalation | None = None
+    survivors: Survivors | None = None
+
+
+class Supervisor:
+    """The engine. Use it as `async with`: nothing it started outlives it."""
+
+    def __init__(
+        self,
+        habits: Habits,
+        provider: Provider,
+        policy: Callable[[], TimeoutPolicy],
+        new_output: Callable[[RunId], Store],
+        publish: Publish,
+        login_path: LoginPath | None = None,
+    ) -> None:
+        self.runs: dict[RunId, Run] = {}
+        self.provider = provider
+        self._habits = habits
+        self._policy = policy
+        self._new_output = new_output
+        self._publish = publish
+        self._login_path = login_path
+        self._base = environment.inherited()
+        self._alarms = Alarms()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.close()
+
+    def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
+        """Start a command, without waiting. What the command then does is in the run's outcome.
+
+        Raises: InvalidParameters, and then nothing was started.
+        """
+        if self._closed:
+            raise InvalidParameters("the supervisor is closed: it starts nothing any more")
+        check(command)
+        run_id = new_run_id()
+        policy = self._policy()
+        prepared, surroundings = self._prepare(command, run_id)
+        run = Run(
+            run_id,
+            command,
+            self._rules(policy, command, wish),
+            surroundings,
+            self.provider,
+            self._new_output(run_id),
+            self._alarms,
+            self._publish,
+        )
+        self.runs[run_id] = run
+        run.on_settled = self._forget
+        run.begin(prepared)
+        return run
+
+    async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
+        """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
+
+        Raises: InvalidParameters, and then nothing was started.
+        """
+        if self._login_path is not None:
+            await self._login_path.wait(self)
+        run = self.start(command, wish)
+        try:
+            await run.wait()
+        finally:
+            if run.outcome is None:
+                with anyio.CancelScope(shield=True), suppress(ProcessError):
+                    await run.kill("cancelled")
+        return run
+
+    async def close(self) -> None:
+        """End every run, prove it, and let the keeper go. Bounded: 3 seconds for the runs."""
+        self._closed = True
+        for run in tuple(self.runs.values()):
+            run.stop("shelltie is leaving", _LEAVING)
+        with anyio.move_on_after(3):
+            for run in tuple(self.runs.values()):
+                with suppress(ProcessError):
+                    await run.kill("shelltie is leaving", _LEAVING)
+        await self.provider.close()
+
+    def _forget(self, run: Run) -> None:
+        self.runs.pop(run.id, None)
+
+    def _rules(self, policy: TimeoutPolicy, command: Command, wish: Wish) -> Rules:
+        habits = self._habits
+        idle_evidence = habits.idle_evidence or policy.idle_evidence
+        return Rules(
+            limits=resolve(policy, command.text, wish.limits),
+            escalation=complete(wish.escalation or policy.escalation or habits.escalation),
+            survivors=wish.survivors or habits.survivors,
+            warn_lead=habits.warn_lead,
+            evidence=idle_evidence != "none",
+        )
+
+    def _prepare(self, command: Command, run_id: RunId) -> tuple[Prepared, Surroundings]:
+        login = self._login_path
+        path, path_source = (None, "inherited") if login is None else (login.path, login.source)
+        env = environment.build(
+            self._base, command.env, path=path, pty=command.pty is not None, run=run_id
+        )
+        if "PATH" in command.env:
+            path_source = "env of the call"
+        argv = command.argv or (*self._habits.shell, "-c", command.text)
+        cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
+        resources = _merge(command.resources, self._habits.resources)
+        prepared = Prepared(argv, env, cwd, command.stdin, command.pty, resources)
+        shell = None if command.argv else self._habits.shell[0]
+        return prepared, Surroundings(shell, path_source, cwd)
+
+
+def check(command: Command) -> None:
+    """Whether a kernel could take this.
+
+    Raises: InvalidParameters.
+    """
+    if not isinstance(command.text, str) or not command.text.strip():
+        raise InvalidParameters("command is empty: give the text of a command")
+    words = command.argv or (command.text,)
+    if any("\0" in word for word in words) or "\0" in command.cwd:
+        raise InvalidParameters("command or cwd has a NUL byte, which no program can be given")
+    longest = max(len(word.encode("utf-8", "surrogateescape")) for word in words)
+    if longest > _TEXT_MAX:
+        raise InvalidParameters(
+            f"command is {longest} bytes long, and the kernel takes {_TEXT_MAX}:"
+            " write it to a file and run that, or pass the data through stdin"
+        )
+
+
+def complete(escalation: Escalation) -> Escalation:
+    """With SIGKILL as its last step, whatever else was configured."""
+    if escalation[-1].signal == signal.SIGKILL:
+        return escalation
+    return (*escalation, EscalationStep(signal.SIGKILL, 2.0))
+
+
+def _merge(asked: Resources, usual: Resources) -> Resources:
+    names = [f.name for f in fields(Resources)]
+    both = {name: (getattr(asked, name), getattr(usual, name)) for name in names}
+    return Resources(**{name: b if a is None else a for name, (a, b) in both.items()})
+
+
+def new_run_id() -> RunId:
+    """A ULID: 48 bits of milliseconds and 80 of chance, so that ids sort by time."""
+    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    return RunId("".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5)))

@@ -1,0 +1,140 @@
+"""Promise 3: nothing is lost: output, the reason, and what was dropped is counted."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from shelltie import Terminal
+from shelltie.frontends.library import understand
+from shelltie.frontends.report import report
+from shelltie.model import Command, Stream
+from shelltie.running.supervisor import Wish
+from tests.conftest import Open
+
+
+@pytest.mark.proves("T0-12", "S0-27", "C-13")
+async def test_stderr_alone_keeps_a_command_alive(terminal: Terminal) -> None:
+    command = "for i in 1 2 3 4 5 6; do echo $i >&2; sleep 0.3; done"
+
+    result = await terminal.run(command, timeout=30, silence=1)
+
+    assert (result.status, result.stderr) == ("success", "1\n2\n3\n4\n5\n6\n")
+
+
+@pytest.mark.proves("T0-13", "C-13")
+async def test_dots_without_a_newline_keep_a_command_alive(terminal: Terminal) -> None:
+    command = "for i in 1 2 3 4 5 6; do printf .; sleep 0.3; done"
+
+    result = await terminal.run(command, timeout=30, silence=1)
+
+    assert (result.status, result.stdout) == ("success", "......")
+
+
+@pytest.mark.proves("T0-14", "C-12")
+async def test_both_streams_at_once_do_not_deadlock(terminal: Terminal) -> None:
+    program = "import os\nfor i in range(200): os.write(1, b'o' * 1000); os.write(2, b'e' * 1000)"
+
+    result = await terminal.run([sys.executable, "-c", program], timeout=30)
+
+    assert result.stdout == "o" * 200_000
+    assert result.stderr == "e" * 200_000
+
+
+@pytest.mark.proves("T0-15", "C-12")
+async def test_every_line_arrives(terminal: Terminal) -> None:
+    result = await terminal.run("seq 1 5000", timeout=30)
+
+    assert result.stdout.split() == [str(number) for number in range(1, 5001)]
+
+
+@pytest.mark.proves("T0-30", "C-51")
+async def test_broken_utf8_becomes_replacement_characters(terminal: Terminal) -> None:
+    command = r"printf 'A\377\376B\303('; printf '\360\237'; sleep 0.2; printf '\230\200 split'"
+
+    result = await terminal.run(command, timeout=30)
+
+    assert result.stdout == "A\ufffd\ufffdB\ufffd(\N{GRINNING FACE} split"
+
+
+@pytest.mark.proves("C-49", "C-50")
+async def test_what_does_not_fit_is_counted_and_on_disk(terminal: Terminal) -> None:
+    command = "echo start; head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo end"
+
+    run = await terminal.supervisor.run(*_asked(command))
+    result = report(run, shown=40_000)
+
+    assert (result.status, result.truncated) == ("success", True)
+    assert result.stdout.startswith("start\n")
+    assert result.stdout.endswith("end\n")
+    assert len(result.stdout) < 41_000
+    assert result.output_file is not None
+    assert result.output_file in result.stdout
+    assert Path(result.output_file).stat().st_size == result.stdout_bytes
+
+
+@pytest.mark.proves("C-50")
+async def test_a_flood_is_bounded_and_runs_on(open_terminal: Open) -> None:
+    async with open_terminal(spool_cap=1_000_000) as terminal:
+        result = await terminal.run("head -c 200000000 /dev/zero; echo; echo end", timeout=60)
+
+    assert (result.status, result.stdout_bytes) == ("success", 200_000_005)
+    assert result.stdout.endswith("\nend\n")
+    assert result.output_file is not None
+    assert Path(result.output_file).stat().st_size == 1_000_000
+
+
+async def test_a_spool_that_cannot_be_written_is_a_warning(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "state").write_text("not a directory", encoding="utf-8")
+
+    async with open_terminal() as terminal:
+        result = await terminal.run("seq 1 20000", timeout=30)
+
+    assert result.status == "success"
+    assert any("not kept" in warning for warning in result.warnings)
+
+
+@pytest.mark.proves("C-52")
+async def test_the_streams_are_kept_apart_and_in_order(terminal: Terminal) -> None:
+    command = "echo 1; sleep 0.1; echo 2 >&2; sleep 0.1; echo 3; sleep 0.1; echo 4 >&2"
+
+    run = await terminal.supervisor.run(*_asked(command))
+
+    assert run.output.view(None, 100, 100).head == b"1\n2\n3\n4\n"
+    assert run.output.view(Stream.STDERR, 100, 100).head == b"2\n4\n"
+
+
+@pytest.mark.proves("C-56")
+async def test_progress_bars_and_colours_are_cleaned_and_raw_stays(terminal: Terminal) -> None:
+    command = r"printf '10%%\r50%%\r100%%\n\033[31mred\033[0m\n'"
+
+    run = await terminal.supervisor.run(*_asked(command))
+
+    assert report(run).stdout == "100%\nred\n"
+    assert run.output.view(None, 100, 100).head == b"10%\r50%\r100%\n\x1b[31mred\x1b[0m\n"
+
+
+@pytest.mark.proves("C-55")
+async def test_python_does_not_buffer(terminal: Terminal) -> None:
+    program = "import time\nprint('first')\ntime.sleep(60)"
+
+    result = await terminal.run([sys.executable, "-c", program], timeout=2, silence=1.5)
+
+    assert (result.status, result.stdout) == ("timeout", "first\n")
+
+
+async def test_a_pty_is_a_terminal(terminal: Terminal) -> None:
+    command = "test -t 0 && test -t 1 && stty size && cat"
+
+    result = await terminal.run(command, pty=True, stdin="typed\n", timeout=20)
+
+    assert result.status == "success"
+    assert "24 80\n" in result.stdout
+    assert result.stdout.count("typed\n") == 2  # the terminal's echo, and cat
+    assert result.stderr == ""
+
+
+def _asked(command: str) -> tuple[Command, Wish]:
+    return understand(command, {"timeout": 30})

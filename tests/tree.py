@@ -1,0 +1,34 @@
+"""Finds what is left of a command, by a tag in its processes' command lines."""
+
+import secrets
+from collections.abc import Callable
+
+import anyio
+import psutil
+
+
+def new_tag() -> str:
+    """Digits only, so that `sleep 300.<tag>` is a legal command."""
+    return str(secrets.randbelow(9 * 10**11) + 10**11)
+
+
+def tagged(tag: str) -> list[psutil.Process]:
+    """Everybody alive with the tag in the command line; zombies are dead."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if tag in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+async def until(condition: Callable[[], bool], limit: float = 10.0) -> None:
+    """Wait for something that only polling can tell."""
+    with anyio.fail_after(limit):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def nobody_left(tag: str, limit: float = 3.0) -> None:
+    """Wait until nobody with the tag lives."""
+    await until(lambda: not tagged(tag), limit)
