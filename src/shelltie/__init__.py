@@ -33,9 +33,18 @@ from shelltie.model import (
 )
 from shelltie.policy.limits import calculate_timeouts
 from shelltie.running.run import Run
+from shelltie.running.timeout_watchdog import (
+    Callbacks,
+    PartialResults,
+    ProgressUpdate,
+    TimeoutError,  # noqa: A004  the name of the design it follows
+    TimeoutWarning,
+    TimeoutWatchdog,
+)
 
 __all__ = [
     "AlreadyAborted",
+    "Callbacks",
     "CannotStart",
     "Command",
     "Config",
@@ -48,7 +57,9 @@ __all__ = [
     "Misuse",
     "Options",
     "Outcome",
+    "PartialResults",
     "ProcessError",
+    "ProgressUpdate",
     "Resources",
     "Result",
     "Run",
@@ -58,6 +69,9 @@ __all__ = [
     "Terminal",
     "TerminalError",
     "TerminalSize",
+    "TimeoutError",
+    "TimeoutWarning",
+    "TimeoutWatchdog",
     "WaitFailed",
     "calculate_timeouts",
     "load",

@@ -58,7 +58,7 @@ class Config:
 
     policy_path: str | None = _setting("policy.path", _text, None)
     grace: float = _setting("limits.grace", _number, 5.0, project=True)
-    warn_lead: float = _setting("limits.warn_lead", _number, 30.0, project=True)
+    warn_lead: float | None = _setting("limits.warn_lead", _number, None, project=True)
     idle_evidence: str | None = _setting("limits.idle_evidence", _one_of("any", "none"), None)
     survivors: str = _setting("run.background_survivors", _one_of(*Survivors), "kill")
     shown: int = _setting("output.shown", _size, 40_000, project=True)

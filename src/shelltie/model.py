@@ -211,7 +211,10 @@ def seconds(value: object, name: str) -> float | None:
     """
     if value is None:
         return None
-    number = float(value) if isinstance(value, int | float) else math.nan
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        number = math.inf
     if isinstance(value, bool) or not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
     return number or None

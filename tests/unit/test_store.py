@@ -118,6 +118,17 @@ def test_one_stream_is_read_back_from_disk(tmp_path: Path) -> None:
         assert store.view(stream, 6, 9) == Excerpt(text[:6], text[-9:], len(text) - 15, len(text))
 
 
+def test_a_stream_that_spoke_after_the_cap_is_not_on_disk(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "run.out", cap=10, threshold=8)
+    store = Store(head=4, tail=4, spool=spool)
+
+    add(store, b"0123456789")
+    add(store, b"late words", Stream.STDERR)
+
+    assert (spool.stored_of(Stream.STDOUT), spool.stored_of(Stream.STDERR)) == (10, 0)
+    assert store.view(Stream.STDERR, 99, 99) == Excerpt(b"late", b"ords", 2, 10)
+
+
 def test_a_spool_file_that_vanished_is_a_gap_and_no_error(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "run.out", cap=1000, threshold=8)
     store = Store(head=4, tail=4, spool=spool)
@@ -125,8 +136,8 @@ def test_a_spool_file_that_vanished_is_a_gap_and_no_error(tmp_path: Path) -> Non
 
     spool.path.unlink()
 
-    assert store.read(2, 16) == Piece(2, b"23", 0)
     assert store.view(None, 16, 2) == Excerpt(b"0123", b"ef", 10, 16)
+    assert store.read(2, 16) == Piece(2, b"23", 0)
     assert "No such file" in str(spool.problem)
 
 

@@ -205,8 +205,6 @@ static void prepare(void) {
     close(null);
     syscall(SYS_close_range, 3, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */);
     fcntl(server, F_SETFD, FD_CLOEXEC); /* for kernels before 5.11 */
-    for (char **variable = environ; *variable; variable++)
-        memset(*variable, 0, strlen(*variable)); /* a command can read /proc/$PPID/environ */
     setsid();
     prctl(PR_SET_NAME, "shelltie-keeper");
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

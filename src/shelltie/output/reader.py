@@ -17,7 +17,7 @@ _VIEW = memoryview(mmap.mmap(-1, _HALF_A_PAGE + _BUFFER_SIZE))[_HALF_A_PAGE:]
 _BUFFERS = (_VIEW,)
 
 _READS_A_TURN = 4  # then the other runs get theirs
-_PTY_READ = 4000  # a pty hands out no more than 4 KiB at once, so such a read means "there is more"
+_PTY_READ = 4000  # a pty hands out 4095 bytes at once when it has more
 _DRAIN_MAX = 1024 * 1024  # no pipe of an ordinary user holds more
 _PIPE_SIZE = 64 * 1024
 _FULL_READS = 8  # the pipes of one user share 64 MiB: only those that flood get a larger one

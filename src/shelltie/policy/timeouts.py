@@ -110,14 +110,11 @@ class TimeoutPolicy:
 
     def _rank(self, entry: CategoryPattern) -> tuple[float, float]:
         category = self.categories[entry.category]
-        match self.match_strategy:
-            case MatchStrategy.LONGEST:
-                return -or_endless(category.total), -or_endless(category.silence)
-            case MatchStrategy.FIRST:
-                return 0, 0
-            case MatchStrategy.ORDER:
-                known = entry.category in self.match_order
-                return (self.match_order.index(entry.category) if known else math.inf), 0
+        if self.match_strategy is MatchStrategy.LONGEST:
+            return -or_endless(category.total), -or_endless(category.silence)
+        if self.match_strategy is MatchStrategy.ORDER and entry.category in self.match_order:
+            return self.match_order.index(entry.category), 0
+        return math.inf, 0  # in the order of the file, because sorting is stable
 
 
 def fallback(reason: str) -> TimeoutPolicy:

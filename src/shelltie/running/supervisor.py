@@ -45,7 +45,7 @@ class Habits:
     shell: tuple[str, ...]
     escalation: Escalation = DEFAULT_ESCALATION
     survivors: Survivors = Survivors.KILL
-    warn_lead: float = 30.0
+    warn_lead: float | None = None
     idle_evidence: str | None = None
     resources: Resources = field(default_factory=Resources)
 
@@ -157,7 +157,7 @@ class Supervisor:
             limits=resolve(policy, command.text, wish.limits),
             escalation=complete(wish.escalation or policy.escalation or habits.escalation),
             survivors=wish.survivors or habits.survivors,
-            warn_lead=habits.warn_lead,
+            warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,
             evidence=idle_evidence != "none",
         )
 

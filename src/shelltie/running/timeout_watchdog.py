@@ -17,7 +17,7 @@ from typing import Literal
 
 from shelltie.errors import AlreadyAborted
 from shelltie.model import EscalationStep, Limit, Limits, signal_name
-from shelltie.output.text import cut_tail, decode
+from shelltie.output.text import decode, whole_start
 from shelltie.output.window import Window
 from shelltie.running import messages
 from shelltie.running.alarms import Alarm, Alarms
@@ -165,8 +165,8 @@ class TimeoutWatchdog:
         """What there is so far, at any time."""
         return PartialResults(
             last_events=tuple(self._events),
-            stdout_tail=decode(cut_tail(self._stdout.tail_bytes(), TAIL_MAX)),
-            stderr_tail=decode(cut_tail(self._stderr.tail_bytes(), TAIL_MAX)),
+            stdout_tail=_tail(self._stdout),
+            stderr_tail=_tail(self._stderr),
             last_activity_at=self._clock(self._dog.last),
             events_count=self._events_count,
             events_dropped=self._events_count - len(self._events),
@@ -294,6 +294,11 @@ class TimeoutWatchdog:
             callback(*news)
         except Exception:  # noqa: BLE001  whoever is told must not be able to stop the watching
             _log.debug("a callback of the watchdog failed", exc_info=True)
+
+
+def _tail(window: Window) -> str:
+    tail = window.tail_bytes()
+    return decode(whole_start(tail) if window.dropped else tail)
 
 
 def signal_group(pid: int | None, number: int) -> None:

@@ -13,8 +13,11 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
 _CODES = """\
-exit codes: the command's own; 124 timed out; 125 shelltie failed; 126 refused or
-not executable; 127 not found; 128+n ended by signal n; 2 wrong usage"""
+TIME is 90s, 10m, 1h 30m, 250ms or a number of seconds. What is not given, the
+policy decides; --silence 0 is no silence limit.
+
+exit codes: the command's own; 124 timed out; 125 shelltie failed; 126 refused
+or not executable; 127 not found; 128+n ended by signal n; 2 wrong usage"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,7 +53,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             told = _meant(str(value), known) or f"; use {', '.join(known)}"
-            raise argparse.ArgumentError(action, f"unknown {value!r}{told}")
+            name = (action.option_strings or [str(action.metavar or action.dest).lower()])[0]
+            self.error(f"unknown {name} {value!r}{told}")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -60,9 +64,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 class _Version(argparse.Action):
     def __call__(self, *_: object) -> NoReturn:
-        from importlib.metadata import version  # it brings half of the standard library along
+        from importlib import metadata  # it brings half of the standard library along
 
-        print(f"shelltie {version('shelltie')}")
+        try:
+            print(f"shelltie {metadata.version('shelltie')}")
+        except metadata.PackageNotFoundError:
+            print("shelltie, run from its source")
         raise SystemExit(0)
 
 

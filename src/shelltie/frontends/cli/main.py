@@ -10,8 +10,6 @@ from typing import cast
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli import arguments, exits, words
 
-# A module is imported when its command is used: `import mcp` alone takes most of a second.
-_MODULES = {"mcp": "shelltie.frontends.mcp.server"}
 _WELCOME = """\
 shelltie: a terminal for AI agents, on a leash.
 
@@ -59,7 +57,7 @@ def _obey(argv: list[str]) -> int:
     if args.name is None and sys.stdin is not None and sys.stdin.isatty():
         print(_WELCOME)
         return 0
-    return _command(args.name or "mcp")(args)
+    return _command(args.name)(args) if args.name not in (None, "mcp") else _serve()
 
 
 def parse(argv: list[str]) -> Namespace:
@@ -82,6 +80,16 @@ def parse(argv: list[str]) -> Namespace:
     return args
 
 
+# A module is imported when its command is used: `import mcp` alone takes most of a second.
+
+
 def _command(name: str) -> Callable[[Namespace], int]:
-    module = importlib.import_module(_MODULES.get(name, f"shelltie.frontends.cli.{name}"))
+    module = importlib.import_module(f"shelltie.frontends.cli.{name}")
     return cast(Callable[[Namespace], int], module.main)
+
+
+def _serve() -> int:
+    from shelltie.frontends.mcp.server import main as serve
+
+    serve()
+    return 0

@@ -16,7 +16,7 @@ from shelltie.errors import InvalidParameters, ProcessError, TerminalError
 from shelltie.events import Event, LimitNear, SilentButWorking
 from shelltie.frontends.cli import exits
 from shelltie.frontends.cli.tap import Tap
-from shelltie.frontends.cli.words import Ink, complain, folded, forget_stdout, print_json
+from shelltie.frontends.cli.words import Ink, complain, cut, folded, forget_stdout, print_json
 from shelltie.frontends.library import Options, Terminal
 from shelltie.frontends.report import Result, report
 from shelltie.model import (
@@ -33,6 +33,7 @@ from shelltie.model import (
 )
 from shelltie.running.run import Run
 
+_SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FIELDS = (
@@ -130,7 +131,7 @@ class Leashed:
             self._say(self._ink("yellow", mark), event.message)
 
     def _say(self, mark: str, text: str) -> None:
-        line = folded(_for_shell(text), f"shelltie: {mark} ", " " * 12) + "\n"
+        line = folded(text, f"shelltie: {mark} ", " " * 12) + "\n"
         if not self._tap.at_line_start and sys.stderr is not None and sys.stderr.isatty():
             line = "\n" + line
         self._tap.write(Stream.STDERR, memoryview(line.encode("utf-8", "replace")))
@@ -145,7 +146,7 @@ class Leashed:
         if self._json:
             print_json(in_order(result))
         else:
-            for mark, text in explain(run.outcome, result, run.rules.survivors):
+            for mark, text in explain(run.outcome, result):
                 self._say(self._marked(mark), text)
         if self._tap.lost:
             complain(f"{human_size(self._tap.lost)} of its output were dropped: nobody read them")
@@ -162,37 +163,33 @@ class Leashed:
         return exits.SHELLTIE_FAILED
 
 
-def explain(
-    outcome: Outcome, result: Result, survivors: Survivors
-) -> Iterator[tuple[str, str]]:
+def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     """What is worth saying about an end, in a few lines; about a usual one, nothing."""
-    match outcome.state:
-        case State.TIMED_OUT:
-            yield from _timed_out(outcome, result)
-        case State.SPAWN_FAILED:
-            yield "✗", str(outcome.error)
-        case State.KILLED:
-            yield "✗", f"stopped: {outcome.stop_reason}"
-            yield "·", _tree_ended(outcome)
-        case _ if outcome.exit.signal is not None:
-            yield "✗", result.hint or ""
+    if outcome.state is State.TIMED_OUT:
+        yield from _timed_out(outcome, result)
+    elif outcome.state is State.SPAWN_FAILED:
+        yield "✗", str(outcome.error)
+    elif outcome.state is State.KILLED:
+        yield "✗", f"stopped: {outcome.stop_reason}"
+        yield "·", _tree_ended(outcome)
+    elif outcome.exit.signal is not None:
+        yield "✗", str(result.hint)
     if outcome.state is State.FINISHED and outcome.survivors:
-        done = "ended them" if survivors is Survivors.KILL else "they go on"
-        yield "⚠", f"it left {_processes(outcome.survivors)} in the background; {done}"
+        yield "⚠", f"ended what it left in the background: {_processes(outcome.survivors)}"
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
-    limits = result.limits
-    source = f"from {limits.source}" + (" (clamped)" if limits.clamped else "")
+    total, _, silence = result.limits.source.partition("; silence: ")
     if outcome.limit is Limit.SILENCE:
-        limit = human_duration(limits.silence_sec or 0)
-        yield "✗", f"timed out: no output for {limit}, its silence limit ({source})"
+        limit, source = result.limits.silence_sec, silence or total
+        said = f"no output for {human_duration(limit or 0)}, its silence limit"
     else:
-        limit = human_duration(limits.exec_sec or 0)
-        yield "✗", f"timed out: it ran for {limit}, its total limit ({source})"
+        limit, source = result.limits.exec_sec, total
+        said = f"it ran for {human_duration(limit or 0)}, its total limit"
+    yield "✗", f"timed out: {said}, from {cut(_for_shell(source), _SOURCE_MAX)}"
     yield "·", f"{_tree_ended(outcome)} · exit {exits.TIMED_OUT}"
     if result.hint:
-        yield "→", result.hint
+        yield "→", _for_shell(result.hint)
 
 
 def _tree_ended(outcome: Outcome) -> str:

@@ -24,12 +24,13 @@ class Tap:
         self.at_line_start = True
         self._patience = patience
         self._on_problem = on_problem
+        self._polls = {descriptor: _poll(descriptor) for descriptor in _DESCRIPTORS.values()}
 
     def write(self, stream: Stream, data: memoryview) -> None:
         """Pass it on; after a problem, drop it."""
         if self.problem is not None:
             return
-        self.at_line_start = data[-1:] == b"\n"
+        self.at_line_start = data[-1:].tobytes() == b"\n"
         try:
             self.lost += self._write(_DESCRIPTORS[stream], data)
         except OSError as error:
@@ -48,9 +49,16 @@ class Tap:
         return 0
 
     def _ready(self, descriptor: int) -> bool:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLOUT)
-        while not poll.poll(_LOOK_AGAIN):
-            if not self._patience():
-                return False
-        return True
+        poll = self._polls[descriptor]
+        if poll.poll(0):
+            return True
+        while self._patience():
+            if poll.poll(_LOOK_AGAIN):
+                return True
+        return False
+
+
+def _poll(descriptor: int) -> select.poll:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return poll

@@ -57,7 +57,7 @@ def width() -> int:
 
 def complain(message: str) -> None:
     """One message for people who look for what went wrong."""
-    if sys.stderr is not None:
+    with contextlib.suppress(OSError):
         print(f"shelltie: {message}", file=sys.stderr)
 
 
@@ -79,11 +79,16 @@ def folded(text: str, first: str, rest: str) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:
-    """Columns that stand below one another; the last one is folded."""
+    """Columns below one another; where a terminal is too narrow the last one is cut."""
     kept = [tuple(row) for row in rows]
-    columns = list(zip(*kept, strict=True))[:-1]
-    widths = [max(map(len, column)) for column in columns]
-    for row in kept:
-        cells = [cell.ljust(space) for cell, space in zip(row[:-1], widths, strict=True)]
-        first = indent + "  ".join([*cells, ""])
-        print(folded(row[-1], first, " " * len(first)).rstrip() or first.rstrip())
+    widths = [max(map(len, column)) for column in list(zip(*kept, strict=True))[:-1]]
+    narrow = sys.stdout is not None and sys.stdout.isatty()
+    for *cells, last in kept:
+        spaced = [cell.ljust(space) for cell, space in zip(cells, widths, strict=True)]
+        line = (indent + "  ".join([*spaced, last])).rstrip()
+        print(cut(line, width()) if narrow else line)
+
+
+def cut(text: str, room: int) -> str:
+    """At most that many characters."""
+    return text if len(text) <= room else f"{text[: room - 1]}…"

@@ -73,7 +73,8 @@ class _Wire:
         self._sink = sink
         self._lines = Lines(line_max)
         self._unanswered: set[str] = set()
-        self._fewer = anyio.Event()
+        self._writing = False
+        self._moved = anyio.Event()
 
     async def obey(self, arriving: AsyncIterable[signal.Signals]) -> None:
         """Any of the signals means: leave."""
@@ -95,22 +96,30 @@ class _Wire:
             self.over.set()
 
     async def speak(self, to_client: ObjectReceiveStream[SessionMessage]) -> None:
-        """Write what the server says. Without a reader nobody gets ahead of the client."""
+        """Write what the server says; who has more to say waits until the client has read."""
         async for envelope in to_client:
             message = envelope.message
             line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
+            self._writing = True
             try:
                 await _write(self._sink, line.encode())
             except OSError:
                 self.over.set()
                 return
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self._forget(message.id)
+            self._writing = False
+            self._forget(
+                message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+            )
 
-    async def answered(self, but: int = 0) -> None:
-        """Return when no more than `but` requests are unanswered."""
-        while len(self._unanswered) > but:
-            await self._fewer.wait()
+    async def answered(self) -> None:
+        """Return when no request is unanswered."""
+        while self._unanswered:
+            await self._moved.wait()
+
+    async def _room(self) -> None:
+        """Return unless the client reads nothing, in which case its answers would pile up here."""
+        while self._writing and len(self._unanswered) > _UNANSWERED_MAX:
+            await self._moved.wait()
 
     async def _take(
         self,
@@ -131,7 +140,7 @@ class _Wire:
                 continue
             self._note(message)
             await to_server.send(SessionMessage(message))
-            await self.answered(_UNANSWERED_MAX)
+            await self._room()
 
     def _note(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
@@ -143,8 +152,8 @@ class _Wire:
 
     def _forget(self, request: object) -> None:
         self._unanswered.discard(str(request))
-        self._fewer.set()
-        self._fewer = anyio.Event()
+        self._moved.set()
+        self._moved = anyio.Event()
 
 
 class Lines:

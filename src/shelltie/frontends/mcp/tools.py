@@ -180,10 +180,12 @@ def _asked(arguments: Mapping[str, object]) -> tuple[Command, Wish]:
 
     Raises: InvalidParameters.
     """
+    if "command" not in arguments:
+        raise InvalidParameters("command is missing: give the text of a command")
     for name, value in arguments.items():
         _check(name, value)
     options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    return understand(arguments.get("command"), cast(Options, options))
+    return understand(arguments["command"], cast(Options, options))
 
 
 def _check(name: str, value: object) -> None:

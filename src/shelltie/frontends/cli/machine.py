@@ -1,0 +1,223 @@
+"""What a doctor looks at: this machine, our keeper, policy and settings, the clients."""
+
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from shelltie import config as settings
+from shelltie.assemble import assemble, policy_file, shell_of
+from shelltie.config import Config
+from shelltie.errors import ConfigWrong, TerminalError
+from shelltie.model import Command, State, human_duration
+from shelltie.policy import environment
+from shelltie.policy.limits import Asked
+from shelltie.providers.local import LocalProvider
+from shelltie.running.login_path import LoginPath
+from shelltie.running.supervisor import Supervisor, Wish
+
+GOOD, POOR, BAD = "good", "poor", "bad"
+_FEW_DESCRIPTORS = 1024  # a command takes three while it runs
+_FEW_PIDS = 200
+_CLIENTS = {
+    "claude": "claude mcp add shelltie -- shelltie",
+    "codex": "codex mcp add shelltie -- shelltie",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    group: str
+    name: str
+    level: str
+    text: str
+    remedy: str | None = None
+
+
+async def examine() -> list[Finding]:
+    """Everything, in the order in which people read it."""
+    config, wrong = _config()
+    return [
+        *_machine(config),
+        *await _keeper(config),
+        *_policy(config),
+        *_settings(config, wrong),
+        *_clients(),
+    ]
+
+
+def _config() -> tuple[Config, str | None]:
+    try:
+        return settings.load(Path.cwd()), None
+    except ConfigWrong as error:
+        return Config(state_dir=str(settings.state_dir())), str(error)
+
+
+def _machine(config: Config) -> Iterator[Finding]:
+    found = partial(Finding, "machine")
+    yield found("python", GOOD, f"{platform.python_version()} at {sys.executable}")
+    yield _platform(found)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = hard != resource.RLIM_INFINITY and hard < _FEW_DESCRIPTORS
+    remedy = "raise it: ulimit -Hn 4096" if few else None
+    yield found("descriptors", POOR if few else GOOD, f"{soft}, at most {hard}", remedy)
+    yield _pids(found)
+    shell = shell_of(config)[0]
+    there = shutil.which(shell) is not None
+    remedy = None if there else "set shell to one that exists"
+    yield found("shell", GOOD if there else BAD, shell, remedy)
+
+
+def _platform(found: Callable[..., Finding]) -> Finding:
+    name = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    match platform.system():
+        case "Linux":
+            return found("platform", GOOD, name)
+        case "Darwin":
+            return found("platform", POOR, name, "no subreapers here: processes may hide")
+        case _:
+            return found("platform", BAD, name, "use Linux, or WSL on Windows")
+
+
+def _pids(found: Callable[..., Finding]) -> Finding:
+    """The kernel counts against several limits; the tightest is the one that hurts."""
+    used = sum(1 for _ in Path("/proc").glob("[0-9]*"))
+    rooms = [(limit - count, name) for name, limit, count in _pid_limits(used)]
+    if not rooms:
+        return found("free pids", GOOD, "no limit found")
+    room, name = min(rooms)
+    few = room < _FEW_PIDS
+    remedy = "end something, or raise it" if few else None
+    return found("free pids", POOR if few else GOOD, f"{room} ({name})", remedy)
+
+
+def _pid_limits(used: int) -> Iterator[tuple[str, int, int]]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft != resource.RLIM_INFINITY:
+        yield "ulimit -u", soft, used
+    with suppress(OSError, ValueError):
+        yield "kernel.pid_max", int(_word("/proc/sys/kernel/pid_max")), used
+    with suppress(OSError, ValueError):  # "max", and other cgroup versions, are no number
+        group = _word("/proc/self/cgroup").rpartition("::")[2]
+        place = f"/sys/fs/cgroup{group}"
+        yield (
+            "cgroup pids.max",
+            int(_word(f"{place}/pids.max")),
+            int(_word(f"{place}/pids.current")),
+        )
+
+
+def _word(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8").strip()
+
+
+async def _keeper(config: Config) -> list[Finding]:
+    """Not whether it should work: whether it does."""
+    try:
+        async with assemble(config, policy_file(config, Path.cwd())) as supervisor:
+            return [
+                _kind(supervisor),
+                await _real_command(supervisor),
+                await _hidden_process(supervisor),
+                await _login_path(supervisor),
+            ]
+    except TerminalError as error:
+        return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
+
+
+def _kind(supervisor: Supervisor) -> Finding:
+    provider = supervisor.provider
+    kind = provider.kind if isinstance(provider, LocalProvider) else provider.name
+    if kind == "c":
+        return Finding("keeper", "keeper", GOOD, "the C program is in use")
+    remedy = "install a C compiler and then shelltie again, and see that keeper is not set"
+    return Finding("keeper", "keeper", POOR, "the slower one in Python is in use", remedy)
+
+
+async def _real_command(supervisor: Supervisor) -> Finding:
+    run = await supervisor.run(Command("echo ready"), _patience())
+    said = run.output.view(None, 100, 0).head
+    assert run.outcome is not None
+    if said == b"ready\n" and run.outcome.ok:
+        took = human_duration(run.outcome.duration)
+        return Finding("keeper", "real command", GOOD, f"ran, and was read, in {took}")
+    text = run.outcome.error or f"{run.outcome.state}, said {said!r}"
+    return Finding("keeper", "real command", BAD, text, "see whether the shell works by itself")
+
+
+async def _hidden_process(supervisor: Supervisor) -> Finding:
+    """A grandchild whose parent is gone stays ours only through a subreaper."""
+    text = "(sleep 60 >/dev/null 2>&1 &); exit 0"
+    run = await supervisor.run(Command(text), _patience())
+    outcome = run.outcome
+    assert outcome is not None
+    if outcome.state is State.FINISHED and outcome.survivors and not outcome.leaked:
+        return Finding("keeper", "subreaper", GOOD, "an orphan was found and ended")
+    remedy = "processes that hide may survive: use Linux, outside of such a sandbox"
+    return Finding("keeper", "subreaper", BAD, "an orphan was lost", remedy)
+
+
+async def _login_path(supervisor: Supervisor) -> Finding:
+    probe = LoginPath()
+    await probe.wait(supervisor)
+    if probe.path is None:
+        remedy = "see what its profile waits for"
+        return Finding("keeper", "login PATH", POOR, probe.source, remedy)
+    known = environment.inherited().get("PATH", "").split(":")
+    more = [part for part in probe.path.split(":") if part not in known]
+    added = f"{len(more)} directories more than ours" if more else "nothing more than ours"
+    return Finding("keeper", "login PATH", GOOD, f"{probe.source} answers: {added}")
+
+
+def _patience() -> Wish:
+    return Wish(Asked(total=10.0))
+
+
+def _policy(config: Config) -> Iterator[Finding]:
+    file = policy_file(config, Path.cwd())
+    loaded = file.status == "loaded"
+    remedy = None if loaded else "repair it: shelltie policy check"
+    yield Finding(
+        "policy", "file", GOOD if loaded else POOR, f"{file.origin}: {file.status}", remedy
+    )
+    for problem in file.problems if loaded else ():
+        yield Finding("policy", "problem", POOR, problem, "repair it: shelltie policy check")
+
+
+def _settings(config: Config, wrong: str | None) -> Iterator[Finding]:
+    found = partial(Finding, "settings")
+    project = settings.project_file(Path.cwd())
+    files = {"system": settings.system_file(), "user": settings.user_file(), "project": project}
+    for name, path in files.items():
+        yield found(name, GOOD, f"{path}{'' if path.exists() else ', not there'}")
+    if wrong:
+        yield found("wrong", BAD, wrong, "repair it; until then nothing runs")
+    for ignored in config.ignored:
+        yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
+    yield _state_directory(Path(config.state_dir))
+
+
+def _state_directory(place: Path) -> Finding:
+    """Really written to, or to the first directory above that exists."""
+    there = next(path for path in (place, *place.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return Finding("settings", "state", GOOD, f"{place} can be written")
+    except OSError as error:
+        text = f"{place} cannot be written: {error.strerror}"
+        return Finding("settings", "state", BAD, text, "set state.dir to one that can")
+
+
+def _clients() -> Iterator[Finding]:
+    for name, line in _CLIENTS.items():
+        path = shutil.which(name)
+        text = f"{path}: {line}" if path else "not here, and not needed"
+        yield Finding("clients", name, GOOD, text)

@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from shelltie import config as settings
+from shelltie.errors import ConfigWrong
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with three empty layers of settings."""
+    for name in ("etc", "user/shelltie", "project"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(settings, "system_file", lambda: tmp_path / "etc/config.toml")
+    return tmp_path
+
+
+def load(home: Path, overrides: dict[str, object] | None = None, **environ: str) -> settings.Config:
+    variables = {"HOME": "/home/me", "XDG_CONFIG_HOME": str(home / "user"), **environ}
+    return settings.load(home / "project", overrides, variables)
+
+
+def test_without_files_the_defaults_hold(home: Path) -> None:
+    config = load(home)
+
+    assert (config.grace, config.shown, config.keeper) == (5.0, 40_000, "auto")
+    assert config.state_dir == "/home/me/.local/state/shelltie"
+    assert config.origins == {}
+
+
+def test_each_layer_wins_over_the_one_below(home: Path) -> None:
+    layers = {"etc/config.toml": 1, "user/shelltie/config.toml": 2, "project/.shelltie.toml": 3}
+    seen = [load(home).grace]
+    for name, grace in layers.items():
+        (home / name).write_text(f"[limits]\ngrace = {grace}\n", encoding="utf-8")
+        seen.append(load(home).grace)
+    seen.append(load(home, SHELLTIE_LIMITS_GRACE="4").grace)
+    seen.append(load(home, {"limits.grace": 5.5}, SHELLTIE_LIMITS_GRACE="4").grace)
+
+    assert seen == [5.0, 1.0, 2.0, 3.0, 4.0, 5.5]
+
+
+def test_each_value_knows_its_origin(home: Path) -> None:
+    (home / "user/shelltie/config.toml").write_text("shell = '/bin/sh'\n", encoding="utf-8")
+
+    rows = {
+        key: (value, origin) for key, value, origin in load(home, SHELLTIE_KEEPER="python").rows()
+    }
+
+    assert rows["shell"] == ("/bin/sh", str(home / "user/shelltie/config.toml"))
+    assert rows["keeper"] == ("python", "SHELLTIE_KEEPER")
+    assert rows["limits.grace"] == (5.0, "default")
+
+
+def test_the_system_may_lock_a_key(home: Path) -> None:
+    system = 'locked = ["run.background_survivors"]\n[run]\nbackground_survivors = "kill"\n'
+    (home / "etc/config.toml").write_text(system, encoding="utf-8")
+
+    config = load(home, SHELLTIE_RUN_BACKGROUND_SURVIVORS="keep")
+
+    assert config.survivors == "kill"
+    assert "locked" in config.ignored[0]
+
+
+def test_a_project_may_not_loosen_anything(home: Path) -> None:
+    text = "keeper = 'python'\n[run]\nbackground_survivors = 'keep'\n[limits]\ngrace = 1\n"
+    (home / "project/.shelltie.toml").write_text(text, encoding="utf-8")
+
+    config = load(home)
+
+    assert (config.keeper, config.survivors, config.grace) == ("auto", "kill", 1.0)
+    assert len(config.ignored) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[limits]\ngarce = 1\n", "did you mean limits.grace?"),
+        ("colour = 1\n", "unknown key colour"),
+        ("[limits]\ngrace = true\n", "limits.grace"),
+        ("[limits]\ngrace = -1\n", "limits.grace"),
+        ("[limits]\ngrace = nan\n", "limits.grace"),
+        ("[limits]\nidle_evidence = 'some'\n", "any, none"),
+        ("[output]\nshown = 1.5\n", "bytes"),
+        ("shell = ''\n", "shell"),
+        ("not toml at all\n", "cannot be read"),
+        ("x = '" + "x" * 2_000_000 + "'\n", "1 MiB"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_key(home: Path, text: str, says: str) -> None:
+    path = home / "user/shelltie/config.toml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigWrong) as caught:
+        load(home)
+
+    assert str(path) in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_a_wrong_variable_is_named(home: Path) -> None:
+    with pytest.raises(ConfigWrong, match="SHELLTIE_LIMITS_GRACE"):
+        load(home, SHELLTIE_LIMITS_GRACE="soon")

@@ -1,0 +1,171 @@
+import signal
+
+import pytest
+
+from shelltie.model import DEFAULT_ESCALATION, Limit, Limits
+from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
+
+
+def dog(
+    total: float | None, silence: float | None, *, literal: bool = True, lead: float = 30.0
+) -> Watchdog:
+    limits = Limits(total, silence, "test", literal=literal)
+    return Watchdog(limits, started=0.0, warn_lead=lead)
+
+
+def watch(watchdog: Watchdog, until: float, step: float = 1.0) -> list[tuple[float, Step]]:
+    """Everything that is due, asked in steps like a loop that is never late by more than one."""
+    seen: list[tuple[float, Step]] = []
+    now = 0.0
+    while now <= until and not watchdog.ending:
+        seen += [(now, due) for due in watchdog.due(now)]
+        now += step
+    return seen
+
+
+@pytest.mark.proves("T3-24", "S3-1", "S3-4", "S3-6", "S3-17", "S3-40", "S3-72")
+def test_a_hang_of_36_minutes_is_warned_of_at_4_30_and_ended_at_5_00() -> None:
+    watchdog = dog(20 * 60, 5 * 60)
+
+    seen = watch(watchdog, 36 * 60)
+
+    assert seen == [
+        (270, Warn(Limit.SILENCE, idle=270, left=30)),
+        (300, TimeOut(Limit.SILENCE, idle=300, elapsed=300)),
+    ]
+
+
+@pytest.mark.proves("S3-5", "S3-59", "T3-3", "C-16")
+def test_steady_output_is_never_inactive_but_the_deadline_holds() -> None:
+    watchdog = dog(100, 10)
+    seen: list[tuple[float, Step]] = []
+    for now in range(101):
+        seen += [(now, step) for step in watchdog.due(now)]
+        watchdog.last = now
+
+    assert seen[0] == (70, Warn(Limit.TOTAL, idle=1, left=30))
+    assert seen[1:] == [(100, TimeOut(Limit.TOTAL, idle=1, elapsed=100))]
+
+
+@pytest.mark.proves("T3-4", "S3-58")
+def test_silence_is_measured_from_the_last_byte() -> None:
+    watchdog = dog(None, 10)
+    watchdog.last = 95.0
+
+    assert watchdog.due(104.9) == [
+        Warn(Limit.SILENCE, idle=pytest.approx(9.9), left=pytest.approx(0.1))
+    ]
+    assert watchdog.due(105.0) == [TimeOut(Limit.SILENCE, idle=10, elapsed=105)]
+
+
+@pytest.mark.proves("T3-5", "S3-33")
+def test_each_silent_period_is_warned_of_once() -> None:
+    watchdog = dog(None, 60)
+
+    first = watch(watchdog, 50)
+    watchdog.last = 50.0
+    second = watchdog.due(80.0) + watchdog.due(81.0) + watchdog.due(85.0)
+
+    assert first == [(30, Warn(Limit.SILENCE, idle=30, left=30))]
+    assert second == [Warn(Limit.SILENCE, idle=30, left=30)]
+
+
+@pytest.mark.proves("T3-6", "C-15")
+def test_a_lead_longer_than_the_limit_does_not_warn_at_once() -> None:
+    assert watch(dog(None, 10), 9) == [(5, Warn(Limit.SILENCE, idle=5, left=5))]
+    assert watch(dog(None, 4), 3.9, 0.1) == []
+
+
+@pytest.mark.proves("T0-26", "C-18")
+def test_the_total_limit_wins_a_tie() -> None:
+    assert dog(10, 10).due(10) == [TimeOut(Limit.TOTAL, idle=10, elapsed=10)]
+
+
+@pytest.mark.proves("C-17")
+def test_a_silence_limit_beyond_the_total_one_never_ends_anything() -> None:
+    assert [step for _, step in watch(dog(20, 60), 60) if isinstance(step, TimeOut)] == [
+        TimeOut(Limit.TOTAL, idle=20, elapsed=20)
+    ]
+
+
+@pytest.mark.proves("C-1")
+def test_without_limits_nothing_is_ever_due() -> None:
+    watchdog = dog(None, None)
+
+    assert watchdog.next_at is None
+    assert watchdog.due(1e9) == []
+
+
+@pytest.mark.proves("C-18")
+def test_the_end_is_decided_once() -> None:
+    watchdog = dog(10, 5)
+
+    first = watchdog.time_out(Limit.SILENCE, 5.0)
+    second = watchdog.time_out(Limit.TOTAL, 10.0)
+
+    assert (len(first), second, watchdog.due(20.0)) == (1, [], [])
+
+
+@pytest.mark.proves("C-14", "D10")
+def test_a_silence_the_policy_chose_is_looked_at_before_it_ends_anything() -> None:
+    watchdog = dog(600, 60, literal=False)
+
+    assert watchdog.due(30) == [Observe(), Warn(Limit.SILENCE, idle=30, left=30)]
+    assert watchdog.due(60) == [Judge(idle=60)]
+    watchdog.forgive(60)
+    assert watchdog.due(61) == []
+    assert watchdog.due(119.9) == []
+    assert watchdog.due(120) == [Judge(idle=120)]
+
+
+@pytest.mark.proves("D10")
+def test_a_silence_the_caller_gave_is_literal() -> None:
+    assert dog(None, 10, literal=True).due(10) == [TimeOut(Limit.SILENCE, idle=10, elapsed=10)]
+
+
+def test_forgiven_silence_still_ends_at_the_total_limit() -> None:
+    watchdog = dog(100, 60, literal=False)
+    watchdog.due(60)
+    watchdog.forgive(60)
+
+    assert watchdog.next_at == 70  # the warning before the total limit
+    watchdog.due(70)
+    assert watchdog.next_at == 100
+    assert watchdog.due(100) == [TimeOut(Limit.TOTAL, idle=100, elapsed=100)]
+
+
+@pytest.mark.proves("S0-29", "C-41", "C-42")
+def test_the_end_goes_from_polite_to_forced_to_giving_up() -> None:
+    watchdog = dog(1, None)
+    watchdog.due(1)
+
+    assert watchdog.end(DEFAULT_ESCALATION, 1.0) == [Send(signal.SIGTERM)]
+    assert watchdog.next_at == 6.0
+    assert watchdog.due(5.9) == []
+    assert watchdog.due(6.0) == [Send(signal.SIGKILL)]
+    assert watchdog.due(8.0) == [GiveUp()]
+    assert watchdog.next_at is None
+
+
+def test_next_at_never_lies_before_the_next_thing_to_do() -> None:
+    watchdog = dog(100, 20, literal=False)
+    now = 0.0
+    while not watchdog.ending:
+        at = watchdog.next_at
+        assert at is not None
+        assert at >= now
+        due = watchdog.due(at)
+        assert due
+        if isinstance(due[0], Judge):
+            watchdog.forgive(at)
+        now = at
+    assert now == 100
+
+
+@pytest.mark.proves("T0-32")
+def test_only_the_given_clock_counts() -> None:
+    watchdog = dog(10, None)
+
+    watchdog.due(9.0)
+    assert watchdog.due(9.99) == []
+    assert watchdog.due(10.0) == [TimeOut(Limit.TOTAL, idle=10.0, elapsed=10.0)]
