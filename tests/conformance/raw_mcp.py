@@ -102,7 +102,8 @@ async def raw_server(
             SERVER, stdin=stdin, stdout=stdout, stderr=stderr, env=server_environment(), cwd=cwd
         )
     try:
-        yield RawClient(process, process.stdout and BufferedByteReceiveStream(process.stdout))
+        answers = None if process.stdout is None else BufferedByteReceiveStream(process.stdout)
+        yield RawClient(process, answers)
     finally:
         if process.returncode is None:
             process.kill()

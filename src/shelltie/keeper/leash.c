@@ -74,7 +74,7 @@ static int limit(const char *text) {
     for (char *end; *text; text = end + (*end == ' ')) {
         const char *letter = strchr(letters, *text);
         rlim_t wanted = strtoull(text + 1, &end, 10);
-        if (!letter || end == text + 1) return errno = EINVAL, -1;
+        if (!letter || end == text + 1 || text[1] == '-') return errno = EINVAL, -1;
         int resource = resources[letter - letters];
         struct rlimit limit;
         if (getrlimit(resource, &limit)) return -1;

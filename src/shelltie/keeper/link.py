@@ -254,6 +254,10 @@ class Link:
             while self._process.poll() is None:  # noqa: ASYNC110 (there is no pidfd on macOS)
                 await anyio.sleep(_TICK)
 
+    def _bury(self) -> None:
+        if self._process.poll() is None:  # its socket closes a little before it ends
+            self._loop.call_later(_TICK, self._bury)
+
     def _hear(self) -> None:
         more = self._lines.receive()
         try:
@@ -278,7 +282,7 @@ class Link:
         self._loop.remove_reader(self._socket)
         self._discard_parcels()
         self._socket.close()
-        self._process.poll()
+        self._bury()
         for leash in tuple(self._leashes.values()):
             leash.poll()
             if leash.silent:

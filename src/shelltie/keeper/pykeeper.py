@@ -29,7 +29,6 @@ from typing import NoReturn
 HEADER = struct.Struct("<II")
 RUN, SHOOT = 1, 2
 BODY_MAX, READ_SIZE = 8 * 1024 * 1024, 64 * 1024
-RECEIVE_FLAGS = socket.MSG_DONTWAIT | getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 CONTROL, DESCRIPTORS = 3, 4
 PR_SET_CHILD_SUBREAPER = 36
 TICK, STUCK_MAX = 0.02, 32
@@ -368,10 +367,12 @@ class Frame:
             if self.bytes:
                 arrived = source.recv(min(self.left(), READ_SIZE), socket.MSG_DONTWAIT)
             else:
-                came = socket.recv_fds(source, HEADER.size, DESCRIPTORS, RECEIVE_FLAGS)
-                arrived, self.descriptors = came[:2]
+                # This takes no flags, whatever it says: neither DONTWAIT nor CMSG_CLOEXEC.
+                arrived, self.descriptors, _, _ = socket.recv_fds(source, HEADER.size, DESCRIPTORS)
         except OSError as error:
             return isinstance(error, BlockingIOError)
+        for descriptor in self.descriptors:
+            os.set_inheritable(descriptor, False)
         self.bytes += arrived
         return bool(arrived)
 

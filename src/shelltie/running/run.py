@@ -375,6 +375,8 @@ class Run:
             return
         state = self._final_state()
         self.outcome = self._make_outcome(state)
+        if self.state is State.CREATED and state in LEGAL_TRANSITIONS[State.RUNNING]:
+            self.move(State.RUNNING)  # its leash was shot before it could say so
         self.move(state)
         self._arm()
         if self._gone or self.rules.survivors is Survivors.KILL or self._process is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from shelltie import config as settings
 from shelltie.assemble import policy_file
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.words import Ink, print_json, table
+from shelltie.frontends.cli.words import Ink, print_json, stdin_bytes, table
 from shelltie.frontends.report import as_json, limits_report
 from shelltie.model import Command, Limits, human_duration
 from shelltie.policy.limits import Asked, resolve
@@ -34,7 +34,7 @@ def main(args: Namespace) -> int:
 def _many(policy: TimeoutPolicy, words: list[str]) -> int:
     if words:
         raise InvalidParameters("check --jsonl reads its commands from stdin, one object a line")
-    for line in sys.stdin.buffer:
+    for line in stdin_bytes():
         try:
             text = _command_in(line)
             answer = _answer(text, _limits(policy, text))

@@ -16,7 +16,15 @@ from shelltie.errors import InvalidParameters, ProcessError, TerminalError
 from shelltie.events import Event, LimitNear, SilentButWorking
 from shelltie.frontends.cli import exits
 from shelltie.frontends.cli.tap import Tap
-from shelltie.frontends.cli.words import Ink, complain, cut, folded, forget_stdout, print_json
+from shelltie.frontends.cli.words import (
+    Ink,
+    complain,
+    cut,
+    folded,
+    forget_stdout,
+    print_json,
+    stdin_bytes,
+)
 from shelltie.frontends.library import Options, Terminal
 from shelltie.frontends.report import Result, report
 from shelltie.model import (
@@ -30,7 +38,9 @@ from shelltie.model import (
     TerminalSize,
     human_duration,
     human_size,
+    signal_name,
 )
+from shelltie.policy.environment import RUN_MARK
 from shelltie.running.run import Run
 
 _SOURCE_MAX = 60  # patterns can be long
@@ -72,7 +82,8 @@ class Leashed:
         self._run: Run | None = None
         self._tap = Tap(self._patience, self._nobody_reads)
         self._signal: int | None = None
-        self._signalled = anyio.Event()
+        self._why = ""
+        self._leaving = anyio.Event()
 
     async def run(self, command: str | list[str], options: Options) -> int:
         """To the end, whoever brings it about."""
@@ -82,7 +93,7 @@ class Leashed:
             if not self._json:
                 run.on_output = self._tap.write
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._end_on_signal, run, tasks.cancel_scope)
+                tasks.start_soon(self._end_early, run, tasks.cancel_scope)
                 await run.wait()
                 tasks.cancel_scope.cancel()
         return self._conclude(run)
@@ -94,11 +105,10 @@ class Leashed:
         total = self._run.rules.limits.total
         return total is None or self._run.elapsed < total
 
-    def _nobody_reads(self) -> None:
-        if self._run is not None:
-            self._run.stop("nobody reads its output")
+    # An end before the command's own
 
-    # Signals
+    def _nobody_reads(self) -> None:
+        self._leave("nobody reads its output")
 
     def _listen_to_signals(self) -> None:
         # Not the loop's own handlers: they have to be heard while the tap waits for a reader.
@@ -106,21 +116,22 @@ class Leashed:
 
         def heard(number: int, _: object) -> None:
             self._signal = self._signal or number
-            loop.call_soon_threadsafe(self._stop)
+            loop.call_soon_threadsafe(self._leave, f"shelltie got {signal_name(number)}")
 
         for number in _LEAVE_ON:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
                 signal.signal(number, heard)
 
-    def _stop(self) -> None:
-        if self._signalled.is_set() and self._run is not None:
-            self._run.stop("asked twice", (_KILL,))
-        self._signalled.set()
+    def _leave(self, why: str) -> None:
+        if self._leaving.is_set() and self._run is not None:
+            self._run.stop(why, (_KILL,))  # asked twice
+        self._why = self._why or why
+        self._leaving.set()
 
-    async def _end_on_signal(self, run: Run, scope: anyio.CancelScope) -> None:
-        await self._signalled.wait()
-        with suppress(ProcessError):  # the end of the terminal tries again, and says who is left
-            await run.kill(f"shelltie got {signal.Signals(self._signal or 0).name}")
+    async def _end_early(self, run: Run, scope: anyio.CancelScope) -> None:
+        await self._leaving.wait()
+        with suppress(ProcessError):  # the end of the terminal tries once more
+            await run.kill(self._why)
         scope.cancel()
 
     # What is said
@@ -140,7 +151,7 @@ class Leashed:
         if self._tap.problem is not None:
             return self._give_up(self._tap.problem)
         if run.outcome is None:
-            complain("it could not be ended: look for processes with " + f"SHELLTIE_RUN={run.id}")
+            complain(f"not all of it could be ended: look for {RUN_MARK}={run.id} in environments")
             return exits.SHELLTIE_FAILED if self._signal is None else 128 + self._signal
         result = report(run)
         if self._json:
@@ -250,7 +261,7 @@ def _input(source: str | None) -> bytes | None:
     if source is None:
         return None
     try:
-        return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return stdin_bytes().read() if source == "-" else Path(source).read_bytes()
     except (OSError, ValueError) as error:
         raise InvalidParameters(f"--stdin {source}: cannot be read: {error}") from error
 

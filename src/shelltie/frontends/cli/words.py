@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from shelltie.policy import environment
 
@@ -40,6 +40,11 @@ def ready_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # ⚠ in a terminal that has only Latin letters
+
+
+def stdin_bytes() -> BinaryIO:
+    """Our input; `sys.stdin` is None where we were started without."""
+    return os.fdopen(0, "rb", closefd=False)
 
 
 def forget_stdout() -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -23,7 +21,7 @@ from mcp_types import (
 from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
 from shelltie.frontends.mcp import tools
-from shelltie.frontends.mcp.stdio import serve_stdio
+from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.running.supervisor import Supervisor
 
 _INSTRUCTIONS = """\
@@ -53,10 +51,7 @@ async def serve(config: settings.Config) -> None:
         server = build(supervisor, config.shown)
         options = server.create_initialization_options()
 
-        async def converse(
-            messages: MemoryObjectReceiveStream[SessionMessage | Exception],
-            answers: MemoryObjectSendStream[SessionMessage],
-        ) -> None:
+        async def converse(messages: Messages, answers: Answers) -> None:
             await server.run(messages, answers, options)
 
         await serve_stdio(converse, supervisor.close)

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -29,19 +28,21 @@ from mcp_types import (
 from pydantic import ValidationError
 
 LINE_MAX = 32 * 1024 * 1024
+_CANCELLED = "notifications/cancelled"
 _READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
 _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
 _QUICK = 0.5  # a script closes its end at once: what takes no longer is still answered
 _LAST_WORDS = 1.0  # for the answers of what was ended
 
-_Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
-_Answers = MemoryObjectSendStream[SessionMessage]
+Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
+Answers = MemoryObjectSendStream[SessionMessage]
+_ToServer = MemoryObjectSendStream[SessionMessage | Exception]
+_ToClient = MemoryObjectReceiveStream[SessionMessage]
 
 
 async def serve_stdio(
-    serve: Callable[[_Messages, _Answers], Coroutine[object, object, None]],
+    serve: Callable[[Messages, Answers], Coroutine[object, object, None]],
     leave: Callable[[], Awaitable[None]],
-    line_max: int = LINE_MAX,
 ) -> None:
     """Serve until the client closes its end or a signal comes.
 
@@ -51,7 +52,7 @@ async def serve_stdio(
     answers, to_client = anyio.create_memory_object_stream[SessionMessage](0)
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with _own_wire() as (source, sink), signals as arriving, to_server, messages, to_client:
-        wire = _Wire(source, sink, line_max)
+        wire = _Wire(source, sink)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.listen, to_server, answers.clone())
             tasks.start_soon(wire.speak, to_client)
@@ -61,17 +62,20 @@ async def serve_stdio(
             await leave()
             with anyio.move_on_after(_LAST_WORDS):
                 await wire.answered()
+            # So that who still waits to answer gives up: to cancel a thousand takes seconds.
+            to_client.close()
+            await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
 
 
 class _Wire:
     """Both directions, and which requests wait for their answer."""
 
-    def __init__(self, source: int, sink: int, line_max: int) -> None:
+    def __init__(self, source: int, sink: int) -> None:
         self.over = anyio.Event()
         self._source = source
         self._sink = sink
-        self._lines = Lines(line_max)
+        self._lines = Lines(LINE_MAX)
         self._unanswered: set[str] = set()
         self._writing = False
         self._moved = anyio.Event()
@@ -81,21 +85,17 @@ class _Wire:
         async for _ in arriving:
             self.over.set()
 
-    async def listen(
-        self,
-        to_server: ObjectSendStream[SessionMessage | Exception],
-        to_client: ObjectSendStream[SessionMessage],
-    ) -> None:
+    async def listen(self, to_server: _ToServer, answers: Answers) -> None:
         """Hand on what the client says, until it closes its end."""
-        async with to_client:
+        with answers, suppress(anyio.BrokenResourceError):  # when it is over already
             while chunk := await _read(self._source):
-                await self._take(chunk, to_server, to_client)
-            await self._take(b"\n", to_server, to_client)  # the last line may lack it
+                await self._take(chunk, to_server, answers)
+            await self._take(b"\n", to_server, answers)  # the last line may lack it
             with anyio.move_on_after(_QUICK):
                 await self.answered()
             self.over.set()
 
-    async def speak(self, to_client: ObjectReceiveStream[SessionMessage]) -> None:
+    async def speak(self, to_client: _ToClient) -> None:
         """Write what the server says; who has more to say waits until the client has read."""
         async for envelope in to_client:
             message = envelope.message
@@ -107,9 +107,8 @@ class _Wire:
                 self.over.set()
                 return
             self._writing = False
-            self._forget(
-                message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-            )
+            is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+            self._forget(message.id if is_answer else None)
 
     async def answered(self) -> None:
         """Return when no request is unanswered."""
@@ -121,22 +120,17 @@ class _Wire:
         while self._writing and len(self._unanswered) > _UNANSWERED_MAX:
             await self._moved.wait()
 
-    async def _take(
-        self,
-        chunk: bytes,
-        to_server: ObjectSendStream[SessionMessage | Exception],
-        to_client: ObjectSendStream[SessionMessage],
-    ) -> None:
+    async def _take(self, chunk: bytes, to_server: _ToServer, answers: Answers) -> None:
         for line in self._lines.feed(chunk):
             if line is None:
-                await to_client.send(SessionMessage(_too_long(self._lines.most)))
+                await answers.send(SessionMessage(_too_long()))
                 continue
             if not line or line.isspace():
                 continue
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                await to_client.send(SessionMessage(_malformed(line)))
+                await answers.send(SessionMessage(_malformed(line)))
                 continue
             self._note(message)
             await to_server.send(SessionMessage(message))
@@ -145,10 +139,8 @@ class _Wire:
     def _note(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             self._unanswered.add(str(message.id))
-        elif (
-            isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled"
-        ):  # no answer will come
-            self._forget((message.params or {}).get("requestId"))
+        if isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._forget((message.params or {}).get("requestId"))  # no answer will come
 
     def _forget(self, request: object) -> None:
         self._unanswered.discard(str(request))
@@ -160,7 +152,7 @@ class Lines:
     """Cuts bytes into lines. One that is longer than `most` is dropped; `None` stands for it."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self._most = most
         self._rest = bytearray()
         self._dropping = False
 
@@ -175,15 +167,15 @@ class Lines:
         self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
-        if self._dropping or len(self._rest) + len(part) > self.most:
+        if self._dropping or len(self._rest) + len(part) > self._most:
             self._dropping = True
             self._rest.clear()
         else:
             self._rest += part
 
 
-def _too_long(most: int) -> JSONRPCError:
-    problem = f"Invalid request: a line is longer than {most} bytes and was dropped"
+def _too_long() -> JSONRPCError:
+    problem = f"Invalid request: a line is longer than {LINE_MAX} bytes and was dropped"
     return _error(None, INVALID_REQUEST, problem)
 
 

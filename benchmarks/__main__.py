@@ -1,0 +1,48 @@
+"""`python -m benchmarks [NAME…] [--json]`: measures everything, or what is named."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+
+from benchmarks.rows import Row, table
+
+_NAMES = ("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up")
+
+
+def main() -> None:
+    """Print one table. Goals are told, never enforced: the machine may be busy."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(_NAMES)}")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(_NAMES):
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    rows = _measure(args.names or _NAMES)
+    print(json.dumps([row.to_json() for row in rows], indent=2) if args.json else _page(rows))
+
+
+def _measure(names: list[str] | tuple[str, ...]) -> list[Row]:
+    """Each in a process of its own: memory that one has freed would hide the growth of another."""
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        return [row for name in names for row in pool.submit(_one, name).result()]
+
+
+def _one(name: str) -> list[Row]:
+    print(f"measuring {name} …", file=sys.stderr)
+    rows: list[Row] = import_module(f"benchmarks.{name}").measure()
+    return rows
+
+
+def _page(rows: list[Row]) -> str:
+    load = os.getloadavg()[0]
+    machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, load {load:.1f}"
+    return f"Python {platform.python_version()}, {machine}\n\n{table(rows)}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""How to measure beside others: floor and ours take turns, so that noise meets both."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from shelltie import Config, Terminal
+from shelltie.assemble import ignore
+from shelltie.events import Publish
+
+TRUE = "/bin/true"
+
+Subject = Callable[[], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Samples:
+    """What the calls of one subject took: each on the wall, together in CPU of this process."""
+
+    walls: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+
+    @property
+    def p50(self) -> float:
+        """Milliseconds on the wall."""
+        return median(self.walls) * 1000
+
+    @property
+    def p95(self) -> float:
+        """Milliseconds on the wall."""
+        return percentile(self.walls, 95) * 1000
+
+    @property
+    def cpu_each(self) -> float:
+        """Milliseconds of CPU for one call."""
+        return self.cpu / len(self.walls) * 1000
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value that `percent` of all do not exceed."""
+    return sorted(values)[-(-len(values) * percent // 100) - 1]
+
+
+async def take_turns(*subjects: Subject, rounds: int, calls: int) -> list[Samples]:
+    """Call each subject `calls` times in each of the rounds, and once more before to warm up."""
+    samples = [Samples() for _ in subjects]
+    for warm in [False] + [True] * rounds:
+        for subject, taken in zip(subjects, samples, strict=True):
+            walls, cpu = await _time(subject, calls)
+            if warm:
+                taken.walls += walls
+                taken.cpu += cpu
+    return samples
+
+
+async def _time(subject: Subject, calls: int) -> tuple[list[float], float]:
+    walls = []
+    cpu = time.process_time()
+    for _ in range(calls):
+        begun = time.perf_counter()
+        await subject()
+        walls.append(time.perf_counter() - begun)
+    return walls, time.process_time() - cpu
+
+
+async def bare_spawn(*argv: str) -> None:
+    """The least that runs a command from asyncio and has its output and exit code."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    await process.communicate()
+    assert process.returncode == 0
+
+
+@asynccontextmanager
+async def fresh_terminal(publish: Publish = ignore) -> AsyncIterator[Terminal]:
+    """A terminal with the settings we ship, whose output files vanish with it."""
+    with TemporaryDirectory() as state:
+        async with Terminal(Config(state_dir=state), publish) as terminal:
+            yield terminal
+
+
+def memory(pid: int | str, name: str, file: str = "status") -> int:
+    """Bytes, from a line such as `VmRSS: 123 kB` of a file in /proc."""
+    text = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii")
+    line = next(line for line in text.splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024

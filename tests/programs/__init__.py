@@ -1,0 +1,25 @@
+"""Small programs that misbehave."""
+
+import functools
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("evil.c")
+
+
+@functools.cache
+def evil() -> str:
+    """The path of the compiled program; compiled once for each version of its source."""
+    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"shelltie-tests-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    program = folder / f"evil-{digest}"
+    if not program.exists():
+        fresh = folder / f"evil-{os.getpid()}"
+        command = ["cc", "-O1", "-Wall", "-Wextra", "-pthread", "-o", str(fresh), str(_SOURCE)]
+        subprocess.run(command, check=True)
+        fresh.replace(program)
+    return str(program)

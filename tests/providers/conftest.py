@@ -1,0 +1,56 @@
+"""Keepers of every kind, one after the other."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import hatch_build
+from shelltie.keeper.link import Kind, Link, choose
+
+
+@pytest.fixture(scope="session")
+def current_binary() -> None:
+    """What is tested is what is in the source."""
+    problem = hatch_build.build()
+    if problem and os.environ.get("REQUIRE_TOOLS") == "1":
+        pytest.fail(problem)
+    if problem:
+        pytest.skip(problem)
+
+
+def argv_of(keeper: str) -> tuple[tuple[str, ...], Kind]:
+    """How to start a keeper; "portable" is the one without subreapers."""
+    if keeper != "portable":
+        return choose(keeper)
+    argv, kind = choose("python")
+    return ("/usr/bin/env", "SHELLTIE_PYKEEPER_PORTABLE=1", *argv), kind
+
+
+@asynccontextmanager
+async def linked(keeper: str) -> AsyncIterator[Link]:
+    """A keeper that is ended with everything it holds."""
+    link = Link(*argv_of(keeper))
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+@pytest.fixture(params=["c", "python"])
+async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
+    """Both keepers."""
+    if request.param == "c":
+        request.getfixturevalue("current_binary")
+    async with linked(request.param) as link:
+        yield link
+
+
+@pytest.fixture(params=["c", "python", "portable"])
+async def any_link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
+    """For what is promised even without subreapers."""
+    if request.param == "c":
+        request.getfixturevalue("current_binary")
+    async with linked(request.param) as link:
+        yield link

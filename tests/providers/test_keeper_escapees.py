@@ -1,0 +1,367 @@
+"""What both keepers promise about ending: nobody survives, whatever a command does."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.link import Link
+from shelltie.keeper.protocol import (
+    BODY_MAX,
+    HEADER,
+    RUN,
+    SHOOT,
+    Exited,
+    Gone,
+    Lost,
+    Signalled,
+    Started,
+    Stuck,
+)
+from tests.leashes import PATH, Told, printed_ready, start, start_printing
+from tests.programs import evil
+from tests.providers.conftest import argv_of, linked
+from tests.tree import new_tag, nobody_left, tagged, until
+
+DEEDS = [
+    "daemon_and_stay",
+    "daemon_and_exit",
+    "ignore",
+    "mover",
+    "movers",
+    "burst",
+    "churn",
+    "phoenix",
+    "change_groups",
+    "fork_on_term",
+    "chain",
+    "headless",
+]
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.proves("T1-24", "TX-8")
+async def test_nobody_survives_a_kill(link: Link, deed: str) -> None:
+    tag = new_tag()
+    told, reader = start_printing(link, evil(), deed, "30", tag)
+    await printed_ready(reader)
+
+    told.leash.signal(signal.SIGTERM)
+    await told.word(Signalled)
+    told.leash.signal(signal.SIGKILL)
+
+    assert isinstance(await told.last(), Gone)
+    assert tagged(tag) == []
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+async def test_nobody_survives_the_end_of_the_control_socket(link: Link, deed: str) -> None:
+    tag = new_tag()
+    told, reader = start_printing(link, evil(), deed, "30", tag)
+    await printed_ready(reader)
+
+    told.leash.close()
+
+    assert isinstance(await told.last(), Gone)
+    assert tagged(tag) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "setsid sleep 300.{tag} & sleep 300.{tag}",
+        "nohup sleep 300.{tag} >/dev/null 2>&1 & disown; sleep 300.{tag}",
+        "(setsid sleep 300.{tag} &); (nohup sleep 300.{tag} &); exit 0",
+        "trap '' TERM INT HUP; setsid env -i sleep 300.{tag} & sleep 300.{tag}; sleep 300.{tag}",
+        "sleep 300.{tag} & kill -STOP $!; sleep 300.{tag}",
+        "exec -a innocent sleep 300.{tag} & sleep 300.{tag}",
+    ],
+)
+async def test_nothing_a_shell_can_write_survives(link: Link, script: str) -> None:
+    tag = new_tag()
+    told = start(link, "bash", "-c", script.format(tag=tag))
+    await until(lambda: len(tagged(f"300.{tag}")) >= 2)
+
+    told.leash.signal(signal.SIGKILL)
+
+    assert isinstance(await told.last(), Gone)
+    assert tagged(f"300.{tag}") == []
+
+
+async def test_even_without_subreapers_nobody_stubborn_survives() -> None:
+    tag = new_tag()
+    async with linked("portable") as link:
+        told, reader = start_printing(link, evil(), "ignore", "30", tag)
+        await printed_ready(reader)
+        told.leash.signal(signal.SIGTERM)
+        assert (await told.word(Signalled)).sent >= 2
+
+        told.leash.signal(signal.SIGKILL)
+
+        assert isinstance(await told.last(), Gone)
+        await nobody_left(tag)
+
+
+async def test_even_without_subreapers_an_orphan_that_was_seen_is_remembered() -> None:
+    tag = new_tag()
+    script = f"sh -c 'setsid sleep 300.{tag} & sleep 1'; exec sleep 300.{tag}"
+    async with linked("portable") as link:
+        told = start(link, "sh", "-c", script)
+        await until(lambda: {p.ppid() for p in tagged(f"sleep 300.{tag}")} >= {1})
+
+        told.leash.signal(signal.SIGKILL)
+
+        assert isinstance(await told.last(), Gone)
+        await nobody_left(tag)
+
+
+async def test_a_command_that_shoots_its_leash_is_swept_after(link: Link) -> None:
+    tag = new_tag()
+    told = start(link, evil(), "shoot_leash", "30", tag)
+
+    assert isinstance(await told.last(), Gone)
+
+    assert tagged(tag) == []
+    assert not any(isinstance(word, Exited) for word in told.words)
+    await start(link, "true").last()
+
+
+async def test_sweeping_after_one_leash_leaves_the_others_alone(link: Link) -> None:
+    tag = new_tag()
+    others = [start(link, "sleep", f"300.{tag}") for _ in range(5)]
+    for other in others:
+        await other.word(Started)
+
+    await start(link, "sh", "-c", "setsid sleep 300 & kill -KILL $PPID; sleep 300").last()
+
+    assert len(tagged(tag)) == 5
+    for other in others:
+        other.leash.signal(signal.SIGTERM)
+        await other.last()
+
+
+async def test_a_leash_that_was_stopped_is_shot(link: Link) -> None:
+    tag = new_tag()
+    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & kill -STOP $PPID; sleep 300.{tag}")
+    started = await told.word(Started)
+    await until(lambda: psutil.Process(started.leash).status() == psutil.STATUS_STOPPED)
+    told.leash.signal(signal.SIGKILL)  # which it cannot hear
+
+    told.leash.shoot()
+
+    assert isinstance(await told.last(), Gone)
+    assert tagged(tag) == []
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "PIPE", "USR1", "USR2", "ALRM"])
+async def test_a_leash_is_not_hurt_by_lesser_signals(any_link: Link, name: str) -> None:
+    told = start(any_link, "sh", "-c", f"kill -{name} $PPID; kill -{name} $PPID; exit 7")
+
+    await told.last()
+
+    assert [type(word) for word in told.words] == [Started, Exited, Gone]
+    assert Exited(7 << 8, 0) in told.words
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize("keeper", ["c", "python"])
+@pytest.mark.proves("C-42", "T1-23")
+async def test_who_may_not_be_killed_is_named_until_gone(
+    keeper: str, current_binary: None, tmp_path: Path, own_sleeper: str
+) -> None:
+    argv, kind = argv_of(keeper)
+    link = Link(("setpriv", "--reuid", "65534", "--clear-groups", *argv), kind)
+    told = start(link, own_sleeper, "60")
+    started = await told.word(Started)
+    await until(lambda: psutil.Process(started.pid).uids().effective == 0)
+
+    told.leash.signal(signal.SIGTERM)
+    signalled = await told.word(Signalled)
+    told.leash.signal(signal.SIGKILL)
+    stuck = await told.word(Stuck)
+
+    assert signalled == Signalled(signal.SIGTERM, 0, 1)
+    assert stuck.pids == (started.pid,)
+    os.kill(started.pid, signal.SIGKILL)
+    assert isinstance(await told.last(), Gone)
+    await link.close()
+
+
+@pytest.fixture
+def own_sleeper(tmp_path: Path) -> str:
+    """A program that becomes root whoever starts it, and sleeps."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    program = tmp_path / "sleeper.c"
+    program.write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\n"
+        "int main(int c, char **v) { if (setuid(0)) return 1; return sleep(atoi(v[c - 1])); }\n"
+    )
+    subprocess.run(["cc", "-o", tmp_path / "sleeper", program], check=True)
+    (tmp_path / "sleeper").chmod(0o4755)
+    return str(tmp_path / "sleeper")
+
+
+SERVER = """
+import asyncio, sys
+from shelltie.keeper.link import Link
+from tests.leashes import start
+from tests.providers.conftest import argv_of
+from shelltie.keeper.protocol import Started
+
+async def main(keeper, tag, count):
+    link = Link(*argv_of(keeper))
+    script = f"setsid sleep 300.{tag} & exec sleep 300.{tag}"
+    commands = [start(link, "sh", "-c", script) for _ in range(count)]
+    for command in commands:
+        await command.word(Started, 50)
+    print(link._process.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+@pytest.mark.parametrize(("keeper", "count"), [("c", 300), ("python", 300), ("portable", 10)])
+@pytest.mark.parametrize("shot", ["server", "keeper and server"])
+@pytest.mark.proves("T1-25", "C-48")
+async def test_nobody_survives_the_death_of_the_server(
+    keeper: str, count: int, shot: str, current_binary: None
+) -> None:
+    tag = new_tag()
+    root = str(Path(__file__).resolve().parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, keeper, tag, str(count)], stdout=subprocess.PIPE, cwd=root
+    ) as server:
+        assert server.stdout is not None
+        keeper_pid = int(await anyio.to_thread.run_sync(server.stdout.readline))
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2 * count, 20)
+
+        if shot != "server":
+            os.kill(keeper_pid, signal.SIGKILL)
+        server.kill()
+
+        await until(lambda: not tagged(f"sleep 300.{tag}") and not running(keeper_pid), 20)
+
+
+def running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def test_leashes_hold_on_when_the_keeper_dies(link: Link) -> None:
+    tag = new_tag()
+    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & sleep 300.{tag}; :")
+    shooting = start(link, "sh", "-c", "read never; kill -KILL $PPID", stdio=waiting_stdin())
+    await told.word(Started)
+    shooter = await shooting.word(Started)
+    await until(lambda: len(tagged(f"sleep 300.{tag}")) == 3)
+
+    os.kill(link._process.pid, signal.SIGKILL)
+    await until(lambda: not link.alive)
+    with pytest.raises(CannotStart):
+        start(link, "true")
+    told.leash.signal(signal.SIGUSR2 if False else signal.SIGCONT)
+    await told.word(Signalled)
+    os.kill(shooter.leash, signal.SIGKILL)
+
+    assert isinstance(await shooting.last(), Lost)
+    told.leash.signal(signal.SIGKILL)
+    assert isinstance(await told.last(), Gone)
+    await nobody_left(tag)
+    os.kill(shooter.pid, signal.SIGKILL)
+
+
+def waiting_stdin() -> tuple[int, int, int]:
+    raise NotImplementedError
+
+
+async def test_closing_the_link_ends_everything(any_link: Link) -> None:
+    tag = new_tag()
+    commands = [start(any_link, "sh", "-c", f"trap '' TERM; sleep 300.{tag}; :") for _ in range(20)]
+    for command in commands:
+        await command.word(Started)
+
+    with anyio.fail_after(15):
+        await any_link.close()
+
+    assert all(isinstance(command.words[-1], Gone) for command in commands)
+    assert any_link._process.returncode == 0
+    await nobody_left(tag)
+    await any_link.close()
+
+
+async def test_closing_ends_even_who_stops_its_leash(link: Link) -> None:
+    tag = new_tag()
+    script = f"while :; do kill -STOP $PPID; sleep 0.0{tag}; done"
+    told = start(link, "sh", "-c", script)
+    await told.word(Started)
+
+    with anyio.fail_after(15):
+        await link.close()
+
+    assert isinstance(await told.last(), Gone)
+    await nobody_left(tag)
+
+
+async def test_a_terminated_keeper_ends_everything_first(link: Link) -> None:
+    tag = new_tag()
+    commands = [start(link, evil(), "daemon_and_stay", "30", tag) for _ in range(10)]
+    for command in commands:
+        await command.word(Started)
+
+    link._process.terminate()
+    await until(lambda: not link.alive)
+
+    for command in commands:
+        assert isinstance(await command.last(), Gone)
+    assert tagged(tag) == []
+    assert link._process.wait(5) == 0
+
+
+Raw = Callable[[bytes, bool], socket.socket]
+
+
+def ask(link: Link, frame: bytes, *, with_descriptors: bool = True) -> socket.socket:
+    """Send any bytes to the keeper; our end of the control socket."""
+    ours, theirs = socket.socketpair()
+    null = os.open(os.devnull, os.O_RDWR)
+    link._send(frame, (null, null, null, theirs.fileno()) if with_descriptors else ())
+    theirs.close()
+    os.close(null)
+    ours.settimeout(10)
+    return ours
+
+
+def everything(source: socket.socket) -> bytes:
+    with source:
+        return b"".join(iter(lambda: source.recv(4096), b""))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\0", b"x", b"7\0", b"7\0\0/\0\0" + b"0\0", b"7\0\0/\0\0" + b"9\0true\0", b"1\0\0/\0\0zz\0a\0"],
+    ids=repr,
+)
+async def test_a_frame_that_makes_no_sense_is_refused_and_service_goes_on(
+    link: Link, body: bytes
+) -> None:
+    said = everything(ask(link, HEADER.pack(len(body), RUN) + body))
+
+    assert said.splitlines()[0] == f"failed fork {errno.EINVAL}".encode()
+    assert said.splitlines()[-1].startswith(b"gone")
+    await start(link, "true").last()

@@ -1,0 +1,277 @@
+"""Promise 2: nothing survives that should not, whatever the command did to hide."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from shelltie import EscalationStep, Resources, Result, SignalFailed, Terminal
+from shelltie.events import Event, Leaked
+from shelltie.model import State
+from tests.conftest import Open
+from tests.programs import evil
+from tests.tree import new_tag, nobody_left, tagged, until
+
+QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
+
+DEEDS = [
+    "daemon_and_stay",
+    "daemon_and_exit",
+    "ignore",
+    "mover",
+    "movers",
+    "burst",
+    "churn",
+    "phoenix",
+    "change_groups",
+    "fork_on_term",
+    "chain",
+    "shoot_leash",
+    "headless",
+]
+HOSTILE = [
+    "setsid sleep 300.TAG & sleep 300.TAG",
+    "nohup sleep 300.TAG >/dev/null 2>&1 & disown; sleep 300.TAG",
+    "(sleep 300.TAG &); sleep 300.TAG",
+    "trap '' TERM INT HUP; while :; do sleep 1.TAG; done",
+    "sleep 300.TAG & kill -STOP $!; sleep 300.TAG",
+    "sleep 300.TAG & kill -STOP $$",
+    "kill -9 $PPID; sleep 300.TAG",
+    "sleep 300.TAG & kill -STOP $PPID; sleep 300.TAG",
+    "kill $PPID; sleep 300.TAG",
+    "env -i setsid sleep 300.TAG & sleep 300.TAG",
+    "yes TAG",
+    "for i in $(seq 50); do sleep 300.TAG & done; wait",
+    "exec sleep 300.TAG",
+    "sleep 300.TAG | setsid sleep 300.TAG",
+    "bash -c 'trap \"sleep 300.TAG\" TERM; sleep 300.TAG'",
+    "coproc sleep 300.TAG; sleep 300.TAG",
+    "cat < <(sleep 300.TAG)",
+    *(f"{{evil}} {deed} 30 TAG" for deed in DEEDS),
+]
+
+
+@pytest.mark.proves("S1-19", "S1-20", "S1-45", "S1-54", "S1-82", "C-40", "C-44", "S3-61")
+async def test_thirty_hostile_commands_at_once_leave_nobody(
+    open_terminal: Open, keeper: str
+) -> None:
+    assert len(HOSTILE) >= 25
+    for _ in range(2):
+        tag = new_tag()
+        results: dict[str, Result] = {}
+
+        async def one(terminal: Terminal, text: str, tag: str = tag) -> None:
+            command = text.replace("TAG", tag).replace("{evil}", evil())
+            results[text] = await terminal.run(  # noqa: B023  awaited in this round
+                command, timeout=1.5, silence=0, escalation=QUICK
+            )
+
+        async with open_terminal(keeper=keeper) as terminal:
+            with anyio.fail_after(40):
+                async with anyio.create_task_group() as group:
+                    for text in HOSTILE:
+                        group.start_soon(one, terminal, text)
+
+            await nobody_left(tag)
+
+        assert [text for text, result in results.items() if result.leaked] == []
+
+
+@pytest.mark.proves("T0-18", "T1-24")
+async def test_a_tree_of_three_levels_with_an_escapee_is_gone(terminal: Terminal) -> None:
+    tag = new_tag()
+    tree = f"bash -c 'setsid sleep 300.{tag} & bash -c \"sleep 300.{tag}; :\"; :'; :"
+
+    result = await terminal.run(tree, timeout=1, escalation=QUICK)
+
+    assert (result.status, result.leaked) == ("timeout", False)
+    await nobody_left(tag)
+
+
+SERVER = """
+import anyio, sys
+from shelltie import Config, Terminal
+
+async def main():
+    async with Terminal(Config(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
+        command = f"setsid sleep 300.{sys.argv[1]} & sleep 300.{sys.argv[1]}; :"
+        runs = [terminal.start(command, timeout=600) for _ in range(int(sys.argv[4]))]
+        while any(run.pid is None for run in runs):
+            await anyio.sleep(0.01)
+        print("ready", flush=True)
+        await anyio.sleep(60)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.proves("TX-6", "C-48")
+@pytest.mark.parametrize(("keeper", "commands"), [("auto", 300), ("python", 60)])
+async def test_a_server_that_is_shot_takes_everything_with_it(
+    tmp_path: Path, keeper: str, commands: int
+) -> None:
+    tag = new_tag()
+    arguments = [tag, str(tmp_path), keeper, str(commands)]
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdout is not None
+    with anyio.fail_after(30):
+        assert await server.stdout.readline() == b"ready\n"
+    # Each command is a shell and two sleepers, and some may still be about to start theirs.
+    await until(lambda: len(tagged(tag)) >= commands * 2)
+
+    server.kill()
+
+    await server.wait()
+    server._transport.close()  # type: ignore[attr-defined]  # asyncio leaves its pipe open
+    await nobody_left(tag)
+
+
+@pytest.mark.proves("TX-8")
+async def test_a_fork_bomb_is_held_by_its_limit_and_ended(terminal: Terminal) -> None:
+    tag = new_tag()
+    own = len(psutil.pids())
+    bomb = f"bomb() {{ sleep 300.{tag} & bomb | bomb; }}; bomb"
+
+    result = await terminal.run(
+        bomb,
+        timeout=2,
+        silence=0,
+        escalation=QUICK,
+        resources=Resources(processes=own + 400, cpu_seconds=20),
+    )
+
+    assert result.status in ("timeout", "error")
+    await nobody_left(tag)
+    assert (await terminal.run("echo alive")).stdout == "alive\n"
+
+
+@pytest.mark.proves("T1-27")
+async def test_a_thousand_short_runs_leave_no_descriptor_and_no_zombie(terminal: Terminal) -> None:
+    await terminal.run("true")
+    us = psutil.Process()
+    before = us.num_fds()
+
+    for _ in range(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(100):
+                group.start_soon(terminal.run, ["true"])
+
+    assert us.num_fds() == before
+    assert len(us.children()) == 1  # the keeper
+    assert us.children()[0].children() == []
+
+
+async def test_without_descriptors_a_run_fails_and_the_next_one_works(terminal: Terminal) -> None:
+    import resource
+
+    await terminal.run("true")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = psutil.Process().num_fds()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 3, hard))
+    try:
+        result = await terminal.run("echo x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert (result.status, result.exit_code) == ("error", 126)
+    assert psutil.Process().num_fds() == open_now
+    assert (await terminal.run("echo x")).stdout == "x\n"
+
+
+async def test_when_the_keeper_is_shot_commands_go_on_and_new_ones_start(
+    terminal: Terminal,
+) -> None:
+    run = terminal.start("sleep 0.5; echo done", timeout=30)
+    await until(lambda: run.state is State.RUNNING)
+    for child in psutil.Process().children():
+        child.kill()
+
+    outcome = await run.wait()
+    after = await terminal.run("echo again")
+
+    assert outcome.ok
+    assert run.output.view(None, 10, 10).head == b"done\n"
+    assert after.stdout == "again\n"
+
+
+# Processes that cannot be ended: the call returns all the same, and says so.
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def ice() -> Iterator[Path]:
+    """A v1 freezer: who is in it sleeps uninterruptibly, and SIGKILL has to wait."""
+    group = FREEZER / f"shelltie-{new_tag()}"
+    group.mkdir()
+    yield group
+    (group / "freezer.state").write_text("THAWED", encoding="ascii")
+    while (group / "tasks").read_text(encoding="ascii"):
+        os.sched_yield()
+    group.rmdir()
+
+
+@pytest.mark.skipif(not (ROOT and FREEZER.exists()), reason="needs root and a v1 freezer cgroup")
+@pytest.mark.proves("TX-9", "C-42", "S1-38", "T1-30")
+async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
+    open_terminal: Open, ice: Path
+) -> None:
+    tag = new_tag()
+    events: list[Event] = []
+    command = f"echo $BASHPID > {ice}/tasks; echo FROZEN > {ice}/freezer.state; sleep 300.{tag}"
+
+    async with open_terminal(events.append) as terminal:
+        with anyio.fail_after(15):
+            result = await terminal.run(command, timeout=1, silence=0, escalation=QUICK)
+        (ice / "freezer.state").write_text("THAWED", encoding="ascii")
+        await until(lambda: not terminal.supervisor.runs)  # the leash has gone on trying
+
+    assert (result.status, result.termination_mode, result.leaked) == ("timeout", "hard", True)
+    assert result.leaked_pids
+    assert result.hint is not None
+    assert str(result.leaked_pids[0]) in result.hint
+    assert [event.pids for event in events if isinstance(event, Leaked)] == [result.leaked_pids]
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to make a set-uid program and be another user")
+@pytest.mark.needs("setpriv")
+@pytest.mark.proves("T1-23", "S1-17", "S1-39", "S1-57")
+async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
+    open_terminal: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = new_tag()
+    monkeypatch.chdir("/")
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_bytes(Path(evil()).read_bytes())
+    sleeper.chmod(0o4755)
+
+    async with open_terminal() as terminal:
+        provider = terminal.supervisor.provider
+        as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
+        binary = tmp_path / "keeper"
+        binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]
+        binary.chmod(0o755)
+        provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]
+        run = terminal.start([str(sleeper), "ignore", "60", tag], cwd="/", timeout=60)
+        await until(lambda: run.output.total > 0)
+
+        with pytest.raises(SignalFailed, match="does not let us signal"):
+            await run.kill("enough", QUICK)
+
+        assert run.state is State.RUNNING
+        for process in tagged(tag):
+            process.kill()
+        outcome = await run.wait()
+
+    assert outcome.exit.signal_name == "SIGKILL"
