@@ -4,11 +4,10 @@ import argparse
 import json
 import os
 import platform
-import sys
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from multiprocessing import get_context
 
+from benchmarks.measuring import measure
 from benchmarks.rows import Row, table
 
 _NAMES = ("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up")
@@ -29,13 +28,7 @@ def main() -> None:
 def _measure(names: list[str] | tuple[str, ...]) -> list[Row]:
     """Each in a process of its own: memory that one has freed would hide the growth of another."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        return [row for name in names for row in pool.submit(_one, name).result()]
-
-
-def _one(name: str) -> list[Row]:
-    print(f"measuring {name} …", file=sys.stderr)
-    rows: list[Row] = import_module(f"benchmarks.{name}").measure()
-    return rows
+        return [row for name in names for row in pool.submit(measure, name).result()]
 
 
 def _page(rows: list[Row]) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shelltie.model import State
-
 from benchmarks.measuring import fresh_terminal, memory
 from benchmarks.rows import Goal, Of, Row
+from shelltie.model import State
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]

@@ -2,14 +2,17 @@
 
 import asyncio
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from benchmarks.rows import Row
 from shelltie import Config, Terminal
 from shelltie.assemble import ignore
 from shelltie.events import Publish
@@ -94,3 +97,10 @@ def memory(pid: int | str, name: str, file: str = "status") -> int:
     text = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii")
     line = next(line for line in text.splitlines() if line.startswith(f"{name}:"))
     return int(line.split()[1]) * 1024
+
+
+def measure(name: str) -> list[Row]:
+    """The rows of one benchmark."""
+    print(f"measuring {name} …", file=sys.stderr)
+    rows: list[Row] = import_module(f"benchmarks.{name}").measure()
+    return rows

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
 
 class Of(StrEnum):
     """Which number of a row a goal speaks of."""
 
-    RATIO = "×"
+    RATIO = "ratio"
     OURS = "ours"
     MORE = "more"  # ours beyond the floor
 
@@ -77,7 +79,7 @@ class Row:
             self.what,
             self._figure(self.floor, self.floor_p95),
             self._figure(self.ours, self.ours_p95),
-            "" if self.ratio is None else f"{self.ratio:.2f} ×",
+            "" if self.ratio is None else f"{self.ratio:.2f} {_TIMES}",
             self._goal() or "",
             {True: "met", False: "missed", None: ""}[self.met],
         )
@@ -91,7 +93,7 @@ class Row:
         if self.goal is None:
             return None
         sign = "≥" if self.goal.at_least else "≤"
-        unit = {Of.RATIO: "×", Of.OURS: self.unit, Of.MORE: f"{self.unit} more"}[self.goal.of]
+        unit = {Of.RATIO: _TIMES, Of.OURS: self.unit, Of.MORE: f"{self.unit} more"}[self.goal.of]
         return f"{sign} {self.goal.number:g} {unit}"
 
 

@@ -5,11 +5,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from shelltie import Terminal
-from shelltie.events import Event, LimitReached
-
 from benchmarks.measuring import fresh_terminal, percentile
 from benchmarks.rows import Goal, Of, Row
+from shelltie import Terminal
+from shelltie.events import Event, LimitReached
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]

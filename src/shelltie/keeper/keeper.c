@@ -76,7 +76,7 @@ static void sweep(void) {
     find_children();
     for (size_t i = 0; i < found.count; i++)
         if (!leash_of(found.at[i])) {
-            kill(found.at[i], SIGKILL);
+            kill_child(found.at[i]);
             clean = false;
         }
     for (struct leash *dead; clean && (dead = leash_of(0)); *dead = leashes[--leash_count])

@@ -19,6 +19,7 @@ extern struct found {
 } found;
 void find_children(void);
 void find_descendants(void);
+void kill_child(pid_t pid);
 void *grown(void *array, size_t count, size_t *room, size_t size);
 
 /* leash.c: one command */

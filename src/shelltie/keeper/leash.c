@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STUCK_MAX = 32 };
+enum { STUCK_MAX = 32, STOP_ROUNDS = 10 };
 
 static int control; /* the socket to the server */
 
@@ -181,12 +181,24 @@ static void hold(void) {
     }
 }
 
-/* Somebody resists: asleep in the kernel, or another user's. The children of those may still be
- * ours to kill (sudo ends when its command does), so for once we look deeper than our own. */
+/* A bomb refills the table of pids faster than we empty it, one death at a time. Who is stopped
+ * keeps his place in it, so before long nobody is left who could fork. */
+static void stop_everybody(void) {
+    size_t before = 0;
+    find_descendants();
+    for (int round = 0; found.count > before && round < STOP_ROUNDS; round++) {
+        before = found.count;
+        for (size_t i = 0; i < found.count; i++) kill(found.at[i], SIGSTOP);
+        find_descendants();
+    }
+}
+
+/* Somebody resists: a bomb, asleep in the kernel, or another user's. The children of those may still
+ * be ours to kill (sudo ends when its command does), so for once we look deeper than our own. */
 static void report_stuck(void) {
     char pids[STUCK_MAX * 12] = "";
     int length = 0;
-    find_descendants();
+    stop_everybody();
     for (size_t i = 0; i < found.count; i++) {
         kill(found.at[i], SIGKILL);
         if (i < STUCK_MAX)
@@ -199,7 +211,7 @@ static int kill_everybody(void) {
     int rounds = 0;
     for (long report = now() + SECOND; !reap(); rounds++) {
         find_children();
-        for (size_t i = 0; i < found.count; i++) kill(found.at[i], SIGKILL);
+        for (size_t i = 0; i < found.count; i++) kill_child(found.at[i]);
         /* Wait for a death, do not spin: a few hundred spinning leashes starve those who die. */
         poll(&(struct pollfd){signals, POLLIN, 0}, 1, TICK);
         took(SIGCHLD);

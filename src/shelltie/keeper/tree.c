@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PID_LIMIT = 1 << 22 }; /* the kernel's own */
 
@@ -50,6 +51,15 @@ static void add_listed(const char *path) {
 void find_children(void) {
     forget(0);
     add_listed("/proc/thread-self/children");
+}
+
+/* With its whole group, which the kernel kills at once: a fork bomb outruns everything slower. The
+ * group is of our tree, for our child is in it and cannot leave its session for an older one; and it
+ * cannot be another's by now, for only we reap our child. */
+void kill_child(pid_t pid) {
+    pid_t group = getpgid(pid);
+    if (group > 1 && group != getpgrp()) kill(-group, SIGKILL);
+    kill(pid, SIGKILL);
 }
 
 /* The first thread may end before the others: such a process looks like a zombie, but lives. */

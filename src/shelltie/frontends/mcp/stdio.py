@@ -107,8 +107,8 @@ class _Wire:
                 self.over.set()
                 return
             self._writing = False
-            is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
-            self._forget(message.id if is_answer else None)
+            answered = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+            self._forget(answered)
 
     async def answered(self) -> None:
         """Return when no request is unanswered."""
