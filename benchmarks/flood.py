@@ -65,5 +65,5 @@ async def _measure(source: list[str]) -> tuple[Samples, Samples, int]:
 
         await terminal.run(["true"])
         before = memory("self", "VmRSS")
-        cats, runs = await take_turns(cat, run, rounds=5, calls=1)
+        cats, runs = await take_turns(cat, run, rounds=6, calls=1)
         return cats, runs, memory("self", "VmHWM") - before

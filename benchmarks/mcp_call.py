@@ -39,7 +39,7 @@ def _echoes() -> list[list[str]]:
 
 
 async def _measure(servers: list[Subject]) -> list[Samples]:
-    return await take_turns(*servers, lambda: bare_spawn(*_SPAWN), rounds=12, calls=30)
+    return await take_turns(*servers, lambda: bare_spawn(*_SPAWN), rounds=24, calls=20)
 
 
 def _row(what: str, echo: Samples, spawn: Samples, ours: Samples) -> Row:

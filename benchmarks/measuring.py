@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -22,12 +22,12 @@ TRUE = "/bin/true"
 Subject = Callable[[], Awaitable[object]]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Samples:
     """What the calls of one subject took: each on the wall, together in CPU of this process."""
 
-    walls: list[float] = field(default_factory=list)
-    cpu: float = 0.0
+    walls: list[float]
+    cpu: float
 
     @property
     def p50(self) -> float:
@@ -51,25 +51,27 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 
 async def take_turns(*subjects: Subject, rounds: int, calls: int) -> list[Samples]:
-    """Call each subject `calls` times in each of the rounds, and once more before to warm up."""
-    samples = [Samples() for _ in subjects]
-    for warm in [False] + [True] * rounds:
-        for subject, taken in zip(subjects, samples, strict=True):
-            walls, cpu = await _time(subject, calls)
-            if warm:
-                taken.walls += walls
-                taken.cpu += cpu
-    return samples
+    """Call each subject `calls` times a round, and once more before to warm up.
+
+    What counts is the quietest third of the rounds, the same ones for every subject.
+    """
+    played = [[await _time(subject, calls) for subject in subjects] for _ in range(rounds + 1)][1:]
+    quietest = sorted(played, key=lambda turns: sum(sum(turn.walls) for turn in turns))
+    kept = zip(*quietest[: -(-rounds // 3)], strict=True)
+    return [
+        Samples([wall for turn in turns for wall in turn.walls], sum(turn.cpu for turn in turns))
+        for turns in kept
+    ]
 
 
-async def _time(subject: Subject, calls: int) -> tuple[list[float], float]:
+async def _time(subject: Subject, calls: int) -> Samples:
     walls = []
     cpu = time.process_time()
     for _ in range(calls):
         begun = time.perf_counter()
         await subject()
         walls.append(time.perf_counter() - begun)
-    return walls, time.process_time() - cpu
+    return Samples(walls, time.process_time() - cpu)
 
 
 async def bare_spawn(*argv: str) -> None:

@@ -26,8 +26,8 @@ async def _measure() -> list[Samples]:
             lambda: terminal.run([TRUE]),
             lambda: bare_spawn(*_BASH),
             lambda: terminal.run("true"),
-            rounds=12,
-            calls=40,
+            rounds=30,
+            calls=20,
         )
 
 

@@ -1,8 +1,7 @@
 """A terminal for AI agents, on a leash.
 
-    result = await shelltie.run("npm install", timeout=600)
-    if result.status == "timeout":
-        print(result.hint)
+>>> result = await shelltie.run("npm install", timeout=600)
+>>> result.hint
 """
 
 from shelltie.config import Config, load

@@ -3,12 +3,10 @@
 import errno
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -29,7 +27,7 @@ from shelltie.keeper.protocol import (
     Started,
     Stuck,
 )
-from tests.leashes import PATH, Told, printed_ready, start, start_printing
+from tests.leashes import PATH, printed_ready, start, start_printing
 from tests.programs import evil
 from tests.providers.conftest import argv_of, linked
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -174,13 +172,12 @@ async def test_a_leash_is_not_hurt_by_lesser_signals(any_link: Link, name: str) 
     assert Exited(7 << 8, 0) in told.words
 
 
+@pytest.mark.usefixtures("current_binary")
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize("keeper", ["c", "python"])
 @pytest.mark.proves("C-42", "T1-23")
-async def test_who_may_not_be_killed_is_named_until_gone(
-    keeper: str, current_binary: None, tmp_path: Path, own_sleeper: str
-) -> None:
+async def test_who_may_not_be_killed_is_named_until_gone(keeper: str, own_sleeper: str) -> None:
     argv, kind = argv_of(keeper)
     link = Link(("setpriv", "--reuid", "65534", "--clear-groups", *argv), kind)
     told = start(link, own_sleeper, "60")
@@ -234,19 +231,17 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
+@pytest.mark.usefixtures("current_binary")
 @pytest.mark.parametrize(("keeper", "count"), [("c", 300), ("python", 300), ("portable", 10)])
 @pytest.mark.parametrize("shot", ["server", "keeper and server"])
 @pytest.mark.proves("T1-25", "C-48")
-async def test_nobody_survives_the_death_of_the_server(
-    keeper: str, count: int, shot: str, current_binary: None
-) -> None:
+async def test_nobody_survives_the_death_of_the_server(keeper: str, count: int, shot: str) -> None:
     tag = new_tag()
-    root = str(Path(__file__).resolve().parents[2])
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, keeper, tag, str(count)], stdout=subprocess.PIPE, cwd=root
-    ) as server:
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", SERVER, keeper, tag, str(count)]
+    async with await anyio.open_process(command, cwd=root, stdin=None, stderr=None) as server:
         assert server.stdout is not None
-        keeper_pid = int(await anyio.to_thread.run_sync(server.stdout.readline))
+        keeper_pid = int(await server.stdout.receive())
         await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2 * count, 20)
 
         if shot != "server":
@@ -265,29 +260,35 @@ def running(pid: int) -> bool:
 
 async def test_leashes_hold_on_when_the_keeper_dies(link: Link) -> None:
     tag = new_tag()
-    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & sleep 300.{tag}; :")
-    shooting = start(link, "sh", "-c", "read never; kill -KILL $PPID", stdio=waiting_stdin())
-    await told.word(Started)
-    shooter = await shooting.word(Started)
+    held = start(link, "sh", "-c", f"setsid sleep 300.{tag} & exec sleep 300.{tag}")
+    unheld = start(link, "sleep", f"300.{tag}")
+    await held.word(Started)
+    orphan = await unheld.word(Started)
     await until(lambda: len(tagged(f"sleep 300.{tag}")) == 3)
 
     os.kill(link._process.pid, signal.SIGKILL)
     await until(lambda: not link.alive)
+
     with pytest.raises(CannotStart):
         start(link, "true")
-    told.leash.signal(signal.SIGUSR2 if False else signal.SIGCONT)
-    await told.word(Signalled)
-    os.kill(shooter.leash, signal.SIGKILL)
-
-    assert isinstance(await shooting.last(), Lost)
-    told.leash.signal(signal.SIGKILL)
-    assert isinstance(await told.last(), Gone)
+    held.leash.signal(signal.SIGCONT)
+    assert (await held.word(Signalled)).sent == 2
+    held.leash.signal(signal.SIGKILL)
+    assert isinstance(await held.last(), Gone)
+    os.kill(orphan.leash, signal.SIGKILL)
+    assert isinstance(await unheld.last(), Lost)
+    os.kill(orphan.pid, signal.SIGKILL)
     await nobody_left(tag)
-    os.kill(shooter.pid, signal.SIGKILL)
 
 
-def waiting_stdin() -> tuple[int, int, int]:
-    raise NotImplementedError
+async def test_a_dead_keeper_is_noticed_by_whoever_asks_it_next(link: Link) -> None:
+    link._process.kill()
+    link._process.wait(5)
+
+    with pytest.raises(CannotStart):
+        start(link, "true")
+
+    assert not link.alive
 
 
 async def test_closing_the_link_ends_everything(any_link: Link) -> None:
@@ -333,9 +334,6 @@ async def test_a_terminated_keeper_ends_everything_first(link: Link) -> None:
     assert link._process.wait(5) == 0
 
 
-Raw = Callable[[bytes, bool], socket.socket]
-
-
 def ask(link: Link, frame: bytes, *, with_descriptors: bool = True) -> socket.socket:
     """Send any bytes to the keeper; our end of the control socket."""
     ours, theirs = socket.socketpair()
@@ -354,14 +352,115 @@ def everything(source: socket.socket) -> bytes:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\0", b"x", b"7\0", b"7\0\0/\0\0" + b"0\0", b"7\0\0/\0\0" + b"9\0true\0", b"1\0\0/\0\0zz\0a\0"],
+    [
+        b"",
+        b"\0",
+        b"x",
+        b"7\0",
+        b"7\0\0/\0\0" + b"0\0true\0",
+        b"7\0\0/\0\0" + b"9\0true\0",
+        b"7\0\0/\0\0zz\0true\0",
+        b"7\0\0/\0\0" + b"1\0true",
+    ],
     ids=repr,
 )
 async def test_a_frame_that_makes_no_sense_is_refused_and_service_goes_on(
     link: Link, body: bytes
 ) -> None:
-    said = everything(ask(link, HEADER.pack(len(body), RUN) + body))
+    said = everything(ask(link, HEADER.pack(len(body), RUN) + body)).splitlines()
 
-    assert said.splitlines()[0] == f"failed fork {errno.EINVAL}".encode()
-    assert said.splitlines()[-1].startswith(b"gone")
+    assert said[0] == f"failed fork {errno.EINVAL}".encode()
+    assert said[-1].startswith(b"gone")
+    assert isinstance(await start(link, "true").last(), Gone)
+
+
+async def test_a_frame_that_is_too_long_is_skipped_and_service_goes_on(link: Link) -> None:
+    control = ask(link, HEADER.pack(BODY_MAX + 1, RUN) + b"x" * (BODY_MAX + 1))
+    with control:
+        control.setblocking(False)
+        with anyio.fail_after(10):
+            await anyio.wait_readable(control)
+        said = control.recv(100)
+
+    assert said.startswith(f"failed fork {errno.E2BIG}\ngone".encode())
+    assert isinstance(await start(link, "true").last(), Gone)
+
+
+async def test_frames_without_descriptors_or_meaning_are_survived(link: Link) -> None:
+    for kind in (RUN, SHOOT, 0, 77, 2**32 - 1):
+        for body in (b"", b"x", b"99\0", b"99\0\0/\0\0001\0true\0"):
+            ask(link, HEADER.pack(len(body), kind) + body, with_descriptors=False).close()
+            ask(link, HEADER.pack(len(body), kind) + body).close()
+
+    assert isinstance(await start(link, "true").last(), Gone)
+    assert link.alive
+
+
+async def test_half_a_frame_does_not_keep_the_keeper_from_sweeping(link: Link) -> None:
+    told = start(link, "sh", "-c", "read line; kill -KILL $PPID; sleep 60")
+    started = await told.word(Started)
+    ask(link, HEADER.pack(1000, RUN) + b"x", with_descriptors=False).close()
+
+    os.kill(started.leash, signal.SIGKILL)
+
+    assert isinstance(await told.last(), Gone)
+
+
+async def test_a_thousand_commands_leave_no_descriptor_and_no_zombie(link: Link) -> None:
     await start(link, "true").last()
+    us, keeper = psutil.Process(), psutil.Process(link._process.pid)
+    before = us.num_fds(), keeper.num_fds()
+
+    for _ in range(1000):
+        await start(link, "true").last()
+
+    await until(lambda: keeper.children() == [])
+    assert (us.num_fds(), keeper.num_fds()) == before
+
+
+@pytest.mark.proves("T1-27")
+async def test_more_than_the_socket_takes_at_once_waits_its_turn(link: Link) -> None:
+    await start(link, "true").last()
+    before = psutil.Process().num_fds()
+    env = PATH | {"LARGE": "x" * 100_000}
+
+    commands = [start(link, "sh", "-c", "exit ${#LARGE}", env=env) for _ in range(100)]
+    assert link._parcels
+
+    for command in commands:
+        assert (await command.word(Exited)).wait_status == (100_000 % 256) << 8
+        await command.last()
+    assert psutil.Process().num_fds() == before
+
+
+async def test_without_descriptors_nothing_starts_and_nothing_leaks(link: Link) -> None:
+    await start(link, "true").last()
+    us = psutil.Process()
+    before = us.num_fds()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 1, hard))
+    try:
+        with pytest.raises(CannotStart):
+            start(link, "true")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert us.num_fds() == before
+    assert isinstance(await start(link, "true").last(), Gone)
+
+
+async def test_a_keeper_without_descriptors_says_so_for_each_command(link: Link) -> None:
+    await start(link, "true").last()
+    keeper = psutil.Process(link._process.pid)
+    old = keeper.rlimit(psutil.RLIMIT_NOFILE)
+
+    keeper.rlimit(psutil.RLIMIT_NOFILE, (keeper.num_fds() + 2, old[1]))
+    refused = start(link, "true")
+    assert isinstance(await refused.last(), Gone)
+    keeper.rlimit(psutil.RLIMIT_NOFILE, old)
+
+    assert not any(isinstance(word, Started) for word in refused.words)
+    told = start(link, "true")
+    await told.last()
+    assert any(isinstance(word, Started) for word in told.words)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shelltie.frontends.cli.main import main
 from tests.cli import SHELLTIE, carriers, on_terminal, shelltie, start, text_of
 
 SEED = Path(__file__).parents[1] / "corpus" / "terminal_timeout_policy.json"
@@ -58,13 +59,13 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--verson", "did you mean '--version'?"),
     ],
 )
-def test_wrong_usage_is_explained(args: str, said: str) -> None:
-    done = shelltie(*args.split())
+def test_wrong_usage_is_explained(args: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(args.split())
 
-    assert done.returncode == 2
-    assert said in done.stderr.decode()
-    assert done.stdout == b""
-    assert b"Traceback" not in done.stderr
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (2, "")
+    assert said in shown.err
+    assert "Traceback" not in shown.err
 
 
 @pytest.mark.parametrize("args", [("run", "--", "echo x"), ("check", "ls"), ("mcp",), ()])

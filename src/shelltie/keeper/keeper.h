@@ -18,7 +18,7 @@ extern struct found {
     size_t count, room;
 } found;
 void find_children(void);
-void find_descendants(void);
+void find_descendants(bool (*enough)(void));
 void kill_child(pid_t pid);
 void *grown(void *array, size_t count, size_t *room, size_t size);
 

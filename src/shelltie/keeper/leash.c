@@ -130,10 +130,17 @@ static void start(const struct order *order, const int *stdio) {
 
 /* ---- Holding the tree ---- */
 
+/* Whether there is an order to kill that we have not taken yet. */
+static bool hurried(void) {
+    uint8_t orders[64];
+    ssize_t count = recv(control, orders, sizeof orders, MSG_PEEK | MSG_DONTWAIT);
+    return count == 0 || (count > 0 && memchr(orders, SIGKILL, count));
+}
+
 static void signal_everybody(int number) {
     int sent = 0, refused = 0;
     bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
-    find_descendants();
+    find_descendants(hurried);
     for (size_t i = 0; i < found.count; i++) {
         int error = kill(found.at[i], number) ? errno : 0;
         sent += !error;
@@ -155,7 +162,7 @@ static bool reap(void) {
             command = 0;
             ended = true;
         }
-    if (ended && pid == 0) find_descendants();
+    if (ended && pid == 0) find_descendants(hurried);
     if (ended) say(control, "exited %d %zu\n", command_status, pid == 0 ? found.count : 0);
     return pid < 0;
 }
@@ -185,11 +192,11 @@ static void hold(void) {
  * keeps his place in it, so before long nobody is left who could fork. */
 static void stop_everybody(void) {
     size_t before = 0;
-    find_descendants();
+    find_descendants(NULL);
     for (int round = 0; found.count > before && round < STOP_ROUNDS; round++) {
         before = found.count;
         for (size_t i = 0; i < found.count; i++) kill(found.at[i], SIGSTOP);
-        find_descendants();
+        find_descendants(NULL);
     }
 }
 

@@ -246,8 +246,9 @@ class Link:
         self._settle()
         with anyio.move_on_after(_PATIENCE, shield=True):
             await self._over.wait()
-        self._process.kill()
-        self._hang_up()
+        if self._alive:
+            self._process.kill()
+            self._hang_up()
         for leash in tuple(self._leashes.values()):
             leash.finish(Lost())
         with anyio.move_on_after(_PATIENCE, shield=True):

@@ -53,12 +53,12 @@ void find_children(void) {
     add_listed("/proc/thread-self/children");
 }
 
-/* With its whole group, which the kernel kills at once: a fork bomb outruns everything slower. The
- * group is of our tree, for our child is in it and cannot leave its session for an older one; and it
- * cannot be another's by now, for only we reap our child. */
+/* With its whole group, which the kernel kills at once: a fork bomb outruns everything slower. No
+ * session but ours has members from outside our tree, for nobody can join one; and as long as the
+ * child is not reaped, its group cannot become another's. */
 void kill_child(pid_t pid) {
-    pid_t group = getpgid(pid);
-    if (group > 1 && group != getpgrp()) kill(-group, SIGKILL);
+    pid_t group = getpgid(pid), session = getsid(pid);
+    if (group > 1 && session > 1 && session != getsid(0)) kill(-group, SIGKILL);
     kill(pid, SIGKILL);
 }
 
@@ -93,11 +93,13 @@ static void add_children_of(pid_t pid) {
 }
 
 /* Everybody who lives below us, at one moment more or less: good for telling and for asking
- * politely. A pid may be freed before we signal it; only find_children() is free of that. */
-void find_descendants(void) {
+ * politely. A pid may be freed before we signal it; only find_children() is free of that.
+ * There may be thousands who leave us no time to look: `enough`, if any, is asked now and then. */
+void find_descendants(bool (*enough)(void)) {
     size_t living = 0;
     find_children();
     for (size_t i = 0; i < found.count; i++) {
+        if (enough && i % 64 == 63 && enough()) break;
         add_children_of(found.at[i]);
         if (!alive(found.at[i])) continue;
         pid_t dead = found.at[living];

@@ -10,7 +10,7 @@ import anyio
 
 from shelltie.events import Event, LimitNear, LimitReached
 from shelltie.frontends.cli.run import explain
-from shelltie.frontends.cli.words import Ink, folded
+from shelltie.frontends.cli.words import Ink, marked
 from shelltie.frontends.library import Terminal
 from shelltie.frontends.report import report
 from shelltie.model import EscalationStep
@@ -48,7 +48,7 @@ async def _show(ink: Ink) -> int:
         outcome = await run.wait()
         left = _living(run.id)
         for mark, text in explain(outcome, report(run)):
-            _print(folded(text, f"{ink('red', mark)} ", "  ") + "\n")
+            _print(marked(ink, mark, text) + "\n")
     _print(f"{ink('bold', f'{len(left)} of {len(seen)} processes left')}, by a look at them all.\n")
     print(f"\n{_NEXT}")
     return 1 if left else 0
@@ -58,7 +58,7 @@ def _teller(ink: Ink, seen: list[int]) -> Callable[[Event], None]:
     def tell(event: Event) -> None:
         if isinstance(event, LimitNear):
             seen.extend(_living(event.run))
-            _print(f"{ink('yellow', '⚠')} {event.message}\n")
+            _print(marked(ink, "⚠", event.message) + "\n")
         elif isinstance(event, LimitReached):
             _print(f"  Time is up: SIGTERM to all {len(seen)}, and SIGKILL 1 s later.\n")
 

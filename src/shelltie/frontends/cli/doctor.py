@@ -10,9 +10,9 @@ import anyio
 
 from shelltie.frontends.cli import machine
 from shelltie.frontends.cli.machine import BAD, GOOD, POOR, Finding
-from shelltie.frontends.cli.words import Ink, folded, print_json
+from shelltie.frontends.cli.words import Ink, marked, print_json
 
-_MARKS = {GOOD: ("✓", "green"), POOR: ("⚠", "yellow"), BAD: ("✗", "red")}
+_MARKS = {GOOD: "✓", POOR: "⚠", BAD: "✗"}
 
 
 def main(args: Namespace) -> int:
@@ -31,9 +31,8 @@ def _lines(findings: list[Finding], ink: Ink) -> Iterator[str]:
     for group, members in groupby(findings, lambda finding: finding.group):
         yield ink("bold", group)
         for finding in members:
-            mark, colour = _MARKS[finding.level]
-            remedy = f" → {finding.remedy}" if finding.remedy else ""
-            body = folded(f"{finding.text}{remedy}", f"  {mark} {finding.name:<14} ", " " * 19)
-            yield body.replace(mark, ink(colour, mark), 1)
+            text = f"{finding.text} → {finding.remedy}" if finding.remedy else finding.text
+            name = f" {finding.name:<14} "
+            yield marked(ink, _MARKS[finding.level], text, before="  ", after=name)
     counts = {level: sum(finding.level == level for finding in findings) for level in _MARKS}
     yield f"\n{counts[GOOD]} fine, {counts[POOR]} to look at, {counts[BAD]} wrong"

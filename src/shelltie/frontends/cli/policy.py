@@ -8,7 +8,7 @@ from pathlib import Path
 from shelltie import config as settings
 from shelltie.assemble import policy_file
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli.words import Ink, complain, print_json, table
+from shelltie.frontends.cli.words import Ink, complain, marked, print_json, table
 from shelltie.model import human_duration
 from shelltie.policy.lint import lint
 from shelltie.policy.load import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile
@@ -82,13 +82,13 @@ def _show(args: Namespace) -> int:
     ink = Ink(sys.stdout, args.color)
     print(f"{ink('bold', file.origin)}: {file.status}")
     for problem in file.problems:
-        print(f"  {ink('yellow', '⚠')} {problem}")
+        print(marked(ink, "⚠", problem, before="  "))
     _show_policy(file.current(), ink)
     if rows:
         print(ink("bold", "\nsettings"))
         table([(key, _text(value), origin) for key, value, origin in rows], indent="  ")
         for ignored in config.ignored:
-            print(f"  {ink('yellow', '⚠')} ignored: {ignored}")
+            print(marked(ink, "⚠", f"ignored: {ignored}", before="  "))
     return 0
 
 

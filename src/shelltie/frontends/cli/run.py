@@ -20,8 +20,8 @@ from shelltie.frontends.cli.words import (
     Ink,
     complain,
     cut,
-    folded,
     forget_stdout,
+    marked,
     print_json,
     stdin_bytes,
 )
@@ -139,10 +139,10 @@ class Leashed:
     def _publish(self, event: Event) -> None:
         if not self._json and isinstance(event, LimitNear | SilentButWorking):
             mark = "⚠" if isinstance(event, LimitNear) else "…"
-            self._say(self._ink("yellow", mark), event.message)
+            self._say(mark, event.message)
 
     def _say(self, mark: str, text: str) -> None:
-        line = folded(text, f"shelltie: {mark} ", " " * 12) + "\n"
+        line = marked(self._ink, mark, text, before="shelltie: ") + "\n"
         if not self._tap.at_line_start and sys.stderr is not None and sys.stderr.isatty():
             line = "\n" + line
         self._tap.write(Stream.STDERR, memoryview(line.encode("utf-8", "replace")))
@@ -158,13 +158,10 @@ class Leashed:
             print_json(in_order(result))
         else:
             for mark, text in explain(run.outcome, result):
-                self._say(self._marked(mark), text)
+                self._say(mark, text)
         if self._tap.lost:
             complain(f"{human_size(self._tap.lost)} of its output were dropped: nobody read them")
         return _code(run.outcome) if self._signal is None else 128 + self._signal
-
-    def _marked(self, mark: str) -> str:
-        return self._ink({"✗": "red", "⚠": "yellow"}.get(mark, "dim"), mark)
 
     def _give_up(self, problem: OSError) -> int:
         if isinstance(problem, BrokenPipeError):

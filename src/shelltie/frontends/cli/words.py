@@ -13,6 +13,7 @@ from typing import BinaryIO, TextIO
 from shelltie.policy import environment
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_MARKS = {"✓": "green", "⚠": "yellow", "✗": "red", "…": "yellow", "→": "cyan", "·": "dim"}
 
 
 class Ink:
@@ -81,6 +82,13 @@ def folded(text: str, first: str, rest: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def marked(ink: Ink, mark: str, text: str, *, before: str = "", after: str = " ") -> str:
+    """A folded text behind a coloured mark."""
+    first = before + mark + after
+    # Coloured only now: escapes would count as width.
+    return folded(text, first, " " * len(first)).replace(mark, ink(_MARKS[mark], mark), 1)
 
 
 def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:

@@ -97,18 +97,15 @@ class _Wire:
 
     async def speak(self, to_client: _ToClient) -> None:
         """Write what the server says; who has more to say waits until the client has read."""
-        async for envelope in to_client:
-            message = envelope.message
-            line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
-            self._writing = True
-            try:
+        with suppress(OSError, anyio.ClosedResourceError):  # the client left, or we do
+            async for envelope in to_client:
+                message = envelope.message
+                line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
+                self._writing = True
                 await _write(self._sink, line.encode())
-            except OSError:
-                self.over.set()
-                return
-            self._writing = False
-            answered = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-            self._forget(answered)
+                self._writing = False
+                self._forget(_answered(message))
+        self.over.set()
 
     async def answered(self) -> None:
         """Return when no request is unanswered."""
@@ -172,6 +169,11 @@ class Lines:
             self._rest.clear()
         else:
             self._rest += part
+
+
+def _answered(message: JSONRPCMessage) -> int | str | None:
+    """Which request this answers, if it is an answer at all."""
+    return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
 
 
 def _too_long() -> JSONRPCError:
