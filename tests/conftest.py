@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -27,10 +28,19 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
 
 
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A directory that other users may enter; pytest's own are closed again by the next session."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
 @pytest.fixture(params=["c", "python"])
 def keeper(request: pytest.FixtureRequest) -> str:
     """Both keepers, one after the other."""
-    return {"c": "auto"}.get(request.param, request.param)
+    return "auto" if request.param == "c" else "python"
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What both keepers promise about ending: nobody survives, whatever a command does."""
 
+import contextlib
 import errno
 import os
 import resource
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -197,18 +199,16 @@ async def test_who_may_not_be_killed_is_named_until_gone(keeper: str, own_sleepe
 
 
 @pytest.fixture
-def own_sleeper(tmp_path: Path) -> str:
+def own_sleeper(public_path: Path) -> str:
     """A program that becomes root whoever starts it, and sleeps."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    program = tmp_path / "sleeper.c"
+    program = public_path / "sleeper.c"
     program.write_text(
         "#include <stdlib.h>\n#include <unistd.h>\n"
         "int main(int c, char **v) { if (setuid(0)) return 1; return sleep(atoi(v[c - 1])); }\n"
     )
-    subprocess.run(["cc", "-o", tmp_path / "sleeper", program], check=True)
-    (tmp_path / "sleeper").chmod(0o4755)
-    return str(tmp_path / "sleeper")
+    subprocess.run(["cc", "-o", public_path / "sleeper", program], check=True)
+    (public_path / "sleeper").chmod(0o4755)
+    return str(public_path / "sleeper")
 
 
 SERVER = """
@@ -397,7 +397,7 @@ async def test_frames_without_descriptors_or_meaning_are_survived(link: Link) ->
 
 
 async def test_half_a_frame_does_not_keep_the_keeper_from_sweeping(link: Link) -> None:
-    told = start(link, "sh", "-c", "read line; kill -KILL $PPID; sleep 60")
+    told = start(link, "sleep", "60")
     started = await told.word(Started)
     ask(link, HEADER.pack(1000, RUN) + b"x", with_descriptors=False).close()
 
@@ -439,15 +439,25 @@ async def test_without_descriptors_nothing_starts_and_nothing_leaks(link: Link) 
     before = us.num_fds()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 1, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 50, hard))
+    hoard = list(every_descriptor_there_is())
+    os.close(hoard.pop())  # start() needs one itself
     try:
         with pytest.raises(CannotStart):
             start(link, "true")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in hoard:
+            os.close(descriptor)
 
     assert us.num_fds() == before
     assert isinstance(await start(link, "true").last(), Gone)
+
+
+def every_descriptor_there_is() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        while True:
+            yield os.open(os.devnull, os.O_RDONLY)
 
 
 async def test_a_keeper_without_descriptors_says_so_for_each_command(link: Link) -> None:

@@ -246,20 +246,17 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
 @pytest.mark.needs("setpriv")
 @pytest.mark.proves("T1-23", "S1-17", "S1-39", "S1-57")
 async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
-    open_terminal: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_terminal: Open, public_path: Path
 ) -> None:
     tag = new_tag()
-    monkeypatch.chdir("/")
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
-    become_root = tmp_path / "become-root"
+    become_root = public_path / "become-root"
     become_root.write_bytes(Path(shutil.which("setpriv") or "").read_bytes())
     become_root.chmod(0o4755)
 
     async with open_terminal() as terminal:
         provider = terminal.supervisor.provider
         as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
-        binary = tmp_path / "keeper"
+        binary = public_path / "keeper"
         binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]
         binary.chmod(0o755)
         provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]

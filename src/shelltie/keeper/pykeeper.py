@@ -409,7 +409,7 @@ class Keeper:
                 self._frame.close()
                 self._ending = time.monotonic() + 1
                 self._signal_leashes(END)
-            elif self._ending and time.monotonic() >= self._ending:
+            elif self._ending and time.monotonic() >= self._ending and not PORTABLE:
                 self._signal_leashes(signal.SIGKILL)  # stopped, or holding somebody who resists
         self._sweep()
 
