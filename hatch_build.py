@@ -47,7 +47,7 @@ def compile_keeper(*link: str) -> str | None:
     except OSError as error:
         return str(error)
     except subprocess.CalledProcessError as error:
-        return str(error.stderr)
+        return error.stderr or str(error)
     finally:
         target.unlink(missing_ok=True)
     return None

@@ -153,7 +153,7 @@ async def test_sweeping_after_one_leash_leaves_the_others_alone(link: Link) -> N
 
 async def test_a_leash_that_was_stopped_is_shot(link: Link) -> None:
     tag = new_tag()
-    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & kill -STOP $PPID; sleep 300.{tag}")
+    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & sleep 0.5; kill -STOP $PPID; sleep 9")
     started = await told.word(Started)
     await until(lambda: psutil.Process(started.leash).status() == psutil.STATUS_STOPPED)
     told.leash.signal(signal.SIGKILL)  # which it cannot hear

@@ -126,7 +126,7 @@ async def test_python_does_not_buffer(terminal: Terminal) -> None:
 
 
 async def test_a_pty_is_a_terminal(terminal: Terminal) -> None:
-    command = "test -t 0 && test -t 1 && stty size && cat"
+    command = "sleep 0.5; test -t 0 && test -t 1 && stty size && cat"
 
     result = await terminal.run(command, pty=True, stdin="typed\n", timeout=20)
 

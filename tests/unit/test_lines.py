@@ -18,7 +18,7 @@ def test_of_127_events_the_last_50_are_kept_and_all_are_counted() -> None:
     assert (lines.count, lines.dropped) == (127, 77)
 
 
-@pytest.mark.proves("T3-11", "F3-6")
+@pytest.mark.proves("T3-11")
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_lines_may_be_split_anywhere_and_mixed_with_anything(size: int) -> None:
     text = (

@@ -61,7 +61,7 @@ def test_a_copy_goes_its_own_way() -> None:
     assert (copy.head_bytes(), copy.tail_bytes(), copy.total) == (b"ab", b"fgh", 8)
 
 
-@pytest.mark.proves("T3-10", "S3-32", "F3-8")
+@pytest.mark.proves("T3-10", "S3-32")
 @pytest.mark.parametrize("size", [1, 1_000_003])
 def test_the_tail_is_the_last_64_kib_on_a_character_boundary(size: int) -> None:
     text = ("täil €uro 😀 " * 70_000).encode()[:1_000_002]

@@ -1,6 +1,7 @@
 """What every face says about a run: one result, with the names of S0 on the wire."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 from shelltie.model import Limit, Limits, Outcome, State, Stream
 from shelltie.output.store import Store
@@ -161,6 +162,7 @@ def _ms(span: float | None) -> int | None:
     return None if span is None else round(span * 1000)
 
 
+@cache
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

@@ -222,7 +222,7 @@ def _not_run(message: str, code: str) -> dict[str, object]:
 
 
 def _result(answer: dict[str, object]) -> CallToolResult:
-    text = json.dumps(answer, ensure_ascii=False, indent=2)
+    text = json.dumps(answer, ensure_ascii=False)
     if not _encodable(text):  # bytes of a directory's name that are no UTF-8
         text = text.encode("utf-8", "replace").decode()
         answer = json.loads(text)
