@@ -115,10 +115,11 @@ async def test_even_without_subreapers_nobody_stubborn_survives() -> None:
 
 async def test_even_without_subreapers_an_orphan_that_was_seen_is_remembered() -> None:
     tag = new_tag()
-    script = f"sh -c 'setsid sleep 300.{tag} & sleep 1'; exec sleep 300.{tag}"
+    script = f"sh -c 'setsid sleep 300.{tag} & sleep 2'; exec sleep 300.{tag}"
     async with linked("portable") as link:
         told = start(link, "sh", "-c", script)
-        await until(lambda: {p.ppid() for p in tagged(f"sleep 300.{tag}")} >= {1})
+        await until(lambda: bool(tagged(f"setsid sleep 300.{tag}")))
+        await until(lambda: not tagged(f"setsid sleep 300.{tag}"))  # its parent has ended
 
         told.leash.signal(signal.SIGKILL)
 
@@ -153,8 +154,12 @@ async def test_sweeping_after_one_leash_leaves_the_others_alone(link: Link) -> N
 
 async def test_a_leash_that_was_stopped_is_shot(link: Link) -> None:
     tag = new_tag()
-    told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & sleep 0.5; kill -STOP $PPID; sleep 9")
+    script = f"setsid sleep 300.{tag} & read never; kill -STOP $PPID; sleep 300.{tag}"
+    theirs, ours = os.pipe()
+    told = start(link, "sh", "-c", script, stdio=(theirs, theirs, theirs))
+    os.close(theirs)
     started = await told.word(Started)
+    os.close(ours)  # had it not waited, the leash might have been stopped before it said so
     await until(lambda: psutil.Process(started.leash).status() == psutil.STATUS_STOPPED)
     told.leash.signal(signal.SIGKILL)  # which it cannot hear
 
@@ -184,7 +189,7 @@ async def test_who_may_not_be_killed_is_named_until_gone(keeper: str, own_sleepe
     link = Link(("setpriv", "--reuid", "65534", "--clear-groups", *argv), kind)
     told = start(link, own_sleeper, "60")
     started = await told.word(Started)
-    await until(lambda: psutil.Process(started.pid).uids().effective == 0)
+    await until(lambda: psutil.Process(started.pid).uids().real == 0)
 
     told.leash.signal(signal.SIGTERM)
     signalled = await told.word(Signalled)
@@ -310,7 +315,7 @@ async def test_closing_ends_even_who_stops_its_leash(link: Link) -> None:
     tag = new_tag()
     script = f"while :; do kill -STOP $PPID; sleep 0.0{tag}; done"
     told = start(link, "sh", "-c", script)
-    await told.word(Started)
+    await until(lambda: bool(tagged(tag)))
 
     with anyio.fail_after(15):
         await link.close()

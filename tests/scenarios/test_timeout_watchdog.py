@@ -43,7 +43,7 @@ async def feed(process: asyncio.subprocess.Process, record: Callable[[bytes], No
         record(chunk)
 
 
-@pytest.mark.proves("T3-1", "S3-23", "S3-30", "S3-38", "S3-39", "C-24", "C-26")
+@pytest.mark.proves("T3-1", "S3-23", "S3-30", "S3-38", "S3-39", "C-2", "C-24", "C-26")
 async def test_a_silent_child_is_aborted_for_inactivity() -> None:
     async with child("import time; time.sleep(60)") as process:
         watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=300, hard_timeout_ms=60_000)

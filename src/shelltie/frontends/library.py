@@ -50,6 +50,7 @@ class Terminal:
 
     async def __aenter__(self) -> Self:
         self._supervisor = assemble(self._config, self._policy, self._publish)
+        await self._supervisor.__aenter__()
         return self
 
     async def __aexit__(

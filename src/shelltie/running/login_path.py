@@ -30,32 +30,34 @@ class LoginPath:
     def __init__(self) -> None:
         self.path: str | None = None
         self.source = "inherited"
-        self._asked = False
-        self._answered = anyio.Event()
+        self._shell = environment.login_shell()
+        self._question: Run | None = None
+        self._answered = False
 
-    async def wait(self, starts: Starts) -> None:
+    def ask(self, starts: Starts) -> None:
+        """Start the question; its answer is wanted with the first command."""
+        words = (self._shell, "-lic", f'printf "%s" {_MARK} "$PATH" {_MARK}')
+        self._question = starts.start(Command(text=f"{self._shell} -lic", argv=words, cwd="/"))
+
+    async def wait(self) -> None:
         """Return when the answer is known, or will not come."""
-        if self._asked:
-            await self._answered.wait()
+        question = self._question
+        if self._answered or question is None:
             return
-        self._asked = True
-        try:
-            await self._ask(starts)
-        finally:
-            self._answered.set()
+        with anyio.move_on_after(_PATIENCE - question.elapsed):
+            await question.wait()
+        self._conclude(question)
 
-    async def _ask(self, starts: Starts) -> None:
-        shell = environment.login_shell()
-        question = (shell, "-lic", f'printf "%s" {_MARK} "$PATH" {_MARK}')
-        run = starts.start(Command(text=f"{shell} -lic", argv=question, cwd="/"))
-        with anyio.move_on_after(_PATIENCE):
-            await run.wait()
-        run.stop("its PATH is not waited for any longer")
-        answer = run.output.view(Stream.STDOUT, 64 * 1024, 64 * 1024)
-        parts = (answer.head + answer.tail).decode("utf-8", "surrogateescape").split(_MARK)
+    def _conclude(self, question: Run) -> None:
+        if self._answered:
+            return
+        self._answered = True
+        question.stop("its PATH is not waited for any longer")
+        said = question.output.view(Stream.STDOUT, 64 * 1024, 64 * 1024)
+        parts = (said.head + said.tail).decode("utf-8", "surrogateescape").split(_MARK)
         if len(parts) == 3 and parts[1]:
             inherited = environment.inherited().get("PATH", "")
             self.path = environment.join_paths(parts[1], inherited)
-            self.source = f"login shell {shell}"
+            self.source = f"login shell {self._shell}"
         else:
-            self.source = f"inherited ({shell} gave no answer in {_PATIENCE:.0f} s)"
+            self.source = f"inherited ({self._shell} gave no answer in {_PATIENCE:.0f} s)"

@@ -83,6 +83,8 @@ class Supervisor:
         self._closed = False
 
     async def __aenter__(self) -> Self:
+        if self._login_path is not None:
+            self._login_path.ask(self)
         return self
 
     async def __aexit__(
@@ -126,7 +128,7 @@ class Supervisor:
         Raises: InvalidParameters, and then nothing was started.
         """
         if self._login_path is not None:
-            await self._login_path.wait(self)
+            await self._login_path.wait()
         run = self.start(command, wish)
         try:
             await run.wait()

@@ -167,7 +167,8 @@ async def _hidden_process(supervisor: Supervisor) -> Finding:
 
 async def _login_path(supervisor: Supervisor) -> Finding:
     probe = LoginPath()
-    await probe.wait(supervisor)
+    probe.ask(supervisor)
+    await probe.wait()
     if probe.path is None:
         remedy = "see what its profile waits for"
         return Finding("keeper", "login PATH", POOR, probe.source, remedy)
