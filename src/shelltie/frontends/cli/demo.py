@@ -1,5 +1,6 @@
 """`shelltie demo`: a silent command, the warning, the end of its whole tree, the hint."""
 
+import shutil
 import signal
 import sys
 from argparse import Namespace
@@ -25,10 +26,10 @@ _SILENCE = 6.0
 _GRACE = EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0)
 _NEXT = """\
 Give it to your agent:
-  claude mcp add shelltie -- shelltie
-  codex mcp add shelltie -- shelltie
+  claude mcp add shelltie -- {program}
+  codex mcp add shelltie -- {program}
 Use it yourself:
-  shelltie run --total 10m --silence 1m -- make test"""
+  {program} run --total 10m --silence 1m -- make test"""
 
 
 def main(args: Namespace) -> int:
@@ -50,7 +51,8 @@ async def _show(ink: Ink) -> int:
         for mark, text in explain(outcome, report(run)):
             _print(marked(ink, mark, text) + "\n")
     _print(f"{ink('bold', f'{len(left)} of {len(seen)} processes left')}, by a look at them all.\n")
-    print(f"\n{_NEXT}")
+    program = "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
+    print("\n" + _NEXT.format(program=program))
     return 1 if left else 0
 
 
