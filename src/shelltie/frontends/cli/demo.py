@@ -37,6 +37,10 @@ def main(args: Namespace) -> int:
     return anyio.run(_show, Ink(sys.stdout, args.color))
 
 
+def _program() -> str:
+    return "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
+
+
 async def _show(ink: Ink) -> int:
     print(f"A build hangs. It may be silent for {_SILENCE:g} s, and its processes hide:\n")
     for line in _COMMAND.splitlines():
@@ -51,8 +55,7 @@ async def _show(ink: Ink) -> int:
         for mark, text in explain(outcome, report(run)):
             _print(marked(ink, mark, text) + "\n")
     _print(f"{ink('bold', f'{len(left)} of {len(seen)} processes left')}, by a look at them all.\n")
-    program = "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
-    print("\n" + _NEXT.format(program=program))
+    print("\n" + _NEXT.format(program=_program()))
     return 1 if left else 0
 
 
