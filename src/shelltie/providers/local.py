@@ -46,7 +46,7 @@ class LocalProvider:
 
     def __init__(self, keeper: str | None = None) -> None:
         self._argv, self.kind = choose(keeper)
-        self._link: Link | None = None
+        self._links: list[Link] = []  # the last one serves; older ones still have leashes
 
     @property
     def keeper(self) -> Kind:
@@ -74,15 +74,15 @@ class LocalProvider:
 
     async def close(self) -> None:
         """See `Provider`."""
-        if self._link is not None:
-            await self._link.close()
-            self._link = None
+        for link in self._links:
+            await link.close()
+        self._links = []
 
     def _living_link(self) -> Link:
         """A command may kill the keeper; the next one gets another."""
-        if self._link is None or not self._link.alive:
-            self._link = Link(self._argv, self.kind)
-        return self._link
+        if not self._links or not self._links[-1].alive:
+            self._links.append(Link(self._argv, self.kind))
+        return self._links[-1]
 
 
 def _open_streams(
