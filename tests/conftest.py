@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -61,6 +62,13 @@ async def terminal(open_terminal: Open) -> AsyncIterator[Terminal]:
     """A terminal with the settings everybody starts with."""
     async with open_terminal() as terminal:
         yield terminal
+
+
+def pytest_configure() -> None:
+    """A background shell or nohup ignores these, and whoever the tests start would inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
