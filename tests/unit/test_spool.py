@@ -1,6 +1,7 @@
 import resource
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,15 @@ def add(store: Store, text: bytes, stream: Stream = Stream.STDOUT) -> None:
     store.add(stream, memoryview(text))
 
 
-@pytest.fixture
+@contextmanager
 def files_of_100_bytes() -> Iterator[None]:
+    """Not a fixture: pytest itself writes to a file while those hold."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_there_is_no_file_until_it_is_needed(tmp_path: Path) -> None:
@@ -94,13 +98,13 @@ def test_a_place_that_cannot_be_written_turns_it_off(tmp_path: Path) -> None:
     assert store.read(2, 13) == Piece(11, b"bc", 9)
 
 
-@pytest.mark.usefixtures("files_of_100_bytes")
 def test_a_full_disk_keeps_what_fitted_and_the_run_goes_on(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "one.out", threshold=4)
     store = Store(head=2, tail=2, spool=spool)
 
-    for _ in range(40):
-        add(store, b"0123456")
+    with files_of_100_bytes():
+        for _ in range(40):
+            add(store, b"0123456")
 
     assert spool.stored == spool.path.stat().st_size == 100
     assert "File too large" in str(spool.problem)
