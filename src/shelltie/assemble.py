@@ -15,7 +15,9 @@ from shelltie.providers.local import LocalProvider
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
 
-_KEEP_SPOOLS = 200  # the newest; older output leaves the disk when a supervisor starts
+# The newest stay; older output leaves the disk when a supervisor starts.
+_KEEP_SPOOLS = 200
+_KEEP_BYTES = 1024 * 1024 * 1024
 
 
 def ignore(event: Event) -> None:
@@ -97,6 +99,9 @@ def _resources(config: Config, *, serves: bool) -> Resources:
 
 def _sweep(spools: Path) -> None:
     """Keep the newest files only. Their names are ids, which sort by time."""
+    kept = 0
     with suppress(OSError):
-        for old in sorted(spools.glob("*.log"))[:-_KEEP_SPOOLS]:
-            old.unlink(missing_ok=True)
+        for place, path in enumerate(sorted(spools.glob("*.log"), reverse=True)):
+            kept += path.stat().st_size
+            if place >= _KEEP_SPOOLS or kept > _KEEP_BYTES:
+                path.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ A project's file is somebody else's text, so it may set only what cannot loosen 
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -19,7 +20,10 @@ _FILE_MAX = 1024 * 1024
 
 
 def _number(value: object) -> float:
-    span = seconds(float(value) if isinstance(value, str) else value, "it")
+    try:
+        span = seconds(float(value) if isinstance(value, str) else value, "it")
+    except ValueError:
+        raise ValueError(f"it must be a number of seconds, 0 or more, not {value!r}") from None
     return 0.0 if span is None else span
 
 
@@ -67,7 +71,7 @@ class Config:
     spool_cap: int = _setting("output.spool_cap", _size, 64 * 1024 * 1024)
     shell: str | None = _setting("shell", _text, None)
     path: str = _setting("environment.path", _one_of("auto", "login", "inherit"), "auto")
-    keeper: str = _setting("keeper", _one_of("auto", "python"), "auto")
+    keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)
     core: int | None = _setting("resources.core", _size, None)
@@ -157,12 +161,13 @@ def load(
 def _read(path: Path) -> dict[str, object]:
     """A file's settings; one that is not there has none."""
     try:
-        if path.stat().st_size > _FILE_MAX:
-            raise ConfigWrong(f"{path}: larger than 1 MiB, so this is no configuration")
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
+            raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: this is no configuration")
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigWrong(f"{path}: cannot be read: {error}") from error
 
 

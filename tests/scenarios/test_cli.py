@@ -42,7 +42,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run --env =x -- ls", "write NAME=value"),
         ("run --stdin /no/such/file -- cat", "cannot be read"),
         ("run --provider moon -- ls", "use local"),
-        ("run --survivors kil -- ls", "did you mean 'kill'?"),
+        ("run --color aut -- ls", "did you mean 'auto'?"),
         ("run --color sometimes -- ls", "unknown --color"),
         ("run --jsn -- ls", "did you mean '--json'?"),
         ("check", "command is empty"),
@@ -268,7 +268,7 @@ def test_the_demo_ends_in_time_and_leaves_nothing(monkeypatch: pytest.MonkeyPatc
         ("shelltie pol", "policy"),
         ("shelltie policy sh", "show"),
         ("shelltie run --sil", "--silence"),
-        ("shelltie run --survivors k", "kill keep"),
+        ("shelltie run --color a", "auto always"),
         ("shelltie completion b", "bash"),
     ],
 )

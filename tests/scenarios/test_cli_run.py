@@ -177,13 +177,10 @@ def test_a_silent_tree_is_warned_about_ended_and_explained(tag: str) -> None:
 
 
 @pytest.mark.proves("T0-19")
-@pytest.mark.parametrize("survivors", ["kill", "keep", "report"])
-def test_what_stays_in_the_background_is_mentioned_and_ends_with_us(
-    tag: str, survivors: str
-) -> None:
+def test_what_stays_in_the_background_is_mentioned_and_ends_with_us(tag: str) -> None:
     text = "sleep 600 > /dev/null 2>&1 & echo done"
 
-    done = shelltie("run", "--survivors", survivors, "--env", f"{tag}=1", "--", text)
+    done = shelltie("run", "--env", f"{tag}=1", "--", text)
 
     assert (done.returncode, done.stdout) == (0, b"done\n")
     assert b"left in the background: 1 process" in done.stderr

@@ -189,3 +189,12 @@ async def test_every_face_names_the_same_end_in_its_own_words(terminal: Terminal
     assert views.context_error(outcome) == "TIMEOUT_EXCEEDED"
     assert views.context_state(outcome, run.state) == "failed"
     assert not outcome.ok
+
+
+async def test_a_run_whose_keeper_never_answers_still_comes_back(terminal: Terminal) -> None:
+    await terminal.run("K=$(ps -o ppid= -p $PPID); kill -STOP $K", timeout=3, silence=1)
+
+    with anyio.fail_after(30):
+        result = await terminal.run("sleep 5", timeout=2, escalation=QUICK)
+
+    assert result.status == "timeout"

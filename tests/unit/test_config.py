@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,17 @@ def test_a_wrong_file_is_named_with_its_key(home: Path, text: str, says: str) ->
 def test_a_wrong_variable_is_named(home: Path) -> None:
     with pytest.raises(ConfigWrong, match="SHELLTIE_LIMITS_GRACE"):
         load(home, SHELLTIE_LIMITS_GRACE="soon")
+
+
+def test_a_pipe_in_place_of_a_file_hangs_nobody(home: Path) -> None:
+    os.mkfifo(home / "project/.shelltie.toml")
+
+    with pytest.raises(ConfigWrong, match="no configuration"):
+        load(home)
+
+
+def test_endless_nesting_is_an_error_like_any_other(home: Path) -> None:
+    (home / "project/.shelltie.toml").write_text("a=" + "[" * 5000, encoding="utf-8")
+
+    with pytest.raises(ConfigWrong, match="cannot be read"):
+        load(home)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from functools import cache
 
-from shelltie.model import Limit, Limits, Outcome, State, Stream
+from shelltie.model import Limit, Limits, Outcome, State, Stream, human_size
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
 from shelltie.running.hint import hint
@@ -80,6 +80,9 @@ def report(run: Run, shown: int = _ALL) -> Result:
     warnings = [*run.rules.limits.notes, *outcome.warnings]
     if spool is not None and spool.problem:
         warnings.append(f"output beyond what is in memory was not kept: {spool.problem}")
+    elif spool is not None and spool.full:
+        kept = human_size(spool.stored)
+        warnings.append(f"the output file has the first {kept}; of the rest only the end is kept")
     said = last_line(run.output.view(None, 0, 4096).tail)
     return Result(
         status=_status(outcome),
@@ -137,9 +140,16 @@ def _stream(output: Store, stream: Stream, budget: int) -> tuple[str, bool]:
     part = output.view(stream, budget * 2 // 5, budget - budget * 2 // 5)
     if not part.omitted:
         return clean(part.head + part.tail), False
-    stored = output.spool is not None and output.spool.stored
-    where = f"read them in {output.spool.path}" if output.spool is not None and stored else ""
-    return excerpt(part.head, part.tail, part.omitted, how_to_read=where), True
+    return excerpt(part.head, part.tail, part.omitted, how_to_read=_where(output)), True
+
+
+def _where(output: Store) -> str:
+    spool = output.spool
+    if spool is None or not spool.stored:
+        return ""
+    if spool.stored < output.total:
+        return f"the first {human_size(spool.stored)} of all output are in {spool.path}"
+    return f"read them in {spool.path}"
 
 
 def _status(outcome: Outcome) -> str:

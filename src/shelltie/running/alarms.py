@@ -70,7 +70,7 @@ class Alarms:
             at, _, alarm = heapq.heappop(self._heap)
             if alarm.at == at:
                 alarm.at = None
-                alarm.wake(now)
+                self._loop.call_soon(alarm.wake, now)  # whatever one does, the others are woken
             else:
                 self._stale -= 1
         self._schedule()

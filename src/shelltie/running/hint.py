@@ -71,7 +71,7 @@ def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
 
 def _after_total(outcome: Outcome, limits: Limits) -> str:
     longer = f"timeout_sec={_longer(limits.total)}"
-    if outcome.idle < 5:
+    if outcome.idle < min(5, (limits.total or 0) / 2):
         return f"It was still printing when its time was over: pass {longer}, or do less at once."
     silent = human_duration(outcome.idle)
     return f"It had been silent for {silent} at the end; if it works, pass {longer}."

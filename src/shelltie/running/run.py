@@ -306,8 +306,7 @@ class Run:
                 case Warn():
                     self._warn_near(step, now)
                 case Observe():
-                    assert self._observer is not None
-                    self._observer.observe(now)
+                    self._observe(now)
                 case Judge():
                     self._judge(step, now)
                 case TimeOut():
@@ -316,6 +315,10 @@ class Run:
                     self._send(step.signal)
                 case GiveUp():
                     self._give_up()
+
+    def _observe(self, now: float) -> None:
+        if self._observer is not None:  # a leash that was stopped at once has not said who it is
+            self._observer.observe(now)
 
     def _warn_near(self, step: Warn, now: float) -> None:
         message = messages.limit_near(step, now - self._watchdog.started, self.rules.limits)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from shelltie.model import Survivors
-
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
@@ -154,11 +152,6 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
     run.add_argument("--pty", action="store_true", help="give it a terminal")
     run.add_argument("--stdin", metavar="FILE", help="its input; - is ours; none otherwise")
     run.add_argument("--provider", choices=("local",), default="local", help="where it runs")
-    run.add_argument(
-        "--survivors",
-        choices=tuple(str(choice) for choice in Survivors),
-        help="what happens to processes it leaves behind (kill)",
-    )
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="CMD", help="one: a shell text; several: argv"
     )

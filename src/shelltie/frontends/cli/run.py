@@ -34,7 +34,6 @@ from shelltie.model import (
     Outcome,
     State,
     Stream,
-    Survivors,
     TerminalSize,
     human_duration,
     human_size,
@@ -247,7 +246,6 @@ def _options(args: Namespace) -> Options:
         env=dict(args.env or ()),
         stdin=_input(args.stdin),
         pty=_terminal_size() if args.pty else False,
-        survivors=Survivors(args.survivors) if args.survivors else None,
     )
     if args.grace is not None:
         options["escalation"] = (EscalationStep(signal.SIGTERM, args.grace), _KILL)

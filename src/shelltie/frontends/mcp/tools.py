@@ -44,8 +44,8 @@ started; what it printed until then is returned, and `hint` says what to try nex
 - Nobody answers prompts: stdin is empty and closed unless you give `stdin`. Use flags such as -y.
 - Not for servers, watchers or anything that never ends: background processes are ended with the \
 command.
-- Long output is cut in the middle (`truncated`). `outputFile` then has all of it: read it with \
-grep, head or tail.
+- Long output is cut in the middle (`truncated`). `outputFile` then has it (up to \
+64 MiB): read it with grep, head or tail.
 - `status` is "success" for exit code 0, "error" for any other end, "timeout" if a clock ran out \
 (`timeoutReason`)."""
 
