@@ -83,7 +83,7 @@ def report(run: Run, shown: int = _ALL) -> Result:
     elif spool is not None and spool.full:
         kept = human_size(spool.stored)
         warnings.append(f"the output file has the first {kept}; of the rest only the end is kept")
-    said = last_line(run.output.view(None, 0, 4096).tail)
+    said = "" if outcome.ok else last_line(run.output.view(None, 0, 4096).tail)
     return Result(
         status=_status(outcome),
         stdout=stdout,
@@ -136,6 +136,8 @@ def shown_output(output: Store, shown: int) -> tuple[str, str, bool]:
 
 
 def _stream(output: Store, stream: Stream, budget: int) -> tuple[str, bool]:
+    if not output.total_of(stream):
+        return "", False
     # The end of what was printed tells more than its beginning.
     part = output.view(stream, budget * 2 // 5, budget - budget * 2 // 5)
     if not part.omitted:

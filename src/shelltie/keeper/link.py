@@ -107,7 +107,8 @@ class Leash:
         self._lines = _Lines(control)
         self._listen: Callable[[Word], None] | None = listen
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(control, self.poll)
+        # By number: asyncio looks a socket up by its repr, which costs more than the rest.
+        self._loop.add_reader(control.fileno(), self.poll)
 
     @property
     def silent(self) -> bool:
@@ -157,7 +158,7 @@ class Leash:
 
     def _hang_up(self) -> None:
         if not self.silent:
-            self._loop.remove_reader(self._control)
+            self._loop.remove_reader(self._control.fileno())
             self._control.close()
 
 
