@@ -27,10 +27,6 @@ class InvalidParameters(Misuse):
     """An argument is missing or has a wrong value; nothing was started."""
 
 
-class RunOver(Misuse):
-    """The run has ended, so there is nobody to talk to."""
-
-
 class IllegalTransition(Misuse):
     """A run was asked to go where its state cannot lead."""
 

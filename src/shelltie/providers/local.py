@@ -9,7 +9,7 @@ import termios
 from collections.abc import Callable
 
 from shelltie.errors import CannotStart
-from shelltie.keeper.link import Kind, Leash, Link, choose
+from shelltie.keeper.link import Leash, Link, choose
 from shelltie.keeper.protocol import Word
 from shelltie.model import TerminalSize
 from shelltie.providers.provider import Prepared
@@ -47,11 +47,6 @@ class LocalProvider:
     def __init__(self, keeper: str | None = None) -> None:
         self._argv, self.kind = choose(keeper)
         self._links: list[Link] = []  # the last one serves; older ones still have leashes
-
-    @property
-    def keeper(self) -> Kind:
-        """Which keeper holds the commands."""
-        return self.kind
 
     def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LocalProcess:
         """See `Provider`."""

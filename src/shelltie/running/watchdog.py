@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shelltie.model import Ended, Escalation, Limit, Limits
+from shelltie.model import Escalation, Limit, Limits
 
 _SHORTEST_WARNED = 5.0  # a shorter limit would warn at once, on every quick command
 
@@ -184,10 +184,3 @@ class Watchdog:
         due = [step for at, step in steps if at <= now]
         self._steps = steps[len(due) :]
         return due
-
-
-def how_ended(last_signal: int | None, kill: int) -> Ended | None:
-    """`hard` once the kill was needed; nothing was ended if nothing was sent."""
-    if last_signal is None:
-        return None
-    return Ended.HARD if last_signal == kill else Ended.SOFT
