@@ -138,3 +138,18 @@ async def test_a_pty_is_a_terminal(terminal: Terminal) -> None:
 
 def _asked(command: str) -> tuple[Command, Wish]:
     return understand(command, {"timeout": 30})
+
+
+async def test_a_command_may_close_its_terminal_before_it_ends(terminal: Terminal) -> None:
+    command = "echo out; exec </dev/null >/dev/null 2>&1; sleep 0.5; exit 7"
+
+    result = await terminal.run(command, pty=True, timeout=20)
+
+    assert (result.exit_code, result.signal, result.stdout) == (7, None, "out\n")
+
+
+async def test_input_without_a_last_newline_ends_like_any_other(terminal: Terminal) -> None:
+    for _ in range(20):
+        result = await terminal.run("cat", pty=True, stdin="no newline", timeout=20)
+
+        assert (result.exit_code, result.signal) == (0, None)

@@ -26,15 +26,24 @@ _FULL_READS = 8  # the pipes of one user share 64 MiB: only those that flood get
 class PipeReader:
     """Owns `fd`: hands what arrives to `on_data`, calls `on_end` once at its end, and closes it.
 
-    `on_data` gets a view of a shared buffer and must copy what it keeps.
+    `on_data` gets a view of a shared buffer and must copy what it keeps. A terminal is to be held
+    open until `close`: a command may close its side long before it ends, and when we close ours
+    the kernel sends it SIGHUP.
     """
 
     def __init__(
-        self, fd: int, on_data: Callable[[memoryview], None], on_end: Callable[[], None]
+        self,
+        fd: int,
+        on_data: Callable[[memoryview], None],
+        on_end: Callable[[], None],
+        *,
+        hold: bool = False,
     ) -> None:
         self._fd: int | None = fd
         self._on_data = on_data
         self._on_end = on_end
+        self._hold = hold
+        self._ended = False
         self._full_reads = 0
         self._loop = asyncio.get_running_loop()
         os.set_blocking(fd, False)
@@ -62,7 +71,7 @@ class PipeReader:
 
     def _read(self) -> int:
         """How many bytes were there; 0 when there is nothing now, or never again."""
-        if self._fd is None:
+        if self._fd is None or self._ended:
             return 0
         try:
             count = os.readv(self._fd, _BUFFERS)
@@ -74,9 +83,15 @@ class PipeReader:
             self._widen(self._fd, count)
             self._on_data(_VIEW[:count])
         else:
-            self.close()
-            self._on_end()
+            self._end(self._fd)
         return count
+
+    def _end(self, fd: int) -> None:
+        self._ended = True
+        self._loop.remove_reader(fd)
+        if not self._hold:
+            self.close()
+        self._on_end()
 
     def _widen(self, fd: int, count: int) -> None:
         if count < _PIPE_SIZE or self._full_reads == _FULL_READS:

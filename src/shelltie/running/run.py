@@ -101,6 +101,7 @@ class Run:
         self._turn = anyio.Event()  # set at the end, and whenever an attempt to end it failed
         self._process: Process | None = None
         self._readers: dict[Stream, PipeReader] = {}
+        self._hung_up: list[PipeReader] = []
         self._terminal: int | None = None
         self._feeder: Feeder | None = None
         self._drain_since: float | None = None
@@ -191,13 +192,12 @@ class Run:
             self._finish()
             return
         self._process = process
+        self._terminal = process.stdout if prepared.pty is not None else None
         self._read(process.stdout, Stream.STDOUT)
         if process.stderr is not None:
             self._read(process.stderr, Stream.STDERR)
-        if prepared.pty is not None:
-            self._terminal = process.stdout
-            if prepared.stdin is not None:
-                self._feeder = Feeder(process.stdout, prepared.stdin)
+        if prepared.pty is not None and prepared.stdin is not None:
+            self._feeder = Feeder(process.stdout, prepared.stdin)
         self._arm()
 
     def _read(self, fd: int, stream: Stream) -> None:
@@ -208,13 +208,12 @@ class Run:
                 self.on_output(stream, chunk)
 
         def end() -> None:
-            del self._readers[stream]
-            if fd == self._terminal:
-                self._stop_feeding()
+            self._hung_up.append(self._readers.pop(stream))
+            self._stop_feeding()
             if self._gone and not self._readers:
                 self._finish()
 
-        self._readers[stream] = PipeReader(fd, data, end)
+        self._readers[stream] = PipeReader(fd, data, end, hold=fd == self._terminal)
 
     # What the leash says
 
@@ -396,7 +395,7 @@ class Run:
 
     def _close_streams(self) -> None:
         self._stop_feeding()
-        for reader in self._readers.values():
+        for reader in (*self._readers.values(), *self._hung_up):
             reader.close()
         self._readers = {}
 
