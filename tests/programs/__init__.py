@@ -9,6 +9,22 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("evil.c")
 
+# Each is a way to hide or to resist; `shoot_leash` also ends the one who holds the command.
+DEEDS = [
+    "daemon_and_stay",
+    "daemon_and_exit",
+    "ignore",
+    "mover",
+    "movers",
+    "burst",
+    "churn",
+    "phoenix",
+    "change_groups",
+    "fork_on_term",
+    "chain",
+    "headless",
+]
+
 
 @functools.cache
 def evil() -> str:

@@ -137,7 +137,6 @@ async def test_the_environment_is_exactly_what_was_given(any_link: Link) -> None
     assert set(printed.split(b"\0")) - {b""} == given
 
 
-@pytest.mark.proves("T1-18")
 async def test_arguments_arrive_byte_for_byte(any_link: Link) -> None:
     every_byte = bytes(range(1, 256)).decode("utf-8", "surrogateescape")
     odd = ["", " ", "$HOME", "*", "`id`", "a\nb", every_byte, "-n"]

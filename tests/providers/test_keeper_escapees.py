@@ -30,24 +30,9 @@ from shelltie.keeper.protocol import (
     Stuck,
 )
 from tests.leashes import PATH, printed_ready, start, start_printing
-from tests.programs import evil
+from tests.programs import DEEDS, evil
 from tests.providers.conftest import argv_of, linked
 from tests.tree import new_tag, nobody_left, tagged, until
-
-DEEDS = [
-    "daemon_and_stay",
-    "daemon_and_exit",
-    "ignore",
-    "mover",
-    "movers",
-    "burst",
-    "churn",
-    "phoenix",
-    "change_groups",
-    "fork_on_term",
-    "chain",
-    "headless",
-]
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -423,7 +408,6 @@ async def test_a_thousand_commands_leave_no_descriptor_and_no_zombie(link: Link)
     assert (us.num_fds(), keeper.num_fds()) == before
 
 
-@pytest.mark.proves("T1-27")
 async def test_more_than_the_socket_takes_at_once_waits_its_turn(link: Link) -> None:
     await start(link, "true").last()
     before = psutil.Process().num_fds()

@@ -141,7 +141,6 @@ def test_a_spool_file_that_vanished_is_a_gap_and_no_error(tmp_path: Path) -> Non
     assert "No such file" in str(spool.problem)
 
 
-@pytest.mark.proves("T1-10", "T1-12")
 @pytest.mark.parametrize(
     ("printed", "limit", "kept", "truncated"),
     [(150, 100, 100, True), (100, 100, 100, False), (101, 100, 100, True), (1, 0, 0, True)],
@@ -158,7 +157,6 @@ def test_the_tail_up_to_a_limit_tells_whether_it_is_all(
     assert (view.omitted > 0) is truncated
 
 
-@pytest.mark.proves("T4-11")
 def test_the_first_mebibyte_of_a_stream_is_kept_with_a_spool(tmp_path: Path) -> None:
     mebibyte = 1024 * 1024
     store = Store(spool=Spool(tmp_path / "run.out"))
@@ -172,7 +170,6 @@ def test_the_first_mebibyte_of_a_stream_is_kept_with_a_spool(tmp_path: Path) -> 
     assert (more.head, more.omitted) == (b"x" * mebibyte, mebibyte)
 
 
-@pytest.mark.proves("T1-11")
 def test_a_character_that_arrives_in_two_pieces_stays_whole() -> None:
     store = Store()
     euro = "€".encode()
