@@ -1,12 +1,52 @@
 """What goes wrong on our side; a command that fails is an Outcome, not an error. Pure."""
 
+from collections.abc import Mapping
 from typing import ClassVar
+
+from shelltie.model import Verdict
 
 
 class TerminalError(Exception):
     """We could not do what was asked. `code` is stable; the message says what to do next."""
 
     code: ClassVar[str] = "EXECUTION_ERROR"
+
+
+class CommandDenied(TerminalError):
+    """The policy, or the person asked, said no; nothing was started.
+
+    `details` are for programs: which commands are allowed, where a person can approve.
+    """
+
+    code = "COMMAND_DENIED"
+
+    def __init__(
+        self,
+        message: str,
+        verdict: Verdict | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.details = dict(details or {})
+
+
+class ConfirmationRequired(CommandDenied):
+    """Somebody must say yes first, and nobody did."""
+
+    code = "CONFIRMATION_REQUIRED"
+
+
+class CommandNotAllowed(CommandDenied):
+    """The program is not in the allowlist."""
+
+    code = "COMMAND_NOT_ALLOWED"
+
+
+class UnsafeArguments(CommandDenied):
+    """An argument has what only a shell would need, or what a rule forbids."""
+
+    code = "UNSAFE_ARGUMENTS"
 
 
 class CannotStart(TerminalError):
