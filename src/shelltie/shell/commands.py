@@ -1,0 +1,311 @@
+"""Reads the grammar of shell commands, and keeps every simple command it meets. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from shelltie.shell.found import Draft
+from shelltie.shell.script import Word
+from shelltie.shell.simple import SimpleReader
+
+_DELIMITED = r"(?=[ \t\n;&|()<>]|\Z)"
+_RESERVED = re.compile(
+    r"(?:if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time"
+    rf"|\{{|\}}|!|\[\[){_DELIMITED}"
+)
+_IN = re.compile(rf"in{_DELIMITED}")
+_TIME_OPTION = re.compile(rf"[ \t]*+(?:-p|--){_DELIMITED}")
+_COPROC_NAME = re.compile(
+    r"[A-Za-z_]\w*+[ \t]++(?=[({]|(?:if|while|until|for|select|case|\[\[)[ \t\n])", re.ASCII
+)
+_PARENTHESES = re.compile(r"\([ \t]*+\)")
+_CLAUSE_END = re.compile(r";;&?|;&")
+_PREFIXES = ("!", "time")
+_NOTHING = re.compile(r"[\n;)]|\Z")
+_UNEXPECTED = re.compile(r";;&?|;&|&&|&(?!>)|\|\||[;|)]|\Z")
+_REDIRECTS = re.compile(r"\d*+[<>](?!\()|\{\w++\}[<>](?!\()|&>")
+_ENDS_LIST = re.compile(rf"[\n)]|\Z|(?:then|elif|else|fi|do|done|esac|\}}){_DELIMITED}")
+_LOOP_ENDS = {"do": "done", "{": "}"}
+_BODIES = frozenset(("{", "if", "while", "until", "for", "select", "case", "[["))
+
+
+class CommandReader(SimpleReader):
+    """Reads lists of commands. It accepts a little more than bash, and says so when it does."""
+
+    def commands(self, closer: str) -> tuple[int, ...]:
+        mark = len(self.found.drafts)
+        pending, inside, self.pending, self.inside = self.pending, self.inside, [], closer
+        start = self.at
+        if self.deeper() and self.list_until(closer) != closer:
+            self.give_up(f"`{closer}` is missing", start)
+        if self.pending:
+            self.broken("a here-document without a body", start)
+        self.pending, self.inside = pending, inside
+        self.back()
+        return self.found.since(mark)
+
+    def list_until(self, *stops: str) -> str:
+        """Reads commands up to one of `stops` and behind it; "" if the text ends before."""
+        while True:
+            self.lines()
+            if self.at >= self.end:
+                return ""
+            if stop := self._stop(stops):
+                return stop
+            self._and_or()
+
+    def _stop(self, stops: tuple[str, ...]) -> str:
+        if ")" in stops and self.next_is(")"):
+            self.at += 1
+            return ")"
+        found = _RESERVED.match(self.text, self.at) or _CLAUSE_END.match(self.text, self.at)
+        if not found or found[0] not in stops:
+            return ""
+        self.at = found.end()
+        return found[0]
+
+    def _and_or(self) -> None:
+        mark = len(self.found.drafts)
+        self._pipeline()
+        while self.next_is("&&") or self.next_is("||"):
+            self.at += 2
+            self.lines()
+            self._pipeline()
+        self._separator(mark)
+
+    def _separator(self, mark: int) -> None:
+        """Reads `;` or `&`; a newline, or the word that ends a compound, does as well."""
+        if self.line_over:
+            self.line_over = False
+        elif _CLAUSE_END.match(self.text, self.at):
+            pass
+        elif self.next_is("&"):
+            self.at += 1
+            self._in_background(mark)
+        elif self.next_is(";"):
+            self.at += 1
+        elif not _ENDS_LIST.match(self.text, self.at):
+            self.broken("two commands with nothing between them", self.at)
+
+    def _in_background(self, mark: int) -> None:
+        for draft in self.found.drafts[mark:]:
+            draft.background = True
+
+    def _pipeline(self) -> None:
+        while (prefix := _RESERVED.match(self.text, self.at)) and prefix[0] in _PREFIXES:
+            self.at = prefix.end()
+            self._after_prefix(prefix[0])
+            if _NOTHING.match(self.text, self.at):
+                return
+        mark = len(self.found.drafts)
+        self._command()
+        while self.next_is("|") and not self.next_is("||"):
+            self.at += 2 if self.next_is("|&") else 1
+            self.lines()
+            mark = self._fed_by(mark)
+
+    def _after_prefix(self, prefix: str) -> None:
+        while prefix == "time" and (option := _TIME_OPTION.match(self.text, self.at)):
+            self.at = option.end()
+        self.blanks()
+
+    def _fed_by(self, mark: int) -> int:
+        """Reads a command whose input is the output of all commands since `mark`."""
+        feeds, start = self.found.since(mark), len(self.found.drafts)
+        self._command()
+        for draft in self.found.drafts[start:]:
+            draft.feeds = feeds if draft.feeds is None else draft.feeds
+        return start
+
+    def _command(self) -> None:
+        reserved = _RESERVED.match(self.text, self.at)
+        if self.next_is("("):
+            self._parenthesis_command()
+        elif reserved and reserved[0] in _COMPOUNDS:
+            self.at = reserved.end() if reserved[0] != "[[" else self.at
+            _COMPOUNDS[reserved[0]](self)
+        elif unexpected := reserved or _UNEXPECTED.match(self.text, self.at):
+            self.broken(f"unexpected {unexpected[0] or 'end of the text'!r}", self.at)
+            self.at = unexpected.end()
+            return
+        else:
+            self._simple_or_function()
+            return
+        self._redirects()
+
+    def _redirects(self) -> None:
+        """Those of a compound command; they are a command without words."""
+        self.blanks()
+        if not _REDIRECTS.match(self.text, self.at):
+            return
+        draft, start, end = self.draft(), self.at, self.at
+        while self.redirect(draft):
+            end = self.at
+            self.blanks()
+        draft.span = self.source.span(start, end)
+
+    def _body(self, *stops: str) -> str:
+        """The commands inside a compound command, up to one of `stops` and behind it."""
+        start, mark = self.at, len(self.found.drafts)
+        stop = self.list_until(*stops) if self.deeper() else ""
+        self.back()
+        if not stop:
+            self.give_up(f"`{stops[-1]}` is missing", start)
+        elif len(self.found.drafts) == mark:
+            self.broken("no command where one is needed", start)
+        return stop
+
+    def _parenthesis_command(self) -> None:
+        if not (self.next_is("((") and self.arithmetic()):
+            self.at += 1
+            self._body(")")
+
+    def group(self) -> None:
+        self._body("}")
+
+    def branches(self) -> None:
+        stop = self._body("then")
+        while stop == "then":
+            stop = self._body("elif", "else", "fi")
+            stop = self._body("then") if stop == "elif" else stop
+        if stop == "else":
+            self._body("fi")
+
+    def loop(self) -> None:
+        self._body("do")
+        self._body("done")
+
+    def words_loop(self) -> None:
+        self.blanks()
+        if not self.next_is("(("):
+            self._for_words()
+        elif not self.arithmetic():
+            self.give_up("`for` with a subshell", self.at)
+        self.blanks()
+        self.at += 1 if self.next_is(";") else 0
+        self.lines()
+        self._loop_body()
+
+    def _for_words(self) -> None:
+        draft, start = self.draft(), self.at
+        draft.loop = self.word().text
+        self.lines()
+        if listed := _IN.match(self.text, self.at):
+            self.at = listed.end()
+            self.blanks()
+            while (word := self.word()).parts:
+                draft.words.append(word)
+                self.blanks()
+                if self.next_is("#"):
+                    self.comment()
+        draft.span = self.source.span(start, self.at)
+
+    def _loop_body(self) -> None:
+        begin = _RESERVED.match(self.text, self.at)
+        if begin and begin[0] in _LOOP_ENDS:
+            self.at = begin.end()
+            self._body(_LOOP_ENDS[begin[0]])
+        else:
+            self.broken("`do` is missing", self.at)
+
+    def case(self) -> None:
+        draft, start = self.draft(), self.at
+        draft.loop = "case"
+        self.blanks()
+        draft.words.append(self.word())
+        self.lines()
+        if not (begin := _IN.match(self.text, self.at)):
+            self.give_up("`in` is missing", start)
+            return
+        self.at = begin.end()
+        draft.span = self.source.span(start, self.at)
+        clauses = self.deeper()
+        while clauses:
+            clauses = self._clause(draft)
+        self.back()
+
+    def _clause(self, draft: Draft) -> bool:
+        self.lines()
+        if self._stop(("esac",)):
+            return False
+        start = self.at
+        self.at += 1 if self.next_is("(") else 0
+        self._case_patterns(draft)
+        if not self.next_is(")"):
+            self.give_up("`)` is missing after a pattern", start)
+            return False
+        self.at += 1
+        stop = self.list_until(";;", ";&", ";;&", "esac")
+        if not stop:
+            self.give_up("`esac` is missing", start)
+        return stop not in ("", "esac")
+
+    def _case_patterns(self, draft: Draft) -> None:
+        more = True
+        while more:
+            self.blanks()
+            draft.words.append(self.word())
+            self.blanks()
+            more = self.next_is("|")
+            self.at += 1 if more else 0
+
+    def function(self) -> None:
+        self.blanks()
+        name = self.word()
+        self.blanks()
+        if parentheses := _PARENTHESES.match(self.text, self.at):
+            self.at = parentheses.end()
+        self._define(name)
+
+    def _define(self, name: Word) -> None:
+        self.found.functions.append(name.text if name.value is None else name.value)
+        self.lines()
+        compound = _RESERVED.match(self.text, self.at)
+        if not (self.next_is("(") or (compound and compound[0] in _BODIES)):
+            self.broken("a function without a body", self.at)
+        self._nested_command()
+
+    def _nested_command(self) -> None:
+        if self.deeper():
+            self._command()
+        self.back()
+
+    def _simple_or_function(self) -> None:
+        draft = self.simple()
+        if self.found.drafts[-1] is draft and not draft.has_something:
+            self.found.drafts.pop()
+        elif self.next_is("("):
+            self._function_or_error(draft)
+
+    def _function_or_error(self, draft: Draft) -> None:
+        parentheses = _PARENTHESES.match(self.text, self.at)
+        alone = len(draft.words) == 1 and not draft.assignments and not draft.redirects
+        if not parentheses or not alone or self.found.drafts[-1] is not draft:
+            self.broken("unexpected '('", self.at)
+            return
+        self.found.drafts.pop()
+        self.at = parentheses.end()
+        self._define(draft.words[0])
+
+    def coproc(self) -> None:
+        # Inside `$(…)` bash 5.2 runs `coproc a` as `COPROC a`.
+        self.doubtful("a coprocess", self.at)
+        self.blanks()
+        mark = len(self.found.drafts)
+        if name := _COPROC_NAME.match(self.text, self.at):
+            self.at = name.end()
+        self._nested_command()
+        self._in_background(mark)
+
+
+_COMPOUNDS: Mapping[str, Callable[[CommandReader], None]] = {
+    "{": CommandReader.group,
+    "if": CommandReader.branches,
+    "while": CommandReader.loop,
+    "until": CommandReader.loop,
+    "for": CommandReader.words_loop,
+    "select": CommandReader.words_loop,
+    "case": CommandReader.case,
+    "function": CommandReader.function,
+    "coproc": CommandReader.coproc,
+    "[[": CommandReader.conditional,
+}
