@@ -1,0 +1,137 @@
+"""One command while it is looked at: where it stands, what it was given, what was found. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shelltie.model import Code, Rating, Reason, Span
+from shelltie.policy.safety.rules import Node, Rules
+from shelltie.policy.safety.values import HOLE, Arg, Values
+from shelltie.shell.script import Kind, Script, Simple
+
+_HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The text around a command, and the programs around that text.
+
+    `span` is the place of the text in what was asked, when it is only a word there.
+    """
+
+    script: Script
+    values: Values
+    wrappers: tuple[str, ...] = ()
+    span: Span | None = None
+
+    def within(self, label: str) -> "Where":
+        """The same text, inside one more program."""
+        return Where(self.script, self.values, (*self.wrappers, label), self.span)
+
+
+class Again(Protocol):
+    """What looks at the commands inside a command."""
+
+    rules: Rules
+    guessing: bool  # the words of this command are already tried from every start
+
+    def text(self, text: str, case: "Case", label: str, span: Span) -> None:
+        """Rate a text for the shell."""
+
+    def command(self, args: Sequence[Arg], case: "Case", label: str) -> None:
+        """Rate another command."""
+
+    def danger(self, args: Sequence[Arg], case: "Case", label: str) -> bool:
+        """Keep only what is dangerous about a command that may be there; whether it was."""
+
+    def danger_in_text(self, text: str, case: "Case", label: str, span: Span) -> bool:
+        """Keep only what is dangerous about a text that may be run; whether it was."""
+
+
+@dataclass(slots=True)
+class Case:
+    """A command, its arguments (the program is the first) and what is said about it."""
+
+    again: Again
+    where: Where
+    simple: Simple
+    args: tuple[Arg, ...]
+    program: str = ""
+    rule: str = ""
+    reasons: list[Reason] = field(default_factory=list)
+    conditions: set[str] = field(default_factory=set)
+    doubtful: bool = False  # the program is not certain: nothing about it can be safe
+
+    def say(self, rating: Rating, code: Code, message: str, arg: Arg | None = None) -> None:
+        """Remember why the command is not safe."""
+        span = self.where.span or (arg.span if arg is not None else self.span)
+        reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def unknown(self, code: Code, message: str, arg: Arg | None = None) -> None:
+        """It cannot be proved harmless."""
+        self.say(Rating.UNKNOWN, code, message, arg)
+
+    def dangerous(self, code: Code, message: str, arg: Arg | None = None) -> None:
+        """It does harm."""
+        self.say(Rating.DANGEROUS, code, message, arg)
+
+    @property
+    def span(self) -> Span:
+        """The command in the text that was asked."""
+        return self.where.span or self.simple.span
+
+    @property
+    def words(self) -> tuple[Arg, ...]:
+        """The arguments without the program."""
+        return self.args[1:]
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where the script may have gone before."""
+        return self.where.values.directories
+
+    def shell(self, args: Sequence[Arg], label: str) -> None:
+        """These words, joined by blanks, are text for the shell."""
+        text = " ".join(arg.guesses[0] for arg in args)
+        if not all(arg.exact for arg in args):
+            holes = [arg for arg in args if HOLE in arg.guesses[0]]
+            self.unknown(
+                Code.DYNAMIC_ARGUMENT,
+                f"{label}: the text it runs is known only at run time",
+                (holes or list(args))[0],
+            )
+        if args:
+            self.again.text(text.replace(HOLE, _HOLE_TEXT), self, label, args[0].span)
+
+    def feeders(self) -> list[Simple]:
+        """Every command whose output reaches this one."""
+        return [self.where.script.commands[place] for place in self._feeding(self.simple.feeds)]
+
+    def _feeding(self, places: Sequence[int]) -> list[int]:
+        found: dict[int, None] = {}
+        waiting = list(places)
+        while waiting:
+            place = waiting.pop()
+            if place not in found and place < len(self.where.script.commands):
+                found[place] = None
+                waiting += self.where.script.commands[place].feeds
+        return sorted(found)
+
+    def inside(self, arg: Arg, *kinds: Kind) -> Iterator[Simple]:
+        """The commands that run inside an argument."""
+        for part in arg.parts:
+            if part.kind in kinds:
+                for place in part.commands:
+                    if place < len(self.where.script.commands):
+                        yield self.where.script.commands[place]
+
+    def root(self, name: str) -> Node | None:
+        """The first rule tree of a program."""
+        return self.again.rules.for_program(name)[0]
+
+
+def base_name(path: str) -> str:
+    """The program a path names."""
+    return path.rpartition("/")[2]

@@ -1,0 +1,130 @@
+"""What flows into a command, and where its words flow to. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from shelltie.model import Code
+from shelltie.policy.safety import inline
+from shelltie.policy.safety.arguments import Arguments
+from shelltie.policy.safety.case import Case
+from shelltie.policy.safety.paths import is_secret_path
+from shelltie.policy.safety.rule import Role, Rule
+from shelltie.policy.safety.sources import (
+    Source,
+    bodies,
+    dumps_environment,
+    origin,
+    origin_of,
+    written_input,
+)
+from shelltie.policy.safety.values import Arg, literal
+from shelltie.shell.script import Kind
+
+_LINES_MAX = 100
+
+
+def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
+    """A shell or an interpreter that runs its input, or a file that a substitution makes."""
+    if case.reasons or rule.stdin is not None or rule.wraps:
+        rate_made_files(case, given.operands)
+        rate_made_files(case, [given.value for given in given.flags if given.value is not None])
+    written = written_input(case)
+    if written is not None and case.reasons and not case.again.guessing and _names_input(given):
+        _scan_written(case, written)
+    if rule.stdin is None or not _reads_input(given):
+        return
+    if written is not None:
+        _rate_written(case, rule.stdin, written)
+    elif case.simple.feeds or bodies(case.simple):
+        _rate_fed(case, rule.stdin)
+    elif any(redirect.operator == "<" for redirect in case.simple.redirects):
+        case.unknown(Code.RUNS_CODE, f"{case.program} runs a file")
+    elif not case.words:
+        case.unknown(Code.INTERACTIVE, f"{case.program} waits for somebody to type")
+
+
+def _names_input(given: Arguments) -> bool:
+    """It is told to read its input: `make -f -`; or it has operands, and may read it as well."""
+    values = [option.value.value for option in given.flags if option.value is not None]
+    return bool(given.operands) or not {"-", "/dev/stdin"}.isdisjoint(values)
+
+
+def _scan_written(case: Case, texts: Sequence[str]) -> None:
+    for text in texts:
+        inline.scan(case, text, literal(text, case.span))
+        for line in text.splitlines()[:_LINES_MAX]:
+            case.again.danger_in_text(line.strip(), case, case.program, case.span)
+
+
+def _reads_input(given: Arguments) -> bool:
+    """It was given nothing else to run."""
+    if any(option.flag.role in (Role.SHELL, Role.CODE) for option in given.flags):
+        return False
+    first = given.operands[0].value if given.operands else None
+    return not given.operands or first in ("-", "/dev/stdin") or "-s" in given.names()
+
+
+def _rate_written(case: Case, role: Role, texts: Sequence[str]) -> None:
+    for text in texts:
+        if role is Role.SHELL:
+            case.again.text(text, case, case.program, case.span)
+        else:
+            case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
+            inline.scan(case, text, literal(text, case.span))
+
+
+def _rate_fed(case: Case, role: Role) -> None:
+    source = origin(case, case.feeders())
+    if source is Source.FETCHED:
+        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what is fetched from the network")
+    elif source is Source.DECODED:
+        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what is hidden by an encoding")
+    elif role is Role.SHELL:
+        case.dangerous(Code.RUNS_CODE, f"{case.program} runs whatever another command prints")
+    else:
+        case.unknown(Code.INTERPRETER, f"{case.program} runs what another command prints")
+    for redirect in bodies(case.simple):
+        if redirect.body is not None:
+            for arg in case.where.values.of(redirect.body):
+                case.again.danger_in_text(arg.guesses[0], case, case.program, redirect.span)
+
+
+def rate_made_files(case: Case, args: Sequence[Arg]) -> None:
+    """`bash <(curl x)`, `make -f <(printf 'x:\\n\\trm -rf ~')`."""
+    for arg in args:
+        if not any(part.kind is Kind.PROCESS for part in arg.parts):
+            continue
+        if origin_of(case, arg) is not Source.PROGRAM:
+            case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", arg)
+        for part in arg.parts:
+            made = case.where.values.output_of(part.commands)
+            for line in (made or "").splitlines():
+                case.again.danger_in_text(line.strip(), case, case.program, arg.span)
+            if made:
+                inline.scan(case, made, arg)
+
+
+def rate_network(case: Case, rule: Rule, args: Sequence[Arg], given: Arguments) -> None:
+    """What a program that talks to an address on its command line gives away."""
+    if not rule.network:
+        return
+    for arg in args:
+        if any(part.kind is Kind.COMMAND for part in arg.parts):
+            case.dangerous(Code.NETWORK_EXFIL, f"sends what {arg.text} yields away", arg)
+    for arg in (*given.operands, *_values(given), *_input_files(case)):
+        if any(is_secret_path(guess, case.directories) for guess in arg.guesses):
+            case.dangerous(Code.NETWORK_EXFIL, f"may send {arg.text} away", arg)
+    if any(dumps_environment(simple) for simple in case.feeders()):
+        case.dangerous(Code.NETWORK_EXFIL, "sends the environment away")
+
+
+def _values(given: Arguments) -> Iterator[Arg]:
+    """Values that may name a file to send; a harmless one does so only by `@`."""
+    for option in given.flags:
+        value = option.value
+        if value is not None and (option.flag.role is not Role.TEXT or "@" in value.shape):
+            yield value
+
+
+def _input_files(case: Case) -> tuple[Arg, ...]:
+    targets = [it.target for it in case.simple.redirects if it.operator == "<" and it.target]
+    return case.where.values.args(targets)

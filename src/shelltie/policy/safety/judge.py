@@ -1,0 +1,158 @@
+"""The whole judgement: what the rules say, and for what they call safe, a second look.
+
+Safe needs two parsers that read the same commands, and surroundings in which the programs are what
+they seem. Doubt, a missing tool or a slow one makes it unknown.
+"""
+
+import sysconfig
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, CompletedProcess
+
+import anyio
+import anyio.to_thread
+
+from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.policy.safety.listed import Lists
+from shelltie.policy.safety.rating import Examined, Mode, examine
+from shelltie.policy.safety.rules import Rules
+from shelltie.policy.safety.surroundings import Place, doubts
+from shelltie.policy.safety.variables import Effect, effect
+from shelltie.shell.parse import of_argv, parse
+from shelltie.shell.script import Script
+from shelltie.shell.second import SHFMT_ARGS, agree
+
+_REMEMBERED = 1024
+_REMEMBERED_LENGTH = 4096
+_PATIENCE = 1.0
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def find_shfmt() -> str | None:
+    """The second parser, which is installed beside us."""
+    for name in ("shfmt", "shfmt.exe"):
+        file = Path(sysconfig.get_path("scripts")) / name
+        if file.is_file():
+            return str(file)
+    return None
+
+
+class Judge:
+    """Judges commands; what the rules say of a text is remembered.
+
+    `path` is where programs are looked up unless the command says otherwise. Without `shfmt` only
+    the plainest texts stay safe.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        mode: Mode = "proven",
+        lists: Lists | None = None,
+        path: str = _SYSTEM_PATH,
+        shfmt: str | None = None,
+    ) -> None:
+        self._rules, self._mode, self._lists = rules, mode, lists or Lists()
+        self._path, self._shfmt = path, shfmt
+        self._known: OrderedDict[tuple[str, tuple[str, ...] | None], Examined] = OrderedDict()
+
+    def first(self, command: Command) -> Verdict:
+        """What the rules say. Safe must be confirmed before anything relies on it."""
+        verdict = self._examined(command).verdict
+        return _with(verdict, _from_environment(command))
+
+    async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
+        """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
+        if verdict.rating is not Rating.SAFE:
+            return verdict
+        script = _script_of(command)
+        if not await self._agrees(script):
+            return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, script)])
+        examined = self._examined(command)
+        place = self._place(command, examined)
+        found = await anyio.to_thread.run_sync(
+            lambda: list(doubts(place, examined.conditions, examined.programs))
+        )
+        reasons = [_reason(code, message, script) for code, message in found]
+        return replace(_with(verdict, reasons), agreed=True)
+
+    async def judge(self, command: Command) -> Verdict:
+        """Both, one after the other."""
+        return await self.confirm(command, self.first(command))
+
+    def _examined(self, command: Command) -> Examined:
+        key = (command.text, command.argv)
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        examined = examine(_script_of(command), self._rules, self._mode, self._lists)
+        if len(command.text) <= _REMEMBERED_LENGTH:
+            self._known[key] = examined
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return examined
+
+    def _place(self, command: Command, examined: Examined) -> Place:
+        path = command.env.get("PATH") or self._path
+        return Place(Path(command.cwd), path, command.pty is not None, examined.directories)
+
+    async def _agrees(self, script: Script) -> bool:
+        if script.plain:
+            return True
+        if self._shfmt is None:
+            return False
+        output = await _run([self._shfmt, *SHFMT_ARGS], script.text)
+        return output is not None and agree(script, output) is None
+
+
+_NOT_AGREED = "two parsers do not read the same commands in it"
+
+
+async def _run(argv: Sequence[str], text: str) -> bytes | None:
+    """What a program prints about a text; `None` if it fails or takes too long."""
+    process: CompletedProcess[bytes] | None
+    try:
+        with anyio.fail_after(_PATIENCE):
+            process = await anyio.run_process(
+                argv,
+                input=text.encode("utf-8", "surrogatepass"),
+                stdout=PIPE,
+                stderr=DEVNULL,
+                check=False,
+                env={},
+            )
+    except* (OSError, anyio.BrokenResourceError):
+        process = None
+    return process.stdout if process is not None and process.returncode == 0 else None
+
+
+def _script_of(command: Command) -> Script:
+    return parse(command.text) if command.argv is None else of_argv(command.argv)
+
+
+def _from_environment(command: Command) -> list[Reason]:
+    """The variables that the caller sets can change what runs as well."""
+    whole = Span(0, len(command.text))
+    reasons = []
+    for name, value in command.env.items():
+        what = effect(name, value or "")
+        if what is not Effect.NONE:
+            rating = Rating.DANGEROUS if what is Effect.LOADS else Rating.UNKNOWN
+            message = f"{name} can change what runs"
+            reasons.append(Reason(Code.ENV_INJECTION, rating, message, whole))
+    return reasons
+
+
+def _reason(code: Code, message: str, script: Script) -> Reason:
+    return Reason(code, Rating.UNKNOWN, message, Span(0, len(script.text)))
+
+
+def _with(verdict: Verdict, reasons: Sequence[Reason]) -> Verdict:
+    """The verdict with more against it."""
+    if not reasons:
+        return verdict
+    every = sorted((*verdict.reasons, *reasons), key=lambda reason: -reason.rating.rank)
+    return replace(verdict, rating=every[0].rating, reasons=tuple(every))

@@ -1,0 +1,286 @@
+"""What we think of a whole text: every command in it is looked at, and the strictest wins. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shelltie.model import Code, Judged, Rating, Reason, Span, Verdict
+from shelltie.policy.safety.arithmetic import rate_expansions
+from shelltie.policy.safety.assignments import rate_assignments
+from shelltie.policy.safety.builtins import BUILTINS
+from shelltie.policy.safety.case import Case, Where, base_name
+from shelltie.policy.safety.command import rate_by_rule
+from shelltie.policy.safety.dynamic import rate_dynamic_program
+from shelltie.policy.safety.foreign import dangers_in, rate_foreign, without_extension
+from shelltie.policy.safety.listed import Lists, is_listed, rate_by_list
+from shelltie.policy.safety.paths import is_secret_path
+from shelltie.policy.safety.redirects import rate_redirects
+from shelltie.policy.safety.rules import Node, Rules
+from shelltie.policy.safety.values import Arg, Values
+from shelltie.policy.safety.wrappers import places_of, scan_suffixes
+from shelltie.shell.parse import READ_MAX, parse
+from shelltie.shell.script import Script, Simple
+
+Mode = Literal["proven", "listed"]
+
+_DEPTH_MAX = 8
+_WORK_MAX = 1000  # commands looked at, those that only may be there included
+_REASONS_MAX = 20
+_SYSTEM_DIRECTORY = re.compile(
+    r"(?:/usr(?:/local)?|/opt/homebrew|/opt/local|/snap)?/s?bin/[^/]+|/usr/libexec/[^/]+"
+)
+_DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
+_NOTHING = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A verdict, and what must hold when the command runs for it to stay safe.
+
+    `programs` are the names that will be looked up, `directories` those that the text goes to,
+    `None` for one that only the run will tell.
+    """
+
+    verdict: Verdict
+    conditions: frozenset[str] = frozenset()
+    programs: tuple[str, ...] = ()
+    directories: tuple[str | None, ...] = ()
+
+
+def rate(
+    script: Script, rules: Rules, mode: Mode = "proven", lists: Lists | None = None
+) -> Verdict:
+    """What the rules say. Safe needs a second look: `Judge` takes it."""
+    return examine(script, rules, mode, lists).verdict
+
+
+def examine(
+    script: Script, rules: Rules, mode: Mode = "proven", lists: Lists | None = None
+) -> Examined:
+    """Like `rate`, with the conditions under which the verdict holds. Never raises."""
+    rater = _Rater(rules, mode, lists or Lists())
+    where = Where(script, Values(script))
+    rater.problems(script)
+    rater.script(where)
+    return rater.examined()
+
+
+@dataclass(slots=True)
+class _Rater:
+    """Looks at commands and keeps what was found."""
+
+    rules: Rules
+    mode: Mode
+    lists: Lists
+    reasons: list[Reason] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+    conditions: set[str] = field(default_factory=set)
+    programs: dict[str, None] = field(default_factory=dict)
+    directories: dict[str | None, None] = field(default_factory=dict)
+    work: int = _WORK_MAX
+    guessing: bool = False
+
+    def examined(self) -> Examined:
+        rating = max((it.rating for it in self.reasons), key=lambda it: it.rank, default=None)
+        reasons = sorted(dict.fromkeys(self.reasons), key=lambda it: -it.rating.rank)
+        verdict = Verdict(rating or Rating.SAFE, tuple(reasons[:_REASONS_MAX]), tuple(self.judged))
+        return Examined(
+            verdict, frozenset(self.conditions), tuple(self.programs), tuple(self.directories)
+        )
+
+    def problems(self, script: Script) -> None:
+        """What the text as a whole says, before any command of it."""
+        whole = Span(0, len(script.text))
+        for problem in script.problems:
+            self._note(Rating.UNKNOWN, problem.code, problem.message, problem.span)
+        if len(script.text) > READ_MAX:
+            self._note(Rating.DANGEROUS, Code.TOO_LONG, "too long to be looked at", whole)
+        if (pattern := self.lists.dangerous_in(script.text)) is not None:
+            self._note(
+                Rating.DANGEROUS, Code.LISTED, f"matches your dangerous pattern {pattern}", whole
+            )
+        for code, why in dangers_in(script.text):
+            self._note(Rating.DANGEROUS, code, why, whole)
+        if not script.commands and not script.problems:
+            self._note(Rating.UNKNOWN, Code.PARSE_ERROR, "there is no command in it", whole)
+
+    def _note(self, rating: Rating, code: Code, message: str, span: Span) -> None:
+        self.reasons.append(Reason(code, rating, message, span))
+
+    def script(self, where: Where) -> None:
+        """Every command of a text."""
+        for simple in where.script.commands:
+            self._simple(simple, where)
+
+    def _simple(self, simple: Simple, where: Where) -> None:
+        args = where.values.args(simple.words) if simple.loop is None else ()
+        case = Case(self, where, simple, args)
+        if not self._may_look(case):
+            return
+        rate_redirects(case)
+        rate_assignments(case)
+        rate_expansions(case)
+        if args:
+            self._command(case)
+        self._keep(case)
+
+    def _may_look(self, case: Case) -> bool:
+        self.work -= 1
+        if self.work < 0:
+            if self.work == -1:
+                self._note(
+                    Rating.DANGEROUS, Code.TOO_LONG, "too much in it to be looked at", case.span
+                )
+            return False
+        return True
+
+    # ---- what cases ask for ----------------------------------------------------------------
+
+    def text(self, text: str, case: Case, label: str, span: Span) -> None:
+        where = case.where
+        if self._is_too_deep(case):
+            return
+        script = parse(text)
+        for problem in script.problems:
+            case.unknown(problem.code, f"{label}: {problem.message}")
+        if len(text) > READ_MAX:
+            case.dangerous(Code.TOO_LONG, f"{label}: too long to be looked at")
+        guessing, self.guessing = self.guessing, False
+        self.script(Where(script, Values(script), (*where.wrappers, label), where.span or span))
+        self.guessing = guessing
+
+    def command(self, args: Sequence[Arg], case: Case, label: str) -> None:
+        if not args or self._is_too_deep(case):
+            return
+        where = case.where.within(label)
+        inner = Case(self, where, case.simple, tuple(args))
+        if self._may_look(inner):
+            self._command(inner)
+            self._keep(inner)
+
+    def danger(self, args: Sequence[Arg], case: Case, label: str) -> bool:
+        mark, guessing, self.guessing = self._mark(), self.guessing, True
+        self.command(args, case, label)
+        self.guessing = guessing
+        return self._only_danger(mark)
+
+    def danger_in_text(self, text: str, case: Case, label: str, span: Span) -> bool:
+        mark = self._mark()
+        self.text(text, case, label, span)
+        return self._only_danger(mark)
+
+    def _mark(self) -> tuple[int, int, set[str], dict[str, None]]:
+        return len(self.reasons), len(self.judged), set(self.conditions), dict(self.programs)
+
+    def _only_danger(self, mark: tuple[int, int, set[str], dict[str, None]]) -> bool:
+        """Forget what was found since, but for the danger: the command may not be there at all."""
+        reasons, judged, self.conditions, self.programs = mark
+        bad = [it for it in self.reasons[reasons:] if it.rating is Rating.DANGEROUS]
+        kept = [it for it in self.judged[judged:] if it.rating is Rating.DANGEROUS]
+        self.reasons[reasons:] = bad
+        self.judged[judged:] = kept
+        return bool(bad)
+
+    def _is_too_deep(self, case: Case) -> bool:
+        if len(case.where.wrappers) < _DEPTH_MAX:
+            return False
+        case.dangerous(Code.TOO_DEEP, "too many programs around it to be looked at")
+        return True
+
+    # ---- one command -----------------------------------------------------------------------
+
+    def _command(self, case: Case) -> None:
+        program = case.args[0]
+        if program.value is None or not program.exact:
+            case.program = base_name(program.head)
+            rate_dynamic_program(case)
+            return
+        path = program.value
+        case.program = base_name(path)
+        self._place(case, path)
+        rate_foreign(case)
+        if path in case.where.script.functions:
+            self._function(case)
+        elif path in BUILTINS:
+            BUILTINS[path](case)
+        else:
+            self._by_rules(case)
+        rate_by_list(case)
+        self._detached(case, path)
+
+    def _place(self, case: Case, path: str) -> None:
+        """Where the program is: only a bare name or a system directory can be trusted."""
+        if "/" not in path:
+            self.programs[path] = None
+        elif not _SYSTEM_DIRECTORY.fullmatch(path):
+            case.unknown(Code.UNTRUSTED_PROGRAM, f"{path} is not a program of the system")
+            case.doubtful = True
+        else:
+            self.programs[path] = None
+
+    def _function(self, case: Case) -> None:
+        case.unknown(Code.RUNS_CODE, f"{case.program} is a function of this text")
+        self._unknown_words(case)
+        if case.words:
+            self.danger(case.words, case, case.program)
+
+    def _by_rules(self, case: Case) -> None:
+        for tree in self.rules.for_program(case.program):
+            if tree is not None:
+                rate_by_rule(case, tree)
+            else:
+                self._without_rule(case)
+
+    def _without_rule(self, case: Case) -> None:
+        other = without_extension(case.program).lower()
+        if other != case.program:
+            inner = Case(self, case.where, case.simple, case.args, other)
+            self._as(inner, other)
+            case.reasons += [it for it in inner.reasons if it.rating is Rating.DANGEROUS]
+        case.unknown(Code.UNKNOWN_PROGRAM, f"{case.program} is not known to us")
+        if " " in (case.args[0].value or ""):  # some wrappers hand their words to a shell
+            line = " ".join(arg.guesses[0] for arg in case.args)
+            self.danger_in_text(line, case, case.program, case.args[0].span)
+        if any(problem.code is Code.PARSE_ERROR for problem in case.where.script.problems):
+            scan_suffixes(case, case.words)  # where commands begin is a guess there
+        self._unknown_words(case)
+
+    def _as(self, case: Case, name: str) -> None:
+        trees: list[Node] = [it for it in self.rules.for_program(name) if it is not None]
+        for tree in trees:
+            rate_by_rule(case, tree)
+
+    def _unknown_words(self, case: Case) -> None:
+        """Secrets that are handed to a program we know nothing of."""
+        for arg in case.words:
+            if any(is_secret_path(guess, case.directories) for guess in arg.guesses):
+                case.dangerous(Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
+
+    def _detached(self, case: Case, path: str) -> None:
+        """A program of nobody knows where that is to outlive the command."""
+        if not case.simple.background or _DETACHING.isdisjoint(case.where.wrappers):
+            return
+        if case.doubtful or any(it.code is Code.UNKNOWN_PROGRAM for it in case.reasons):
+            case.dangerous(Code.PERSISTENCE, f"{path} would go on after the command")
+
+    def _keep(self, case: Case) -> None:
+        if self._is_trusted(case):
+            case.reasons = [it for it in case.reasons if it.rating is Rating.DANGEROUS]
+            case.conditions = set()
+        rating = max((it.rating for it in case.reasons), key=lambda it: it.rank, default=None)
+        self.reasons += case.reasons
+        self.conditions |= case.conditions
+        self.directories.update(dict.fromkeys(places_of(case)))
+        if case.args:
+            argv = tuple(arg.value if arg.exact else None for arg in case.args)
+            where = case.where
+            self.judged.append(Judged(argv, rating or Rating.SAFE, case.span, where.wrappers))
+
+    def _is_trusted(self, case: Case) -> bool:
+        if not case.args or not case.args[0].exact:
+            return False
+        path = case.args[0].value or ""
+        if self.mode == "listed" and "/" not in path and is_listed(path):
+            return True
+        return self.lists.trusts(" ".join(arg.text or arg.shape for arg in case.args))

@@ -1,0 +1,192 @@
+"""The rules in force: those we ship, read family by family when needed, and the user's own."""
+
+import json
+import re
+import stat
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from shelltie.errors import ConfigWrong
+from shelltie.policy.safety.compile import compile_rules
+from shelltie.policy.safety.rule import Rule
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+INDEX = PROGRAMS / "index.json"
+
+_FILE_MAX = 1024 * 1024
+_VERSION = re.compile(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
+_GLOB = re.compile(r"[*?\[]")
+
+_Commands = dict[tuple[str, ...], Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """A file of the user's. One that may `tighten_only` cannot make anything milder."""
+
+    path: Path
+    tighten_only: bool = False
+
+
+@dataclass(slots=True)
+class Node:
+    """A program or a subcommand, and what may follow it."""
+
+    rule: Rule | None = None
+    exact: dict[str, "Node"] = field(default_factory=dict)
+    globs: list[tuple[str, "Node"]] = field(default_factory=list)
+
+    @property
+    def has_subcommands(self) -> bool:
+        """Its first operand may choose another rule."""
+        return bool(self.exact or self.globs)
+
+    def child(self, word: str) -> "Node | None":
+        """The subcommand of that name; an exact one comes before a pattern."""
+        if (node := self.exact.get(word)) is not None:
+            return node
+        return next((node for glob, node in self.globs if fnmatchcase(word, glob)), None)
+
+    def grow(self, word: str) -> "Node":
+        """The child of that name, made if it is not there."""
+        if not _GLOB.search(word):
+            return self.exact.setdefault(word, Node())
+        for glob, node in self.globs:
+            if glob == word:
+                return node
+        self.globs.append((word, made := Node()))
+        self.globs.sort(key=lambda pair: -len(_GLOB.sub("", pair[0])))
+        return made
+
+
+Index = Mapping[str, Sequence[str]]
+
+
+def read_index() -> Index:
+    """Which files speak of which program."""
+    index: dict[str, list[str]] = json.loads(INDEX.read_text(encoding="utf-8"))
+    return index
+
+
+def make_index() -> dict[str, list[str]]:
+    """The index anew, from the files themselves.
+
+    Raises: ConfigWrong if a file is wrong, or if two rules speak of one command.
+    """
+    index: dict[str, list[str]] = {}
+    seen: dict[tuple[str, ...], str] = {}
+    for path in sorted(PROGRAMS.glob("*.toml")):
+        for rule in read_family(path):
+            here = f"{path.name}:{rule.line}"
+            if seen.setdefault(rule.command, here) != here:
+                known = seen[rule.command]
+                raise ConfigWrong(f"{here}: {' '.join(rule.command)} already has a rule, {known}")
+            families = index.setdefault(rule.command[0], [])
+            if path.stem not in families:
+                families.append(path.stem)
+    return dict(sorted(index.items()))
+
+
+def read_family(path: Path, *, trusted: bool = True) -> list[Rule]:
+    """Every rule of a file.
+
+    Raises: ConfigWrong.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
+            raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: these are no rules")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error}") from error
+    return compile_rules(text, str(path), family=path.stem, trusted=trusted)
+
+
+class Rules:
+    """What is known of programs; made once, then only read.
+
+    Raises: ConfigWrong if a file of the user's cannot be used; nothing is loosened by leaving
+    one out, so there is no such choice.
+    """
+
+    def __init__(self, files: Sequence[RuleFile] = (), index: Index | None = None) -> None:
+        self._index = read_index() if index is None else index
+        self._patterns = _patterns(self._index)
+        self._families: dict[str, dict[str, _Commands]] = {}
+        self._trees: dict[str, tuple[Node | None, ...]] = {}
+        self._trusted = _commands(files, tighten_only=False)
+        self._tight = _commands(files, tighten_only=True)
+
+    def for_program(self, name: str) -> tuple[Node | None, ...]:
+        """The trees a command of this program is rated with; the strictest wins."""
+        if (trees := self._trees.get(name)) is None:
+            trees = self._trees[name] = self._grown(name)
+        return trees
+
+    def names(self) -> Iterable[str]:
+        """Every program that has a rule."""
+        return {*self._index, *self._trusted, *self._tight}
+
+    def _grown(self, name: str) -> tuple[Node | None, ...]:
+        shipped = self._shipped(name)
+        usual = _tree({**shipped, **_of(self._trusted, name)})
+        if not (tight := _of(self._tight, name)):
+            return (usual,)
+        return (usual, _tree({**shipped, **tight}))
+
+    def _shipped(self, name: str) -> _Commands:
+        known = _known(name, self._index, self._patterns)
+        if known is None:
+            return {}
+        commands: _Commands = {}
+        for family in self._index[known]:
+            if family not in self._families:
+                self._families[family] = _by_program(read_family(PROGRAMS / f"{family}.toml"))
+            commands |= self._families[family].get(known, {})
+        return commands
+
+
+def _patterns(names: Iterable[str]) -> list[str]:
+    return [name for name in names if _GLOB.search(name)]
+
+
+def _known(name: str, names: Container[str], patterns: Sequence[str]) -> str | None:
+    """The name under which a program is listed: itself, a pattern, or without its version."""
+    if name in names:
+        return name
+    for pattern in patterns:
+        if fnmatchcase(name, pattern):
+            return pattern
+    bare = _VERSION.sub("", name)
+    return bare if bare in names else None
+
+
+def _of(programs: Mapping[str, _Commands], name: str) -> _Commands:
+    known = _known(name, programs, _patterns(programs))
+    return programs[known] if known is not None else {}
+
+
+def _commands(files: Sequence[RuleFile], *, tighten_only: bool) -> dict[str, _Commands]:
+    chosen = [file for file in files if file.tighten_only is tighten_only]
+    return _by_program([rule for file in chosen for rule in read_family(file.path, trusted=False)])
+
+
+def _by_program(rules: Iterable[Rule]) -> dict[str, _Commands]:
+    programs: dict[str, _Commands] = {}
+    for rule in rules:
+        programs.setdefault(rule.command[0], {})[rule.command[1:]] = rule
+    return programs
+
+
+def _tree(commands: _Commands) -> Node | None:
+    if not commands:
+        return None
+    root = Node()
+    for words, rule in commands.items():
+        node = root
+        for word in words:
+            node = node.grow(word)
+        node.rule = rule
+    return root

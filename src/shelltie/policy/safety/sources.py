@@ -1,0 +1,112 @@
+"""Where the input of a command comes from: its text, the network, a decoder. Pure."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from shelltie.policy.safety.case import Case, base_name
+from shelltie.policy.safety.values import Arg
+from shelltie.shell.script import Kind, Redirect, Simple
+
+_DECODERS = {
+    "base64": ("-d", "-D", "--decode", "-di"),
+    "base32": ("-d", "--decode"),
+    "basenc": ("-d", "--decode"),
+    "xxd": ("-r", "-rp", "-r -p", "-ps"),
+    "openssl": ("-d", "-base64", "-a"),
+    "gpg": ("-d", "--decrypt"),
+    "uudecode": (),
+    "gunzip": (),
+    "zcat": (),
+    "xz": ("-d", "-dc"),
+    "bunzip2": (),
+    "rev": (),
+    "tr": (),
+}
+_FETCHERS = frozenset(
+    (
+        *(
+            "curl",
+            "wget",
+            "fetch",
+            "aria2c",
+            "http",
+            "https",
+            "xh",
+            "nc",
+            "ncat",
+            "netcat",
+            "socat",
+        ),
+        *("telnet", "lynx", "w3m", "links", "ftp", "sftp", "scp", "rsync"),
+        *("iwr", "irm", "invoke-webrequest", "invoke-restmethod"),
+    )
+)
+_DUMPS = frozenset(("env", "printenv", "set", "export", "declare", "history", "keyctl"))
+
+
+class Source(IntEnum):
+    """How far the origin of a text can be trusted, from best to worst."""
+
+    PROGRAM = 0
+    DECODED = 1
+    FETCHED = 2
+
+
+def origin(case: Case, commands: Iterable[Simple]) -> Source:
+    """The worst origin among these commands."""
+    return max((_origin(case, simple) for simple in commands), default=Source.PROGRAM)
+
+
+def _origin(case: Case, simple: Simple) -> Source:
+    args = case.where.values.args(simple.words)
+    names = [base_name(arg.value).lower() for arg in args if arg.value is not None]
+    if not _FETCHERS.isdisjoint(names[:3]) or (names and _is_network(case, names[0])):
+        return Source.FETCHED
+    for name in names[:3]:
+        options = _DECODERS.get(name)
+        if options is not None and (not options or not set(options).isdisjoint(names)):
+            return Source.DECODED
+    return Source.PROGRAM
+
+
+def _is_network(case: Case, name: str) -> bool:
+    node = case.root(name)
+    return node is not None and node.rule is not None and node.rule.network
+
+
+def dumps_environment(simple: Simple) -> bool:
+    """It prints variables, and with them credentials."""
+    return bool(simple.words) and simple.words[0].value in _DUMPS
+
+
+def origin_of(case: Case, arg: Arg) -> Source:
+    """The worst origin of what a word holds by substitution."""
+    return origin(case, case.inside(arg, Kind.COMMAND, Kind.PROCESS, Kind.EXPANSION))
+
+
+def bodies(simple: Simple) -> list[Redirect]:
+    """Its here-documents and here-strings."""
+    return [redirect for redirect in simple.redirects if redirect.body is not None]
+
+
+def written_input(case: Case) -> tuple[str, ...] | None:
+    """The input, if all of it stands in the text; `None` if some does not, or there is none."""
+    texts = [_body(case, redirect) for redirect in bodies(case.simple)]
+    texts += [_output(case, place) for place in case.simple.feeds]
+    known = tuple(text for text in texts if text is not None)
+    return known if known and len(known) == len(texts) else None
+
+
+def _body(case: Case, redirect: Redirect) -> str | None:
+    args = case.where.values.of(redirect.body) if redirect.body is not None else ()
+    return args[0].value if len(args) == 1 else None
+
+
+def _output(case: Case, place: int) -> str | None:
+    if place >= len(case.where.script.commands):
+        return None
+    simple = case.where.script.commands[place]
+    documents = bodies(simple)
+    if documents and simple.words and simple.words[0].value == "cat" and len(simple.words) == 1:
+        return _body(case, documents[-1])
+    return case.where.values.output_of((place,))

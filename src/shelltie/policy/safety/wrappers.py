@@ -1,0 +1,116 @@
+"""Commands inside commands: what sudo, xargs, find and their kin run. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from shelltie.model import Code
+from shelltie.policy.safety.arguments import Arguments
+from shelltie.policy.safety.case import Case, base_name
+from shelltie.policy.safety.paths import is_secret_path
+from shelltie.policy.safety.values import Arg, unseen
+
+_SUFFIXES_MAX = 30
+_PLACEHOLDER = "{}"
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "eval"))
+_TAKES_TEXT = re.compile(r"-[a-z]*c|eval")
+_GOES = frozenset(("cd", "chdir", "pushd"))
+_DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
+_ATTACHED_DIRECTORY = re.compile(r"-C(?=.)|--(?:chdir|directory|cwd)=")
+_NAMES = ("-name", "-iname", "-path", "-wholename", "-ipath", "-regex")
+
+
+def rate_inner(
+    case: Case, args: Sequence[Arg], given: Arguments, *, appends: bool | None = None
+) -> None:
+    """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
+    if not args:
+        return
+    filled = [_filled(case, arg, given) for arg in args]
+    if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
+        filled.append(unseen(args[0].span, _seen_before(case)))
+    if _runs_its_input(args, given) and (appends or appends is None):
+        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
+    case.again.command(filled, case, case.program)
+
+
+def _placeholders(given: Arguments) -> set[str]:
+    """What stands for the unseen argument: `{}`, or what `-I` says."""
+    named = {
+        value.value
+        for option in given.flags
+        if option.flag.name in ("-I", "-i", "--replace") and (value := option.value) is not None
+    }
+    return {_PLACEHOLDER, *(name for name in named if name)}
+
+
+def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
+    """A placeholder is an argument that nobody sees, but find says what it may be called."""
+    holders = _placeholders(given)
+    if arg.value not in holders:
+        return arg
+    named = [
+        text
+        for option in given.flags
+        if option.flag.name in _NAMES and option.value is not None
+        for text in option.value.values
+    ]
+    return unseen(arg.span, _secret(named) or _seen_before(case))
+
+
+def _seen_before(case: Case) -> tuple[str, ...]:
+    """The secret files that the commands name whose output becomes arguments."""
+    words = [word for simple in case.feeders() for word in simple.words[1:]]
+    return _secret([text for arg in case.where.values.args(words) for text in arg.values])
+
+
+def _secret(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text for text in texts if is_secret_path(text))
+
+
+def _runs_its_input(args: Sequence[Arg], given: Arguments) -> bool:
+    """`xargs -I{} sh -c '{}'`, or `xargs` with `{}` as the program."""
+    holders = _placeholders(given)
+    if args[0].value in holders:
+        return True
+    if base_name(args[0].value or "") not in _SHELLS:
+        return False
+    if _TAKES_TEXT.fullmatch(args[-1].head):
+        return True
+    texts = [after for before, after in pairwise(args) if _TAKES_TEXT.fullmatch(before.head)]
+    return any(
+        (value.split() or [""])[0].strip("\"'") in holders for arg in texts for value in arg.values
+    )
+
+
+def scan_suffixes(case: Case, args: Sequence[Arg]) -> None:
+    """Danger in any of the commands that may stand behind options we do not know."""
+    if case.again.guessing:
+        return
+    for start in range(min(len(args), _SUFFIXES_MAX)):
+        if args[start].value is not None and not args[start].head.startswith("-"):
+            if case.again.danger(args[start:], case, case.program):
+                return
+            if " " in (args[start].value or ""):
+                case.again.danger_in_text(
+                    args[start].value or "", case, case.program, args[start].span
+                )
+
+
+def places_of(case: Case) -> Iterator[str | None]:
+    """The directories a command goes to: by `cd`, or by an option such as `git -C`."""
+    words = case.words
+    if case.program in _GOES and words:
+        yield from _places([arg for arg in words if not arg.head.startswith("-")][:1])
+    for before, arg in pairwise(words):
+        if before.value in _DIRECTORY_OPTIONS:
+            yield from _places([arg])
+    for arg in words:
+        option = _ATTACHED_DIRECTORY.match(arg.head)
+        if option:
+            yield from _places([arg.after(option.end())])
+
+
+def _places(args: Sequence[Arg]) -> Iterator[str | None]:
+    for arg in args:
+        yield from arg.values or (None,)

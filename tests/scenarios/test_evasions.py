@@ -1,0 +1,84 @@
+"""Hiding a command does not make it safe: quoting, encodings, wrappers, options, environment."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shelltie.model import Rating
+from shelltie.policy.safety.rating import rate
+from shelltie.policy.safety.rules import Rules
+from shelltie.shell.parse import parse
+
+CORPUS = Path(__file__).parent.parent / "corpus" / "evasions.jsonl"
+RULES = Rules()
+
+
+def rating(text: str) -> Rating:
+    return rate(parse(text), RULES).rating
+
+
+def evasions() -> Iterator[tuple[str, Rating, str]]:
+    for line in CORPUS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield row["command"], Rating(row["min"]), row["why"]
+
+
+def test_the_corpus_has_each_evasion_once_and_says_why_it_is_one() -> None:
+    rows = list(evasions())
+
+    assert len(rows) >= 200
+    assert len({command for command, _, _ in rows}) == len(rows)
+    assert all(why and least is not Rating.SAFE for _, least, why in rows)
+
+
+def test_no_evasion_is_rated_safe() -> None:
+    safe = [(command, why) for command, _, why in evasions() if rating(command) is Rating.SAFE]
+
+    assert safe == []
+
+
+def test_every_evasion_gets_at_least_the_rating_it_must_get() -> None:
+    milder = [
+        (command, why) for command, least, why in evasions() if rating(command).rank < least.rank
+    ]
+
+    assert milder == []
+
+
+@pytest.mark.proves("T2-5")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $(rm -rf /)",
+        "echo `rm -rf /`",
+        "/bin/rm -rf x",
+        "\\rm -rf x",
+        "env rm -rf x",
+        "xargs rm -rf",
+        'bash -c "rm -rf /"',
+        "(rm -rf x)",
+    ],
+)
+def test_a_deletion_is_dangerous_however_it_is_reached(command: str) -> None:
+    assert rating(command) is Rating.DANGEROUS
+
+
+@pytest.mark.proves("T2-5")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $(curl x)",
+        "ls & curl x",
+        "ls\ncurl x",
+        "psql",
+        "idle",
+        'bash -c "x"',
+        "",
+        "  ",
+        "&&",
+    ],
+)
+def test_a_hole_of_prefix_lists_is_closed(command: str) -> None:
+    assert rating(command) is not Rating.SAFE
