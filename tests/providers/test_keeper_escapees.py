@@ -396,6 +396,7 @@ async def test_half_a_frame_does_not_keep_the_keeper_from_sweeping(link: Link) -
     assert isinstance(await told.last(), Gone)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may look into a keeper")
 async def test_a_thousand_commands_leave_no_descriptor_and_no_zombie(link: Link) -> None:
     await start(link, "true").last()
     us, keeper = psutil.Process(), psutil.Process(link._process.pid)
@@ -467,6 +468,7 @@ def every_descriptor_there_is() -> Iterator[int]:
             yield os.open(os.devnull, os.O_RDONLY)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may look into a keeper")
 async def test_a_keeper_without_descriptors_says_so_for_each_command(link: Link) -> None:
     await start(link, "true").last()
     keeper = psutil.Process(link._process.pid)

@@ -198,6 +198,17 @@ static bool proc_is_ours(void) {
     return readlink("/proc/self", pid, sizeof pid - 1) > 0 && atoi(pid) == getpid();
 }
 
+/* Such a /proc does not show processes that cannot be looked into, and the server must see ours. */
+static bool proc_hides(void) {
+    char line[4096];
+    bool hides = false;
+    FILE *mounts = fopen("/proc/self/mounts", "re");
+    while (mounts && fgets(line, sizeof line, mounts))
+        hides |= strstr(line, " /proc proc ") && strstr(line, "hidepid=");
+    if (mounts) fclose(mounts);
+    return hides;
+}
+
 static void prepare(void) {
     int null;
     while ((null = open("/dev/null", O_RDWR)) >= 0 && null < STDIO)
@@ -208,6 +219,8 @@ static void prepare(void) {
     setsid();
     prctl(PR_SET_NAME, "shelltie-keeper");
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    /* No command of the same user may look into keeper or leash, or take their descriptors. */
+    if (!proc_hides()) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     /* Keeper and leash block every signal; so the command needs only an empty mask. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     sigset_t set;

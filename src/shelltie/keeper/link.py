@@ -28,6 +28,7 @@ from shelltie.keeper.protocol import (
     run_frame,
     shoot_frame,
 )
+from shelltie.keeper.undumpable import bare_environment
 from shelltie.model import Resources
 
 _BINARY = Path(__file__).with_name("shelltie-keeper")
@@ -61,7 +62,8 @@ def choose(wanted: str | None) -> tuple[tuple[str, ...], Kind]:
 
 def _binary_runs() -> bool:
     try:
-        with subprocess.Popen([_BINARY, "--version"], stdout=subprocess.DEVNULL) as process:
+        words, null = [str(_BINARY), "--version"], subprocess.DEVNULL
+        with subprocess.Popen(words, stdout=null, env=bare_environment()) as process:
             return process.wait(_PATIENCE) == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -353,6 +355,7 @@ def _start(argv: Sequence[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env=bare_environment(),
                 start_new_session=True,  # ^C at our terminal is for us alone
             )
         except OSError:

@@ -1,9 +1,12 @@
-"""The environment a command gets: ours, made prompt-free, with the caller's changes."""
+"""The environment a command gets: ours without secrets, prompt-free, with the call's changes."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from shelltie.errors import InvalidParameters
+from shelltie.policy import secrets
 
 # Nobody is there to page through output, to answer a prompt or to admire colours.
 _QUIET = {
@@ -20,10 +23,53 @@ _QUIET = {
 }
 _FALLBACK_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RUN_MARK = "SHELLTIE_RUN"  # lets a person find what belongs to a run
+# Who asked, in the words of a front-end. Once they are set, no call changes them.
+_ASKER = frozenset({"CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID"})
+# With one of these our shell would read the judged text otherwise than we did.
+_REWRITE = re.compile(
+    r"(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_COMPAT|POSIXLY_CORRECT|PROMPT_COMMAND|PS0|PS4|CDPATH"
+    r"|GLOBIGNORE|EXECIGNORE)$|BASH_FUNC_"
+)
+_USERINFO = re.compile(r"^((?:[\w.+-]+://)?).*@")  # a password may have an @ of its own
+# What a hostile repository would have git run. Against its diff.external, filters and textconv no
+# setting helps: an empty diff.external makes git fail.
+_HARDENED_GIT = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.sshCommand": "ssh",
+    "gpg.program": "gpg",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+}
+_NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """Variables without those that no command gets.
+
+    `secrets` are the secret values by name, for whoever must not repeat them: also those that
+    `passed` lets through.
+    """
+
+    kept: Mapping[str, str]
+    withheld: tuple[str, ...]
+    secrets: Mapping[str, str] = field(repr=False)
+    passed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What one command gets; the rest is as in `Sifted`, with what the call gave."""
+
+    env: dict[str, str]
+    withheld: tuple[str, ...]
+    secrets: Mapping[str, str] = field(repr=False)
 
 
 def inherited() -> dict[str, str]:
-    """Our own environment, as the base of every command's."""
+    """Our own environment, whole."""
     return dict(os.environ)
 
 
@@ -32,33 +78,108 @@ def login_shell() -> str:
     return os.environ.get("SHELL") or "/bin/bash"
 
 
+def sift(variables: Mapping[str, str], passed: Sequence[str] = ()) -> Sifted:
+    """Take out secrets, ways to the user's keys, and what makes a shell read a text differently.
+
+    `passed` are names that stay in any case; one with `*` at its end stands for all that begin so.
+    A proxy stays without the password in its address.
+    """
+    kept: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name, value in variables.items():
+        secret = _is_secret(name, value)
+        if secret and not secrets.is_path_to_secret(name, value):
+            found[name] = value
+        if _matches(name, passed):
+            kept[name] = value
+        elif _is_proxy(name):
+            kept[name] = _USERINFO.sub(r"\1", value)
+        elif not (secret or secrets.is_channel_name(name) or _REWRITE.match(name)):
+            kept[name] = value
+    withheld = tuple(sorted(variables.keys() - kept.keys()))
+    return Sifted(kept, withheld, found, tuple(passed))
+
+
 def build(
-    base: Mapping[str, str],
+    base: Sifted,
     changes: Mapping[str, str | None],
     *,
     path: str | None,
     pty: bool,
     run: str,
-) -> dict[str, str]:
-    """The whole environment of one command; what the caller names wins over our defaults.
+    own: Mapping[str, str] = _NOTHING,
+) -> Environment:
+    """The whole environment of one command; what the call names wins over our defaults.
 
-    Raises: InvalidParameters for a name or value that no environment can hold.
+    A secret in `changes` is withheld like our own. `own` is set last, and no call changes it.
+    Raises: InvalidParameters for a name or value that no environment can hold, and for a name that
+    would decide which code is run.
     """
-    env = {**base, **_QUIET, "TERM": "xterm-256color" if pty else "dumb"}
-    env["PATH"] = path or base.get("PATH") or _FALLBACK_PATH
+    env = {**base.kept, **_QUIET, "TERM": "xterm-256color" if pty else "dumb"}
+    env["PATH"] = path or base.kept.get("PATH") or _FALLBACK_PATH
+    given: dict[str, str] = {}
     for name, value in changes.items():
         _check(name, value)
+        if name in _ASKER and name in env:
+            continue
+        _refuse_hook(name, value, env, base.passed)
         if value is None:
             env.pop(name, None)
         else:
-            env[name] = value
-    env[RUN_MARK] = run
-    return env
+            given[name] = value
+    sifted = sift(given, base.passed)
+    env |= {**sifted.kept, **own, RUN_MARK: run}
+    withheld = {*base.withheld, *sifted.withheld} - env.keys()
+    return Environment(env, tuple(sorted(withheld)), {**base.secrets, **sifted.secrets})
+
+
+def hardened_git() -> dict[str, str]:
+    """Variables with which git runs nothing that a repository's configuration names.
+
+    For commands that run because they are safe: others may need what this switches off.
+    """
+    settings = dict(enumerate(_HARDENED_GIT.items()))
+    keys = {f"GIT_CONFIG_KEY_{place}": key for place, (key, _) in settings.items()}
+    values = {f"GIT_CONFIG_VALUE_{place}": value for place, (_, value) in settings.items()}
+    return {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_COUNT": str(len(settings)),
+        **keys,
+        **values,
+    }
 
 
 def join_paths(first: str, second: str) -> str:
     """Both lists of directories without repetition, the first one's before."""
     return ":".join(dict.fromkeys(part for part in f"{first}:{second}".split(":") if part))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return secrets.is_secret_name(name) or secrets.is_secret_value(value) is not None
+
+
+def _is_proxy(name: str) -> bool:
+    return name.upper().endswith("_PROXY") and not secrets.is_secret_name(name)
+
+
+def _matches(name: str, passed: Sequence[str]) -> bool:
+    return any(
+        name.startswith(word[:-1]) if word.endswith("*") else name == word for word in passed
+    )
+
+
+def _refuse_hook(
+    name: str, value: str | None, env: Mapping[str, str], passed: Sequence[str]
+) -> None:
+    harmless = env.get(name) == value or (value is None and name != "PATH")
+    if secrets.is_hook_name(name) and not harmless and not _matches(name, passed):
+        raise InvalidParameters(
+            f"env: {name} decides which code programs run, so a call may not set it: put it in the"
+            f" text of the command, where it is judged ({name}=… command), or have the user add it"
+            " to environment.pass"
+        )
 
 
 def _check(name: object, value: object) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from collections.abc import Collection
 
 from shelltie.model import Ended, Limit, Limits, Outcome, State, human_duration
 
@@ -13,6 +14,56 @@ _SERVER = re.compile(
 _QUESTION = re.compile(
     r"(\[y/n\]|\(y/n\)|\[yes/no\]|\(yes/no.*\)|password.*:|passphrase.*:|\?|:|>)\s*$", re.IGNORECASE
 )
+# Programs, and the variables in which they look for what lets them in.
+_WANTED = (
+    ("gh", "GH_* GITHUB_TOKEN GITHUB_ENTERPRISE_TOKEN"),
+    ("glab", "GITLAB_*"),
+    ("git.{0,80}(?:push|pull|fetch|clone|ls-remote|submodule)", "SSH_AUTH_SOCK *_TOKEN"),
+    ("ssh|scp|sftp|rsync|mosh|ssh-add|ansible(?:-playbook)?", "SSH_AUTH_SOCK"),
+    ("gpg|git.{0,80}(?:commit|tag)", "GPG_AGENT_INFO"),
+    ("busctl|gdbus|notify-send|secret-tool|systemctl", "DBUS_SESSION_BUS_ADDRESS"),
+    ("aws|sam|cdk|eksctl|terraform|tofu|pulumi|packer|serverless", "AWS_*"),
+    ("gcloud|gsutil|bq|terraform|tofu|pulumi", "GOOGLE_* CLOUDSDK_*"),
+    ("az|azd|terraform|tofu|pulumi", "AZURE_* ARM_*"),
+    ("terraform|tofu", "TF_*"),
+    ("pulumi", "PULUMI_*"),
+    ("vault", "VAULT_*"),
+    ("npm|pnpm|yarn|bun|npx", "NPM_* NODE_AUTH_TOKEN YARN_*"),
+    ("twine|uv|poetry|hatch|flit|pip", "TWINE_* UV_* POETRY_* PYPI_* HATCH_* FLIT_* PIP_*"),
+    ("cargo", "CARGO_*"),
+    ("gem|bundle", "GEM_* RUBYGEMS_* BUNDLE_*"),
+    ("psql|pg_dump|pg_restore|pgcli|createdb|dropdb", "PGPASSWORD POSTGRES* PG_* *DATABASE_URL"),
+    ("mysql|mysqldump|mariadb", "MYSQL_* MARIADB_* *DATABASE_URL"),
+    ("redis-cli", "REDISCLI_AUTH REDIS_*"),
+    ("mongosh|mongodump|mongorestore", "MONGO*"),
+    (
+        "prisma|rails|rake|alembic|sqlx|diesel|knex|flyway|dbmate|drizzle-kit|manage.py",
+        "*DATABASE_URL DB_* DATABASE_* PGPASSWORD SECRET_KEY*",
+    ),
+    ("docker|podman|skopeo|buildah|helm", "DOCKER_* REGISTRY_* CR_PAT"),
+    ("heroku", "HEROKU_*"),
+    ("vercel", "VERCEL_*"),
+    ("netlify", "NETLIFY_*"),
+    ("fly|flyctl", "FLY_*"),
+    ("wrangler", "CLOUDFLARE_* CF_*"),
+    ("doctl", "DIGITALOCEAN_*"),
+    ("railway", "RAILWAY_*"),
+    ("supabase", "SUPABASE_*"),
+    ("stripe", "STRIPE_*"),
+    ("sentry-cli", "SENTRY_*"),
+    ("openai|codex|aider|llm", "OPENAI_*"),
+    ("anthropic|claude|aider|llm", "ANTHROPIC_*"),
+    ("gemini", "GEMINI_* GOOGLE_*"),
+    ("huggingface-cli|hf", "HF_* HUGGING*"),
+    ("wandb", "WANDB_*"),
+    ("restic", "RESTIC_*"),
+    ("borg", "BORG_*"),
+    ("rclone", "RCLONE_*"),
+    ("sops", "SOPS_*"),
+    ("snyk", "SNYK_*"),
+    ("kaggle", "KAGGLE_*"),
+)
+_NAMED_MAX = 4
 _SESSION = "what should stay needs a session, which this version does not have yet"
 
 
@@ -113,3 +164,39 @@ def _after_failure(outcome: Outcome, last_line: str) -> str:
 
 def _pids(outcome: Outcome) -> str:
     return ", ".join(map(str, outcome.leaked_pids)) or "of this run"
+
+
+def withheld_hint(
+    text: str, withheld: Collection[str], said: str = "", where: str = "the user's configuration"
+) -> str | None:
+    """For a command that failed: which of the variables it did not get it seems to have wanted.
+
+    It names one, or runs a program that looks for one, or complained of one in what it `said` last.
+    """
+    wanted = [name for name in sorted(withheld) if _named(name, text) or name in said]
+    for programs, patterns in _WANTED:
+        names = [name for name in withheld if any(_like(name, p) for p in patterns.split())]
+        if names and re.search(rf"(?<![\w.-])(?:{programs})(?![\w.-])", text):
+            wanted += names
+    if not wanted:
+        return None
+    names = list(dict.fromkeys(wanted))[:_NAMED_MAX]
+    was = "was" if len(names) == 1 else "were"
+    it = "it" if len(names) == 1 else "them"
+    return (
+        f"{' and '.join(names)} {was} withheld from the command, as secrets are. If it needs {it},"
+        f" ask the user to add {it} to environment.pass in {where}."
+    )
+
+
+def _named(name: str, text: str) -> bool:
+    """In the text, and not just set there."""
+    if name not in text:
+        return False
+    return re.search(rf"(?<![\w]){re.escape(name)}(?!\w|=[^=])", text) is not None
+
+
+def _like(name: str, pattern: str) -> bool:
+    if pattern.startswith("*"):
+        return name.endswith(pattern[1:])
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -1,0 +1,166 @@
+"""Takes secrets out of text: exact values that we know, and whatever has the shape of one. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from shelltie.output.shapes import (
+    HEAD_MAX,
+    KEY_BEGIN,
+    KEY_BODY,
+    KEY_END,
+    KEY_LINE,
+    KEY_MAX,
+    SHAPES,
+    TAIL_MAX,
+)
+from shelltie.output.spellings import Spelling, spellings
+
+_CONTEXT = 32  # what heads look back at
+_KEY_NEAR = 200  # a private key without an end has its first line here
+# Code says such things all the time: this is for records only.
+_NAMES = (
+    r"(?:pass(?:word|wd|phrase)|secret|token|(?:api|access|private)[_-]?key|credential|cookie)"
+    r"(?![\w-]{0,24}(?:file|path|dir|url|name|id)s?\b)[\w-]{0,24}"
+)
+_VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
+_ASSIGNED = re.compile(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
+_FLAG = re.compile(rf"(?P<name>--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
+_LOGIN = re.compile(rf"(?P<name>(?:\s-u|--user)[ =][\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}")
+
+
+@dataclass(slots=True)
+class _Region:
+    """A secret in the text; as long as it has a `tail`, its end is not known."""
+
+    start: int
+    rank: int
+    kind: str
+    end: int
+    tail: re.Pattern[str] | None = None
+
+    def extend(self, text: str, *, final: bool) -> None:
+        while self.tail is not None and (final or len(text) - self.end >= TAIL_MAX):
+            match = self.tail.match(text, self.end)
+            if match is None:
+                self.tail = None
+            else:
+                self.end = match.end()
+
+
+class Redactor:
+    """Knows the values of secrets by their names; `[REDACTED:name]` then stands for each.
+
+    Give it text as people see it: a colour in the middle of a secret hides the secret from us.
+    """
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._known = spellings(values or {})
+
+    def text(self, text: str) -> str:
+        """The whole text without secrets."""
+        return self.stream().finish(text)
+
+    def stream(self) -> "Redaction":
+        """For text that arrives in pieces."""
+        return Redaction(self._known)
+
+    def audit(self, text: str) -> str:
+        """For records: also what is given to a name that sounds secret."""
+        text = self.text(text)
+        for pattern in (_ASSIGNED, _FLAG, _LOGIN):
+            text = pattern.sub(r"\g<name>[REDACTED:assigned]", text)
+        return text
+
+
+class Redaction:
+    """Takes text in any pieces and gives it back without secrets, a few KB later."""
+
+    def __init__(self, known: Sequence[Spelling]) -> None:
+        self._known = known
+        self._text = ""  # a little that was given back, and then what was not
+        self._done = 0  # how long that little is
+        self._due = 2 * HEAD_MAX  # how much there must be before it is worth a look
+        self._regions: list[_Region] = []
+        self._covered = 0  # what was found ends here
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; returns what has become certain."""
+        self._text += text
+        if len(self._text) < self._due:
+            return ""
+        return self._advance(len(self._text) - HEAD_MAX, final=False)
+
+    def finish(self, text: str = "") -> str:
+        """Take the last piece; returns the rest."""
+        self._text += text
+        return self._advance(len(self._text), final=True)
+
+    def _advance(self, limit: int, *, final: bool) -> str:
+        keys, limit = self._find_keys(limit, final=final)
+        self._regions += [*keys, *self._find(limit)]
+        self._regions.sort(key=lambda region: (region.start, region.rank))
+        self._extend(final=final)
+        shown = "".join(self._shown(limit))
+        self._forget(limit)
+        return shown
+
+    def _find(self, limit: int) -> Iterator[_Region]:
+        for rank, known in enumerate(self._known):
+            at = self._text.find(known.text, self._done)
+            while 0 <= at < limit:
+                yield _Region(at, rank, known.name, at + len(known.text), known.tail)
+                at = self._text.find(known.text, at + 1)
+        for rank, shape in enumerate(SHAPES, len(self._known)):
+            for start, end in shape.regions(self._text, self._done, limit):
+                yield _Region(start, rank, shape.kind, end, shape.tail)
+
+    def _find_keys(self, limit: int, *, final: bool) -> tuple[list[_Region], int]:
+        """Private keys, and a lower limit if the end of one may still come."""
+        keys: list[_Region] = []
+        begin = KEY_BEGIN.search(self._text, self._done)
+        while begin is not None and begin.start() < limit:
+            following = KEY_BEGIN.search(self._text, begin.end(), begin.start() + KEY_MAX)
+            last = following.start() if following else begin.start() + KEY_MAX
+            end = KEY_END.search(self._text, begin.end(), last)
+            if end is None and last > len(self._text) and not final:
+                return keys, begin.start()
+            if end is not None and KEY_BODY.search(self._text, begin.end(), end.start()):
+                keys.append(_Region(begin.start(), -1, "private_key", end.end()))
+            elif KEY_BODY.search(self._text, begin.end(), begin.end() + _KEY_NEAR):
+                keys.append(_Region(begin.start(), -1, "private_key", begin.end(), KEY_LINE))
+            begin = KEY_BEGIN.search(self._text, begin.end())
+        return keys, limit
+
+    def _extend(self, *, final: bool) -> None:
+        """Find out where regions end. Those inside another one that goes on alike end with it."""
+        reached: dict[re.Pattern[str], int] = {}
+        for region in self._regions:
+            if region.tail is not None and region.end <= reached.get(region.tail, 0):
+                region.tail = None
+            elif region.tail is not None:
+                tail = region.tail
+                region.extend(self._text, final=final)
+                reached[tail] = max(reached.get(tail, 0), region.end)
+
+    def _shown(self, limit: int) -> Iterator[str]:
+        """Everything up to the limit that is in no region, and a mark where a region begins."""
+        for region in self._regions:
+            if region.start >= limit:
+                break
+            if region.start >= max(self._done, self._covered):
+                yield self._text[max(self._done, self._covered) : region.start]
+                yield f"[REDACTED:{region.kind}]"
+            self._covered = max(self._covered, region.end)
+        yield self._text[max(self._done, self._covered) : limit]
+
+    def _forget(self, limit: int) -> None:
+        cut = max(0, limit - _CONTEXT)
+        self._text = self._text[cut:]
+        self._done = limit - cut
+        self._due = len(self._text) + HEAD_MAX
+        self._covered = max(0, self._covered - cut)
+        self._regions = [r for r in self._regions if r.end > limit or r.tail is not None]
+        for region in self._regions:
+            region.start -= cut
+            region.end -= cut
