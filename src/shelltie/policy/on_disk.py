@@ -1,0 +1,51 @@
+"""A settings file on disk: its text, and what changes when the file does."""
+
+import os
+import stat
+from pathlib import Path
+
+from shelltie.errors import ConfigWrong
+
+SIZE_MAX = 1024 * 1024
+# Two writes within one tick of a file system's clock (up to 2 s) leave the same time behind.
+TICK = 2.0
+Mark = tuple[int, ...]
+_UNREADABLE: Mark = (0,)
+
+
+def mark(path: Path) -> Mark | None:
+    """What changes when the file does, the latest change first; `None` when there is no file."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        return _UNREADABLE
+    # Anybody may set the time of a write; the time of the last change is the kernel's.
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file of at most 1 MiB.
+
+    Raises: ConfigWrong, which does not name the file.
+    """
+    try:
+        with open(path, "rb", opener=_open_now) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigWrong("not a regular file")
+            content = file.read(SIZE_MAX + 1)
+    except FileNotFoundError as error:
+        raise ConfigWrong("no such file") from error
+    except (OSError, ValueError) as error:
+        raise ConfigWrong(f"cannot be read: {getattr(error, 'strerror', error)}") from error
+    if len(content) > SIZE_MAX:
+        raise ConfigWrong("larger than 1 MiB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigWrong(f"not UTF-8 text: save it as UTF-8 ({error.reason})") from error
+
+
+def _open_now(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
