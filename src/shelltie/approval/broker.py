@@ -1,0 +1,291 @@
+"""Asks everybody who may say yes at once; the first answer counts, and no answer is no."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from shelltie.approval.approved import Approved
+from shelltie.approval.question import NOBODY, Answer, Question, Scope
+from shelltie.errors import ConfigWrong, InvalidParameters
+from shelltie.model import Rating, human_duration
+
+OPEN_MAX = 100  # questions, asked and late ones together
+RETRY = 600.0  # how long a late question may be answered, and a late yes be used
+_READABLE = 128 * 1024  # characters; what nobody can read, nobody can approve
+_SESSION_MAX = 1000
+_OLD_IDS_MAX = 20  # of one question that was asked again and again
+
+_log = logging.getLogger(__name__)
+
+
+class Channel(Protocol):
+    """A way to somebody who may say yes."""
+
+    name: str
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is there to be asked."""
+        ...
+
+    async def ask(self, question: Question) -> Answer | None:
+        """What they say; `None` if they say nothing. Cancelled when somebody else was faster."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A question without an answer; a late one is no longer waited for."""
+
+    question: Question
+    ids: deque[str]
+    asking: int = 0  # channels that have said nothing yet
+    late: bool = False
+    claimed: bool = False  # an answer is being taken; there is no second one
+    answer: Answer | None = None
+    until: float = 0.0
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question that can be answered; a late one allows the same call when it is repeated."""
+
+    question: Question
+    late: bool
+
+
+class Broker:
+    """Everything that is asked in one server. It belongs to one event loop.
+
+    `reachable`: somebody may list its questions and call `answer`, so that asking makes sense even
+    without a channel.
+    """
+
+    def __init__(
+        self,
+        approved: Approved | None = None,
+        *,
+        approve_unknown_on_timeout: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.reachable = False
+        self._approved = approved
+        self._approve_unknown = approve_unknown_on_timeout
+        self._clock = clock
+        self._channels: list[Channel] = []
+        self._open: dict[str, _Open] = {}
+        self._session: dict[str, Answer] = {}
+        self._retries: dict[str, tuple[float, Answer]] = {}
+
+    @property
+    def problem(self) -> str:
+        """Why the approved commands of the user are not used, if that is so."""
+        return "" if self._approved is None else self._approved.problem
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a channel has somebody to ask right now."""
+        return any(channel.can_ask for channel in self._channels)
+
+    def add(self, channel: Channel) -> None:
+        """Ask through this one, too."""
+        self._channels.append(channel)
+
+    def remove(self, channel: Channel) -> None:
+        """Whoever was asked through it has left."""
+        self._channels.remove(channel)
+
+    async def ask(self, question: Question, patience: float | None = None) -> Answer:
+        """The answer; it never takes longer than `patience` seconds, if that is not `None`.
+
+        Whoever is cancelled here takes the question back.
+        """
+        granted = self._granted(question.digest)
+        if granted is not None:
+            return granted
+        channels = [channel for channel in self._channels if channel.can_ask]
+        if not channels and not self.reachable:
+            return _no("nobody can be asked here: allow the command in your settings first")
+        if _length(question) > _READABLE:
+            return _no("it is too long for anybody to read: write it to a file and run that")
+        if not self._make_room():
+            return _no(f"{OPEN_MAX} questions wait for an answer already")
+        one = self._list(question)
+        try:
+            with anyio.move_on_after(patience):
+                await self._hear(one, channels)
+            answer = one.answer or self._silence(one, patience)
+        except BaseException:
+            self._drop(one)
+            raise
+        if not one.late:
+            self._drop(one)
+        return answer
+
+    def pending(self) -> list[Pending]:
+        """Every question that can be answered now, the oldest first."""
+        self._expire()
+        distinct = dict.fromkeys(self._open.values())
+        return [Pending(one.question, one.late) for one in distinct if not one.claimed]
+
+    def find(self, question: str) -> Pending:
+        """A question by its id, or by an id that it had when it was asked before.
+
+        Raises: InvalidParameters.
+        """
+        one = self._find(question)
+        return Pending(one.question, one.late)
+
+    async def answer(self, question: str, digest: str, answer: Answer) -> tuple[Answer, bool]:
+        """Answer a question; `digest` is what was shown to whoever answers.
+
+        The answer as it was taken, and whether it came late: then a yes is for the same call again.
+        Raises: InvalidParameters if there is no such question, or no longer, or it is another one.
+        """
+        one = self._find(question)
+        if one.question.digest != digest:
+            raise InvalidParameters(f"{question} is not what was shown: look at it again")
+        taken = await self._take(one, answer)
+        if taken is None:
+            raise InvalidParameters(f"{question} has just been answered, or taken back")
+        return taken, one.late
+
+    # One question
+
+    def _list(self, question: Question) -> _Open:
+        """Who repeats a call that nobody answered asks the old question; its old ids still work."""
+        known = [one for one in self._open.values() if one.late and not one.claimed]
+        same = next((one for one in known if one.question.digest == question.digest), None)
+        ids = deque(same.ids if same else (), maxlen=_OLD_IDS_MAX)
+        if same is not None:
+            self._drop(same)
+        ids.append(question.id)
+        one = _Open(question, ids)
+        self._open.update(dict.fromkeys(ids, one))
+        return one
+
+    async def _hear(self, one: _Open, channels: list[Channel]) -> None:
+        one.asking = len(channels)
+        async with anyio.create_task_group() as tasks:
+            for channel in channels:
+                tasks.start_soon(self._through, channel, one)
+            await one.over.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _through(self, channel: Channel, one: _Open) -> None:
+        answer: Answer | None = None
+        try:
+            answer = await channel.ask(one.question)
+        except Exception:  # noqa: BLE001  a channel is anybody's code; it must not silence others
+            _log.debug("%s could not ask", channel.name, exc_info=True)
+        if isinstance(answer, Answer):
+            await self._take(one, replace(answer, by=answer.by or channel.name))
+        one.asking -= 1
+        if not one.asking and not self.reachable:
+            one.over.set()
+
+    async def _take(self, one: _Open, answer: Answer) -> Answer | None:
+        """Let this be the answer; `None` if there is one, or nobody wants it any more."""
+        if one.claimed or self._open.get(one.question.id) is not one:
+            return None
+        one.claimed = True
+        answer = replace(answer, allowed=answer.allowed is True)
+        if answer.allowed:
+            with anyio.CancelScope(shield=True):
+                answer = await self._remember(one.question, answer)
+        if self._open.get(one.question.id) is not one:
+            return None
+        one.answer = answer
+        one.over.set()
+        if one.late:
+            self._settle_late(one, answer)
+        return answer
+
+    def _settle_late(self, one: _Open, answer: Answer) -> None:
+        self._drop(one)
+        if answer.allowed:
+            self._retries[one.question.digest] = (self._clock() + RETRY, answer)
+
+    def _silence(self, one: _Open, patience: float | None) -> Answer:
+        dangerous = one.question.verdict.rating is Rating.DANGEROUS
+        if self._approve_unknown and not dangerous and patience is not None:
+            return Answer(allowed=True, by="timeout", reason="nobody objected in time")
+        if not self.reachable:
+            return _no("nobody answered")
+        one.late, one.until = True, self._clock() + RETRY
+        waited = "" if patience is None else f" within {human_duration(patience)}"
+        return _no(
+            f"nobody answered{waited}. A person may still allow it:"
+            f" shelltie approve {one.question.id}; then repeat the same call"
+            f" (within {human_duration(RETRY)})"
+        )
+
+    def _find(self, question: str) -> _Open:
+        self._expire()
+        one = self._open.get(question)
+        if one is None or one.claimed:
+            raise InvalidParameters(f"no question {question} waits for an answer here")
+        return one
+
+    def _drop(self, one: _Open) -> None:
+        for name in one.ids:
+            if self._open.get(name) is one:
+                del self._open[name]
+
+    # What was allowed before
+
+    def _granted(self, digest: str) -> Answer | None:
+        """A yes that was given earlier. One for a single use is used up by this."""
+        self._expire()
+        if digest in self._retries:
+            return self._retries.pop(digest)[1]
+        if digest in self._session:
+            return self._session[digest]
+        if self._approved is not None and self._approved.holds(digest):
+            return Answer(allowed=True, scope=Scope.ALWAYS, by=str(self._approved.path))
+        return None
+
+    async def _remember(self, question: Question, answer: Answer) -> Answer:
+        if answer.scope is Scope.SESSION and len(self._session) < _SESSION_MAX:
+            self._session[question.digest] = answer
+        if answer.scope is not Scope.ALWAYS:
+            return answer
+        if self._approved is None:
+            return replace(answer, scope=Scope.ONCE, reason="only this once: there is no file")
+        try:
+            await anyio.to_thread.run_sync(self._approved.add, question)
+        except (ConfigWrong, OSError) as error:
+            return replace(answer, scope=Scope.ONCE, reason=f"only this once: {error}")
+        return answer
+
+    def _make_room(self) -> bool:
+        """Late questions make room for new ones, the oldest first."""
+        self._expire()
+        distinct = list(dict.fromkeys(self._open.values()))
+        late = [one for one in distinct if one.late]
+        for one in late[: max(0, len(distinct) - OPEN_MAX + 1)]:
+            self._drop(one)
+        return len(distinct) - len(late) < OPEN_MAX
+
+    def _expire(self) -> None:
+        now = self._clock()
+        for one in [one for one in self._open.values() if one.late and one.until <= now]:
+            self._drop(one)
+        self._retries = {name: kept for name, kept in self._retries.items() if kept[0] > now}
+
+
+def _length(question: Question) -> int:
+    command = question.command
+    words = (command.text, *(command.argv or ()), *command.env, *command.env.values())
+    return sum(len(word or "") for word in words)
+
+
+def _no(reason: str) -> Answer:
+    return Answer(allowed=False, by=NOBODY, reason=reason)

@@ -1,0 +1,120 @@
+"""What is asked about a command before it may run, and what can be answered."""
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
+
+from shelltie.model import Command, Verdict
+
+NOBODY = "nobody"  # who answered when there was no answer
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing that is misheard or misread
+_LENGTH = 6
+_IDS = len(_LETTERS) ** _LENGTH
+_HEAD = 64 * 1024
+
+
+class Scope(StrEnum):
+    """How far a yes goes. It is always a yes to exactly this command."""
+
+    ONCE = "once"
+    SESSION = "session"  # until this server ends
+    ALWAYS = "always"  # kept in a file, for every server
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Yes or no, who said so, and why."""
+
+    allowed: bool
+    scope: Scope = Scope.ONCE
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What the command will read: how much, its digest and how it begins."""
+
+    size: int
+    digest: str
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May this command run? `digest` stands for all that a yes is bound to."""
+
+    id: str
+    command: Command
+    verdict: Verdict
+    provider: str
+    client: str
+    asked_at: float
+    digest: str
+    input: Input | None = None
+
+    @classmethod
+    def about(cls, command: Command, verdict: Verdict, provider: str, client: str = "") -> Self:
+        """A new question. A link in the directory's name is followed now: it may lead elsewhere
+        by the time somebody says yes.
+        """
+        command = replace(command, cwd=os.path.realpath(command.cwd))
+        return cls(
+            id=_new_id(),
+            command=command,
+            verdict=verdict,
+            provider=provider,
+            client=client,
+            asked_at=time.time(),
+            digest=fingerprint(command, provider),
+            input=_input(command.stdin),
+        )
+
+
+def fingerprint(command: Command, provider: str) -> str:
+    """The same for two commands only if they would do the same, to the letter, in the same place.
+
+    `command.cwd` must be absolute.
+    """
+    bound = {
+        "text": command.text if command.argv is None else None,
+        "argv": command.argv,
+        "cwd": command.cwd,
+        "env": sorted((repr(name), repr(value)) for name, value in command.env.items()),
+        "stdin": None if command.stdin is None else hashlib.sha256(command.stdin).hexdigest(),
+        "pty": command.pty is not None,
+        "provider": provider,
+    }
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _input(stdin: bytes | None) -> Input | None:
+    if stdin is None:
+        return None
+    return Input(len(stdin), hashlib.sha256(stdin).hexdigest(), stdin[:_HEAD])
+
+
+class _Ids:
+    """Walks through all ids there are in an order nobody can foresee, so that none comes twice."""
+
+    def __init__(self) -> None:
+        self._next = secrets.randbelow(_IDS)
+        self._step = secrets.randbelow(_IDS // 2) * 2 + 1  # odd, so it meets all of a power of two
+
+    def __call__(self) -> str:
+        self._next = (self._next + self._step) % _IDS
+        shifts = range(5 * (_LENGTH - 1), -1, -5)
+        return "".join(_LETTERS[self._next >> shift & 31] for shift in shifts)
+
+
+_new_id = _Ids()
+
+
+def as_id(text: str) -> str:
+    """What somebody typed or heard, as the id they meant."""
+    return text.strip().upper().translate(str.maketrans("OIL", "011"))

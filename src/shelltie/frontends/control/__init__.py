@@ -1,0 +1,1 @@
+"""How a person's commands reach a running server: a Unix socket that each server has."""

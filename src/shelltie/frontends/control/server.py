@@ -1,0 +1,180 @@
+"""A server's socket in the user's runtime directory: whoever is the same user may ask there."""
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from shelltie.approval.descent import objection
+from shelltie.errors import TerminalError
+from shelltie.frontends.control import wire
+from shelltie.frontends.control.client import sweep
+from shelltie.frontends.control.peer import Peer
+from shelltie.frontends.control.place import prepared
+from shelltie.frontends.control.wire import Fields
+
+_CLIENTS_MAX = 64
+_BREATH = 0.1
+_IDLE = 15.0  # seconds in which a client must have said or read something
+_GONE = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+_log = logging.getLogger(__name__)
+
+Perform = Callable[[Peer, Fields], Awaitable[Fields]]
+
+
+class Refused(TerminalError):
+    """Whoever asks may not."""
+
+    code = "REFUSED"
+
+
+class Control:
+    """The socket of this process, open while inside `async with`.
+
+    Without a place for it `path` is None, and a server does without. To `hello` it answers itself,
+    with what is `about` the server; what else it can do is in `commands`, by name.
+    """
+
+    def __init__(
+        self,
+        commands: Mapping[str, Perform],
+        environ: Mapping[str, str],
+        about: Fields = MappingProxyType({}),
+    ) -> None:
+        self.path: Path | None = None
+        self.client = ""
+        self._commands = {"hello": self._hello, **commands}
+        self._environ = environ
+        self._about = dict(about)
+        self._started = time.time()
+        self._clients = 0
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        listener = await self._listen()
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        if listener is not None:
+            self._tasks.start_soon(self._serve, listener, self._tasks)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+            # Not told about the error: it would be wrapped, and callers want it as it is.
+            await self._tasks.__aexit__(None, None, None)
+
+    async def _listen(self) -> SocketListener | None:
+        for place in prepared(self._environ):
+            sweep(place)
+            path = place / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+            try:
+                listener = await anyio.create_unix_listener(path, mode=0o600)
+            except OSError as error:  # the path may be too long for a socket
+                _log.debug("no socket at %s: %s", path, error)
+                continue
+            self.path = path
+            return listener
+        _log.warning("no place for a control socket: approve, ps and kill cannot reach this server")
+        return None
+
+    async def _serve(self, listener: SocketListener, tasks: TaskGroup) -> None:
+        async with listener:
+            while True:
+                with suppress(*_GONE):  # there are no descriptors left, for now
+                    await listener.serve(self._welcome, tasks)
+                await anyio.sleep(_BREATH)
+
+    async def _welcome(self, stream: SocketStream) -> None:
+        async with stream:
+            self._clients += 1
+            try:
+                await self._converse(stream)
+            except _GONE:
+                pass
+            finally:
+                self._clients -= 1
+
+    async def _converse(self, stream: SocketStream) -> None:
+        if self._clients > _CLIENTS_MAX:
+            await _send(stream, wire.failure("BUSY", f"{_CLIENTS_MAX} clients are served already"))
+            return
+        peer = Peer(stream.extra(SocketAttribute.raw_socket))  # noqa: S610  no Django here
+        try:
+            lines = BufferedByteReceiveStream(stream)
+            while (line := await _receive(lines, stream)) is not None:
+                await _send(stream, await self._perform(peer, line))
+        finally:
+            peer.close()
+
+    async def _perform(self, peer: Peer, line: bytes) -> bytes:
+        if peer.uid not in (0, os.geteuid()):
+            return wire.failure("REFUSED", "this server is another user's")
+        try:
+            given = wire.understood(line)
+            name = str(given.get("do"))
+            perform = self._commands.get(name)
+            if perform is None:
+                known = ", ".join(self._commands)
+                return wire.failure("UNKNOWN", f"this server cannot do {name!r}; it can: {known}")
+            return wire.answer(await perform(peer, given))
+        except wire.Wrong as error:
+            return wire.failure("MALFORMED", str(error))
+        except TerminalError as error:
+            return wire.failure(error.code, str(error))
+        except Exception:  # noqa: BLE001  the server lives on, whatever it was
+            _log.exception("a request failed")
+            return wire.failure("INTERNAL", "this is a fault of shelltie itself; please report it")
+
+    async def _hello(self, _: Peer, __: Fields) -> Fields:
+        own = {"pid": os.getpid(), "client": self.client, "started": self._started}
+        return {**self._about, **own}
+
+
+async def _receive(lines: BufferedByteReceiveStream, stream: SocketStream) -> bytes | None:
+    """The next line; `None` when there will be none."""
+    try:
+        with anyio.fail_after(_IDLE):
+            return await lines.receive_until(b"\n", wire.REQUEST_MAX)
+    except anyio.DelimiterNotFound:
+        await _send(stream, wire.failure("MALFORMED", "a request is one line of at most 64 KiB"))
+    except (anyio.IncompleteRead, TimeoutError):
+        pass
+    return None
+
+
+async def _send(stream: SocketStream, line: bytes) -> None:
+    with suppress(TimeoutError), anyio.fail_after(_IDLE):
+        await stream.send(line)
+
+
+async def must_be_a_person(peer: Peer) -> None:
+    """Let only those go on who are not on one of our leashes.
+
+    Raises: Refused.
+    """
+    why = await anyio.to_thread.run_sync(objection, peer.pid, os.getpid())
+    # Only now: had it ended before, its pid could have been somebody else's while we looked.
+    if why is None and not peer.present():
+        why = "it has ended"
+    if why is not None:
+        _log.warning("process %d may not answer for a person: %s", peer.pid, why)
+        raise Refused(f"only a person may do this, and whoever asks may not: {why}")

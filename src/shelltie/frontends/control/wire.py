@@ -1,0 +1,53 @@
+"""What is said on a server's socket: one JSON object a line, a request and its answer. Pure.
+
+A request is `{"shelltie": 1, "do": NAME, …}`, its answer `{"shelltie": 1, "ok": true, …}` or
+`{"shelltie": 1, "ok": false, "code": CODE, "message": TEXT}`.
+"""
+
+import json
+from collections.abc import Mapping
+
+VERSION = 1
+REQUEST_MAX = 64 * 1024
+ANSWER_MAX = 128 * 1024 * 1024
+
+Fields = Mapping[str, object]
+
+
+class Wrong(ValueError):
+    """A line that is none of ours, in words for whoever sent it."""
+
+
+def request(do: str, fields: Fields) -> bytes:
+    """A request as a line."""
+    return _line({"shelltie": VERSION, "do": do, **fields})
+
+
+def answer(fields: Fields) -> bytes:
+    """An answer as a line."""
+    return _line({"shelltie": VERSION, "ok": True, **fields})
+
+
+def failure(code: str, message: str) -> bytes:
+    """An answer that nothing was done, and why."""
+    return _line({"shelltie": VERSION, "ok": False, "code": code, "message": message})
+
+
+def understood(line: bytes) -> dict[str, object]:
+    """The object in a line.
+
+    Raises: Wrong.
+    """
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Wrong("a line must be a JSON object") from None
+    if not isinstance(found, dict):
+        raise Wrong("a line must be a JSON object")
+    if found.get("shelltie") != VERSION:
+        raise Wrong(f'this server speaks version {VERSION}: begin with {{"shelltie": {VERSION}, …')
+    return found
+
+
+def _line(fields: Fields) -> bytes:
+    return json.dumps(fields).encode("ascii") + b"\n"

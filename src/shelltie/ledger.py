@@ -1,0 +1,122 @@
+"""A list of a person's decisions in a TOML file: read with suspicion, written as a whole."""
+
+import os
+import stat
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from shelltie.errors import ConfigWrong
+
+Entry = Mapping[str, object]  # of texts, flags and lists of texts
+
+_SIZE_MAX = 1024 * 1024
+_ABANDONED = 10.0  # seconds after which somebody's unfinished file is taken for left behind
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def read(path: Path, table: str) -> list[dict[str, object]]:
+    """Every `[[table]]` of the file; one that is not there has none.
+
+    Raises: ConfigWrong if it cannot be read, or others than its owner may write to it.
+    """
+    try:
+        found = tomllib.loads(_content(path).decode("utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error}") from error
+    entries = found.pop(table, [])
+    if found or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise ConfigWrong(f"{path}: may have nothing but [[{table}]] entries")
+    return entries
+
+
+def _content(path: Path) -> bytes:
+    with open(path, "rb", opener=_open_now) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigWrong(f"{path}: not a regular file")
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+            raise ConfigWrong(f"{path}: others may write to it; make it yours: chmod 600 {path}")
+        content = file.read(_SIZE_MAX + 1)
+    if len(content) > _SIZE_MAX:
+        raise ConfigWrong(f"{path}: larger than 1 MiB")
+    return content
+
+
+def _open_now(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
+
+
+def change(
+    path: Path,
+    table: str,
+    edit: Callable[[list[dict[str, object]]], Iterable[Entry]],
+    heading: str,
+) -> None:
+    """Read, edit and replace the file at once: nobody reads half of it or writes in between.
+
+    Raises: ConfigWrong if it cannot be read or somebody else is writing it; OSError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = path.resolve()  # a link, as people who keep their settings elsewhere have, stays one
+    unfinished = path.with_name(f".{path.name}.new")
+    try:
+        file = _create(unfinished)
+    except FileExistsError as error:
+        raise ConfigWrong(f"{path}: somebody else is writing it; try again") from error
+    try:
+        with file:
+            text = _as_text(table, edit(read(path, table)), heading)
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _create(path: Path) -> BinaryIO:
+    """The file that is written, and the lock: whoever makes it is the one who writes."""
+    with suppress(FileNotFoundError):
+        if time.time() - path.lstat().st_mtime > _ABANDONED:
+            path.unlink()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def _as_text(table: str, entries: Iterable[Entry], heading: str) -> str:
+    comment = "".join(f"# {line}\n" for line in heading.splitlines())
+    return comment + "".join("\n" + as_toml(table, entry) for entry in entries)
+
+
+def as_toml(table: str, entry: Entry) -> str:
+    """One entry as it stands in the file.
+
+    Raises: ConfigWrong for a text that TOML cannot hold.
+    """
+    lines = [f"{key} = {_value(value)}" for key, value in entry.items()]
+    return "\n".join([f"[[{table}]]", *lines]) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return '"' + "".join(map(_escaped, str(value))) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if "\ud800" <= char <= "\udfff":
+        raise ConfigWrong("it has bytes that are no text, which a TOML file cannot hold")
+    return f"\\U{ord(char):08x}"
