@@ -71,7 +71,7 @@ async def _ours(count: int) -> _Cost:
     async with fresh_terminal() as terminal:
         await terminal.run(["true"])
         before = memory("self", "VmRSS")
-        runs = [terminal.start(_SLEEP, timeout=600, silence=0) for _ in range(count)]
+        runs = [await terminal.start(_SLEEP, timeout=600, silence=0) for _ in range(count)]
         while any(run.state is State.CREATED for run in runs):
             await asyncio.sleep(0.01)
         commands = {run.pid for run in runs if run.pid is not None}

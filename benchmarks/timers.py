@@ -51,7 +51,7 @@ async def _measure() -> tuple[list[float], list[float], list[float]]:
             decided.append(run.elapsed - run.rules.limits.total)
 
     async with fresh_terminal(watch) as terminal:
-        chatty = [terminal.start(_CHATTER, timeout=600) for _ in range(_COUNT)]
+        chatty = [await terminal.start(_CHATTER, timeout=600) for _ in range(_COUNT)]
         while any(run.output.total == 0 for run in chatty):
             await asyncio.sleep(0.01)
         bare, gone = await asyncio.gather(_bare(), _gone(terminal))
@@ -61,7 +61,7 @@ async def _measure() -> tuple[list[float], list[float], list[float]]:
 
 
 async def _gone(terminal: Terminal) -> list[float]:
-    runs = [terminal.start(["sleep", "600"], timeout=limit, silence=0) for limit in _LIMITS]
+    runs = [await terminal.start(["sleep", "600"], timeout=limit, silence=0) for limit in _LIMITS]
     outcomes = [await run.wait() for run in runs]
     return [outcome.duration - limit for outcome, limit in zip(outcomes, _LIMITS, strict=True)]
 

@@ -17,11 +17,14 @@ def test_the_public_api_is_what_we_say_it_is() -> None:
     assert set(shelltie.__all__) == {
         name for name in vars(shelltie) if not name.startswith("_") and name[0] != "_"
     } - {"config", "errors", "events", "model", "frontends", "policy", "running"} - {
+        "approval",
         "assemble",
         "keeper",
+        "ledger",
         "output",
         "providers",
         "shell",
+        "trust",
     }
 
 

@@ -5,13 +5,32 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from shelltie import config as settings
+from shelltie import trust
+from shelltie.approval.approved import Approved
+from shelltie.approval.broker import Broker
 from shelltie.config import Config
+from shelltie.errors import ConfigWrong
 from shelltie.events import Event, Publish
-from shelltie.model import EscalationStep, Resources, RunId, Survivors
+from shelltie.keeper.undumpable import hide_this_process
+from shelltie.model import (
+    Decision,
+    EscalationStep,
+    Rating,
+    Resources,
+    RunId,
+    Survivors,
+)
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
+from shelltie.policy import environment
 from shelltie.policy.load import PolicyFile, find
+from shelltie.policy.safety.judge import Judge, find_shfmt
+from shelltie.policy.safety.listed import lists_of
+from shelltie.policy.safety.rating import Mode
+from shelltie.policy.safety.rules import RuleFile, Rules
 from shelltie.providers.local import LocalProvider
+from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
 
@@ -37,6 +56,56 @@ def shell_of(config: Config) -> tuple[str, ...]:
     return (shell, "--noprofile", "--norc") if Path(shell).name == "bash" else (shell,)
 
 
+def profiles(config: Config) -> dict[str, Decisions]:
+    """What follows from each rating, for one-shot commands and for sessions."""
+    return {
+        "run": _decisions(config.run_unknown, config.run_dangerous),
+        "session": _decisions(config.session_unknown, config.session_dangerous),
+    }
+
+
+def _decisions(unknown: str, dangerous: str) -> Decisions:
+    return {
+        Rating.SAFE: Decision.ALLOW,
+        Rating.UNKNOWN: Decision(unknown),
+        Rating.DANGEROUS: Decision(dangerous),
+    }
+
+
+def judge_of(config: Config, project: Path) -> Judge:
+    """Who rates commands here.
+
+    Raises: ConfigWrong if a rule file or a pattern of the user's cannot be used.
+    """
+    mode: Mode = "listed" if config.rating == "listed" else "proven"
+    try:
+        lists = lists_of(config.safe_commands, config.dangerous_commands)
+    except ValueError as error:
+        raise ConfigWrong(f"safety.safeCommands or safety.dangerousCommands: {error}") from error
+    return Judge(
+        Rules(_rule_files(project)),
+        mode=mode,
+        lists=lists,
+        path=environment.inherited().get("PATH", ""),
+        shfmt=find_shfmt(),
+    )
+
+
+def _rule_files(project: Path) -> list[RuleFile]:
+    """The user's own, and the project's, which only tighten until the project is trusted."""
+    own = [RuleFile(path) for path in sorted(settings.rules_dir().glob("*.toml"))]
+    snapshot = trust.look(project)
+    tight = not trust.is_trusted(snapshot, settings.trust_file())
+    return [
+        *own,
+        *(
+            RuleFile(snapshot.project / name, tighten_only=tight)
+            for name in sorted(snapshot.files)
+            if name.startswith(f"{trust.RULES}/rules/") and name.endswith(".toml")
+        ),
+    ]
+
+
 def assemble(
     config: Config,
     policy: PolicyFile,
@@ -49,6 +118,8 @@ def assemble(
     A process that `serves` may be started by a desktop and holds many commands: it asks the login
     shell for its PATH and takes all the descriptors it may have.
     """
+    if serves:
+        hide_this_process()
     spools = Path(config.state_dir) / "output"
     _sweep(spools)
     resources = _resources(config, serves=serves)
@@ -62,6 +133,7 @@ def assemble(
         warn_lead=config.warn_lead,
         idle_evidence=config.idle_evidence,
         resources=resources,
+        passed=config.passed,
     )
 
     def new_output(run: RunId) -> Store:
@@ -70,8 +142,19 @@ def assemble(
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
     wants_login = config.path == "login" or (config.path == "auto" and serves)
+    gate = Gate(
+        judge_of(config, Path.cwd()),
+        profiles(config),
+        Broker(
+            Approved(settings.approved_file()),
+            approve_unknown_on_timeout=config.on_timeout == "approve",
+        ),
+        publish,
+        Patience(config.unknown_wait, config.dangerous_wait),
+    )
     return Supervisor(
         habits,
+        gate,
         LocalProvider(None if config.keeper == "auto" else config.keeper),
         policy.current,
         new_output,

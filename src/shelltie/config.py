@@ -1,7 +1,7 @@
 """Layers of settings, merged into one frozen Config in which each value knows its origin.
 
 Command line > SHELLTIE_* > project (.shelltie.toml) > user > system. The system file may lock keys.
-A project's file is somebody else's text, so it may set only what cannot loosen anything.
+A project's file is somebody else's text: until it is trusted it may only tighten.
 """
 
 import difflib
@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from shelltie import trust
 from shelltie.errors import ConfigWrong
-from shelltie.model import Survivors, seconds
+from shelltie.model import Decision, Survivors, seconds
 
 _FILE_MAX = 1024 * 1024
 
@@ -49,11 +50,64 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return check
 
 
+def _flag(value: object) -> bool:
+    word = value.lower() if isinstance(value, str) else value
+    if word in (True, "true", "yes", "1"):
+        return True
+    if word in (False, "false", "no", "0", ""):
+        return False
+    raise ValueError(f"it must be true or false, not {value!r}")
+
+
+def _milliseconds(value: object) -> float:
+    """Seconds; a variable of the environment has milliseconds."""
+    return _number(value) / 1000 if isinstance(value, str) else _number(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """A list; in a variable of the environment its items are separated by commas."""
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"it must be a list of texts, not {value!r}")  # noqa: TRY004  as the others
+    return tuple(_text(item) for item in items if item != "")
+
+
+# What a file that nobody trusts may do to a value: never make it looser.
+
+
+def _as_given(_: object, given: object) -> object:
+    return given
+
+
+def _more(current: object, given: object) -> object:
+    return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
+
+
+def _last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
+    def stricter(current: object, given: object) -> object:
+        return max(str(current), str(given), key=words.index)
+
+    return stricter
+
+
+_DECISIONS = tuple(map(str, Decision))
+_RATINGS = ("listed", "proven")
+_ARGUMENTS = ("off", "default", "strict")
+
+
 def _setting(
-    key: str, check: Callable[[object], object], default: object, *, project: bool = False
+    key: str,
+    check: Callable[[object], object],
+    default: object,
+    *,
+    project: Callable[[object, object], object] | None = None,
 ) -> Any:  # noqa: ANN401  a dataclass field is typed by its annotation
     meta = {"key": key, "check": check, "project": project}
     return field(default=cast(Any, default), metadata=meta)
+
+
+def _decision(key: str, default: Decision) -> Any:  # noqa: ANN401  as above
+    return _setting(key, _one_of(*_DECISIONS), str(default), project=_last_of(_DECISIONS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +115,51 @@ class Config:
     """Every setting there is; its key in a file stands beside it."""
 
     policy_path: str | None = _setting("policy.path", _text, None)
-    grace: float = _setting("limits.grace", _number, 5.0, project=True)
-    warn_lead: float | None = _setting("limits.warn_lead", _number, None, project=True)
+    grace: float = _setting("limits.grace", _number, 5.0, project=_as_given)
+    warn_lead: float | None = _setting("limits.warn_lead", _number, None, project=_as_given)
     idle_evidence: str | None = _setting("limits.idle_evidence", _one_of("any", "none"), None)
     survivors: str = _setting("run.background_survivors", _one_of(*Survivors), "kill")
-    shown: int = _setting("output.shown", _size, 40_000, project=True)
+    shown: int = _setting("output.shown", _size, 40_000, project=_as_given)
     kept_head: int = _setting("output.kept_head", _size, 512 * 1024)
     kept_tail: int = _setting("output.kept_tail", _size, 512 * 1024)
     spool_cap: int = _setting("output.spool_cap", _size, 64 * 1024 * 1024)
     shell: str | None = _setting("shell", _text, None)
     path: str = _setting("environment.path", _one_of("auto", "login", "inherit"), "auto")
+    passed: tuple[str, ...] = _setting("environment.pass", _texts, ())
+    redact: bool = _setting("output.redact", _flag, False)
+    rating: str = _setting(
+        "safety.rating_mode", _one_of(*_RATINGS), "proven", project=_last_of(_RATINGS)
+    )
+    run_unknown: str = _decision("safety.profiles.run.unknown", Decision.ALLOW)
+    run_dangerous: str = _decision("safety.profiles.run.dangerous", Decision.ASK)
+    session_unknown: str = _decision("safety.profiles.session.unknown", Decision.ASK)
+    session_dangerous: str = _decision("safety.profiles.session.dangerous", Decision.ASK)
+    safe_commands: tuple[str, ...] = _setting("safety.safeCommands", _texts, ())
+    dangerous_commands: tuple[str, ...] = _setting(
+        "safety.dangerousCommands", _texts, (), project=_more
+    )
+    allowlist: str | None = _setting("access.allowlist_path", _text, None)
+    arguments: str = _setting(
+        "access.argument_level", _one_of(*_ARGUMENTS), "default", project=_last_of(_ARGUMENTS)
+    )
+    relative_paths: bool = _setting("access.allow_relative_paths", _flag, False)
+    access_enabled: bool = _setting("tools.access.enabled", _flag, False)
+    task_timeout: float = _setting("access.default_timeout", _milliseconds, 60.0)
+    task_timeout_max: float = _setting("access.max_timeout", _milliseconds, 300.0)
+    task_output: int = _setting("access.max_output", _size, 1024 * 1024)
+    tasks_max: int = _setting("access.max_sessions", _size, 50)
+    task_ttl: float = _setting("access.idle_ttl", _number, 3600.0)
+    run_enabled: bool = _setting("tools.run.enabled", _flag, True)
+    sessions_enabled: bool = _setting("tools.sessions.enabled", _flag, True)
+    unknown_wait: float = _setting("safety.unknown_timeout", _number, 10.0)
+    dangerous_wait: float | None = _setting("safety.dangerous_timeout", _number, None)
+    on_timeout: str = _setting("safety.on_timeout", _one_of("deny", "approve"), "deny")
+    crop_output: int = _setting("bash.cropOutput", _size, 10_000, project=_as_given)
+    bash_timeout: float = _setting("bash.timeoutSeconds", _number, 60.0, project=_as_given)
+    min_interval: float = _setting("persistent.minInterval", _number, 1.0, project=_as_given)
+    settle_interval: float = _setting("persistent.settleInterval", _number, 2.0, project=_as_given)
+    max_interval: float = _setting("persistent.maxInterval", _number, 30.0, project=_as_given)
+    sessions_max: int = _setting("sessions.max", _size, 50)
     keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)
@@ -83,12 +172,31 @@ class Config:
 
     def rows(self) -> Iterator[tuple[str, object, str]]:
         """Each key with its value and where that came from."""
-        for key, (name, _, _) in _SETTINGS.items():
-            yield key, getattr(self, name), self.origins.get(key, "default")
+        for key, setting in _SETTINGS.items():
+            yield key, getattr(self, setting.name), self.origins.get(key, "default")
 
 
-_SETTINGS: dict[str, tuple[str, Callable[[object], object], bool]] = {
-    f.metadata["key"]: (f.name, f.metadata["check"], f.metadata["project"])
+# Names that task contexts have had elsewhere.
+_VARIABLES = {
+    "tools.access.enabled": "ENABLE_TERMINAL_ACCESS",
+    "access.allowlist_path": "TERMINAL_ALLOWLIST_PATH",
+    "access.default_timeout": "TERMINAL_DEFAULT_TIMEOUT",
+    "access.max_timeout": "TERMINAL_MAX_TIMEOUT",
+    "access.max_output": "TERMINAL_MAX_OUTPUT_SIZE",
+    "access.max_sessions": "TERMINAL_MAX_SESSIONS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    name: str
+    default: object
+    check: Callable[[object], object]
+    project: Callable[[object, object], object] | None
+
+
+_SETTINGS = {
+    f.metadata["key"]: _Setting(f.name, f.default, f.metadata["check"], f.metadata["project"])
     for f in fields(Config)
     if f.metadata
 }
@@ -107,6 +215,21 @@ def user_file(environ: Mapping[str, str] = os.environ) -> Path:
 def project_file(project: Path) -> Path:
     """The project's settings."""
     return project / ".shelltie.toml"
+
+
+def trust_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Which projects this person trusts."""
+    return user_file(environ).with_name("trusted.toml")
+
+
+def approved_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Which commands this person has approved for good."""
+    return user_file(environ).with_name("approved.toml")
+
+
+def rules_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """This person's own rules about programs."""
+    return user_file(environ).with_name("rules")
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -132,30 +255,56 @@ def load(
     locked = system.pop("locked", [])
     if not isinstance(locked, list):
         raise ConfigWrong(f"{system_file()}: locked must be a list of keys")
-    values: dict[str, object] = {}
-    origins: dict[str, str] = {}
-    ignored: list[str] = []
-
-    def apply(layer: Mapping[str, object], origin: str, *, system: bool = False) -> None:
-        for key, value in layer.items():
-            if key in locked and not system:
-                ignored.append(f"{origin}: {key} is locked by {system_file()}")
-            else:
-                values[_SETTINGS[key][0]] = _checked(key, value, origin)
-                origins[key] = origin
-
-    apply(_known(system, str(system_file())), str(system_file()), system=True)
-    apply(_known(_read(user_file(environ)), str(user_file(environ))), str(user_file(environ)))
-    own = _known(_read(project_file(project)), str(project_file(project)))
-    for key in [key for key in own if not _SETTINGS[key][2]]:
-        ignored.append(f"{project_file(project)}: {key} may not be set by a project; ignored")
-        del own[key]
-    apply(own, str(project_file(project)))
-    for key, value in _from_environment(environ).items():
-        apply({key: value}, _variable(key))
-    apply(overrides or {}, "command line")
+    layers = _Layers(frozenset(map(str, locked)))
+    layers.apply(_known(system, str(system_file())), str(system_file()), system=True)
+    user = user_file(environ)
+    layers.apply(_known(_read(user), str(user)), str(user))
+    snapshot = trust.look(project)
+    layers.apply_project(
+        _parsed(snapshot.files.get(trust.SETTINGS, b""), project_file(project)),
+        str(project_file(project)),
+        trusted=trust.is_trusted(snapshot, trust_file(environ)),
+    )
+    for name, key, value in _from_environment(environ):
+        layers.apply({key: value}, name)
+    layers.apply(overrides or {}, "command line")
+    values = {_SETTINGS[key].name: value for key, value in layers.values.items()}
     values["state_dir"] = str(values.get("state_dir") or state_dir(environ))
-    return Config(**cast(Any, values), origins=origins, ignored=tuple(ignored))
+    return Config(**cast(Any, values), origins=layers.origins, ignored=tuple(layers.ignored))
+
+
+@dataclass(slots=True)
+class _Layers:
+    """The settings so far, each layer over the one below."""
+
+    locked: frozenset[str]
+    values: dict[str, object] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+
+    def apply(self, layer: Mapping[str, object], origin: str, *, system: bool = False) -> None:
+        for key, value in layer.items():
+            if key in self.locked and not system:
+                self.ignored.append(f"{origin}: {key} is locked by {system_file()}")
+            else:
+                self.values[key] = _checked(key, value, origin)
+                self.origins[key] = origin
+
+    def apply_project(self, given: Mapping[str, object], origin: str, *, trusted: bool) -> None:
+        own = _known(given, origin)
+        self.apply(own if trusted else dict(self._tightened(own, origin)), origin)
+
+    def _tightened(self, own: Mapping[str, object], origin: str) -> Iterator[tuple[str, object]]:
+        for key, value in own.items():
+            given, setting = _checked(key, value, origin), _SETTINGS[key]
+            current = self.values.get(key, setting.default)
+            merged = current if setting.project is None else setting.project(current, given)
+            if merged != current:
+                yield key, merged
+            elif given != current:
+                self.ignored.append(
+                    f"{origin}: {key} may only tighten until you run `shelltie trust`; ignored"
+                )
 
 
 def _read(path: Path) -> dict[str, object]:
@@ -164,10 +313,18 @@ def _read(path: Path) -> dict[str, object]:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
             raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: this is no configuration")
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error}") from error
+    return _parsed(content, path)
+
+
+def _parsed(content: bytes, path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigWrong(f"{path}: cannot be read: {error}") from error
 
 
@@ -194,12 +351,16 @@ def _variable(key: str) -> str:
     return "SHELLTIE_" + key.upper().replace(".", "_")
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {key: environ[name] for key in _SETTINGS if (name := _variable(key)) in environ}
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Each variable that is set, with its key and its value."""
+    for key in _SETTINGS:
+        for name in (_VARIABLES.get(key), _variable(key)):
+            if name is not None and name in environ:
+                yield name, key, environ[name]
 
 
 def _checked(key: str, value: object, origin: str) -> object:
     try:
-        return _SETTINGS[key][1](value)
+        return _SETTINGS[key].check(value)
     except ValueError as error:
         raise ConfigWrong(f"{origin}: {key}: {error}") from error

@@ -67,6 +67,41 @@ class InvalidParameters(Misuse):
     """An argument is missing or has a wrong value; nothing was started."""
 
 
+class UnknownSession(Misuse):
+    """No session has this id, or it belongs to somebody else."""
+
+    code = "SESSION_NOT_FOUND"
+
+
+class SessionBusy(Misuse):
+    """A command runs in it, and the caller did not want to wait."""
+
+    code = "EXECUTION_ERROR"
+
+
+class TooManySessions(Misuse):
+    """The limit is reached; stopping one makes room. `active` and `most` are for programs."""
+
+    code = "MAX_SESSIONS_EXCEEDED"
+
+    def __init__(self, message: str, active: int, most: int) -> None:
+        super().__init__(message)
+        self.active = active
+        self.most = most
+
+
+class RunOver(Misuse):
+    """Input or a size for a process that has ended, or that takes none."""
+
+    code = "EXECUTION_ERROR"
+
+
+class InputFull(Misuse):
+    """The command does not read its input, and no more is queued for it."""
+
+    code = "EXECUTION_ERROR"
+
+
 class IllegalTransition(Misuse):
     """A run was asked to go where its state cannot lead."""
 

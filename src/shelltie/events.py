@@ -1,9 +1,53 @@
 """What happened, as small facts, for everybody who watches. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from shelltie.model import Limit, Limits, Outcome, RunId
+from shelltie.model import Decision, Limit, Limits, Outcome, RunId, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CommandJudged:
+    """A command was asked for, and this is what we think of it; nothing has started yet."""
+
+    run: RunId
+    at: float
+    command: str
+    verdict: Verdict
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefused:
+    """The command will not run; `code` says which rule said so."""
+
+    run: RunId
+    at: float
+    command: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A person is asked; `question` is what they answer to."""
+
+    run: RunId
+    at: float
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """Somebody said yes or no, or nobody did in time."""
+
+    run: RunId
+    at: float
+    question: str
+    allowed: bool
+    by: str
+    scope: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +120,72 @@ class RunEnded:
     outcome: Outcome
 
 
-Event = RunStarted | LimitNear | SilentButWorking | LimitReached | Escalated | Leaked | RunEnded
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whose context it is: its own id, and the ids its caller gave."""
+
+    session: str
+    task: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A context exists."""
+
+    asker: Asker
+    at: float
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosed:
+    """It is gone, and nothing runs in it; `reason` says why, `commands` how many it ran."""
+
+    asker: Asker
+    at: float
+    reason: str
+    commands: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRan:
+    """A command in it has come to its end, whatever that was.
+
+    A program that was not there has no `run`. `printed` counts the bytes of both streams.
+    """
+
+    asker: Asker
+    at: float
+    command: str
+    run: RunId | None
+    limits: Limits
+    outcome: Outcome
+    printed: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRefused(CommandRefused):
+    """A command that its context may not run; nothing was started, and `run` never will be."""
+
+    asker: Asker
+    details: Mapping[str, object]
+
+
+SessionEvent = SessionOpened | SessionClosed | SessionRan | SessionRefused
+Event = (
+    CommandJudged
+    | CommandRefused
+    | ApprovalAsked
+    | ApprovalAnswered
+    | RunStarted
+    | LimitNear
+    | SilentButWorking
+    | LimitReached
+    | Escalated
+    | Leaked
+    | RunEnded
+    | SessionEvent
+)
 Publish = Callable[[Event], None]

@@ -85,7 +85,8 @@ class Resources:
 class Command:
     """What was asked: either `text` for a shell, or `argv` when no shell is wanted.
 
-    `env` holds the caller's changes only; `None` unsets a name.
+    `env` holds the caller's changes only; `None` unsets a name. With `stays_open` its input does
+    not end after `stdin`: more can be written while it runs.
     """
 
     text: str
@@ -93,6 +94,7 @@ class Command:
     cwd: str = "."
     env: Mapping[str, str | None] = field(default_factory=dict)
     stdin: bytes | None = None
+    stays_open: bool = False
     pty: TerminalSize | None = None
     resources: Resources = Resources()
 
@@ -169,11 +171,16 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a command was given without asking, and where its PATH came from."""
+    """What a command was given without asking, and where its PATH came from.
+
+    `withheld` are the names of variables it was not given, `secrets` the values never to repeat.
+    """
 
     shell: str | None
     path_source: str
     cwd: str
+    withheld: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

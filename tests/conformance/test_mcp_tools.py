@@ -14,11 +14,11 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from shelltie import Terminal
+from shelltie import Config, Terminal
 from shelltie.events import Event
 from shelltie.frontends.mcp import tools
-from shelltie.frontends.mcp.server import build
 from shelltie.policy.timeouts import TimeoutPolicy
+from tests.conformance.servers import server_of
 from tests.conftest import Open
 
 SEVEN = {
@@ -34,7 +34,7 @@ SEVEN = {
 
 @asynccontextmanager
 async def client_of(terminal: Terminal, shown: int = 40_000) -> AsyncIterator[Client]:
-    async with Client(build(terminal.supervisor, shown)) as client:
+    async with Client(server_of(terminal, Config(shown=shown))) as client:
         yield client
 
 
@@ -59,9 +59,9 @@ def checked(result: CallToolResult) -> dict[str, Any]:
 
 
 @pytest.mark.proves("S0-19")
-async def test_one_tool_is_listed_and_says_the_truth_about_itself(terminal: Terminal) -> None:
+async def test_run_is_listed_first_and_says_the_truth_about_itself(terminal: Terminal) -> None:
     async with client_of(terminal) as client:
-        (tool,) = (await client.list_tools()).tools
+        tool, *_ = (await client.list_tools()).tools
 
     assert tool.name == "run"
     assert tool.annotations is not None
@@ -90,7 +90,7 @@ async def test_the_output_schema_knows_every_field(terminal: Terminal) -> None:
     answer = await call(terminal, command="true")
 
     schema = tools.RUN.output_schema or {}
-    assert {*answer, "errorCode"} == set(schema["properties"])
+    assert {*answer, "errorCode", "details"} == set(schema["properties"])
     assert set(answer["limits"]) == set(schema["properties"]["limits"]["properties"])
 
 
@@ -176,7 +176,7 @@ async def test_wrong_parameters_are_answered_and_start_nothing(
     events: list[Event] = []
     async with open_terminal(events.append) as terminal:
         # Not through the SDK's client: it sends NaN as null.
-        answer = checked(await tools.run(terminal.supervisor, arguments, 40_000))
+        answer = checked(await tools.run(terminal.supervisor, Config(), "run", arguments))
 
     assert (answer["status"], answer["errorCode"]) == ("error", "INVALID_PARAMETERS")
     assert (answer["exitCode"], answer["durationMs"]) == (125, 0)
@@ -220,7 +220,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, arguments: dict[str, object]
 ) -> None:
-    checked(await tools.run(terminal.supervisor, arguments, 40_000))
+    checked(await tools.run(terminal.supervisor, Config(), "run", arguments))
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])

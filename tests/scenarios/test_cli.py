@@ -146,7 +146,8 @@ def test_check_says_limits_and_where_they_came_from() -> None:
     shown = text_of("check", "npm install && ls")
 
     assert list(answer) == ["command", "verdict", "decision", "reasons", "limits"]
-    assert (answer["verdict"], answer["decision"], answer["reasons"]) == (None, None, [])
+    assert (answer["verdict"], answer["decision"]) == ("unknown", "allow")
+    assert {reason["code"] for reason in answer["reasons"]} == {"runs_code"}
     assert (answer["limits"]["execSec"], answer["limits"]["silenceSec"]) == (600, 60)
     assert answer["limits"]["source"].startswith("category long, pattern ")
     assert "10m" in shown
@@ -234,7 +235,7 @@ def test_doctor_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELLTIE_LIMITS_GRACE", "soon")
     wrong = shelltie("doctor")
 
-    assert "shell may not be set by a project" in " ".join(ignored.split())
+    assert "shell may only tighten" in " ".join(ignored.split())
     assert wrong.returncode == 1
     assert "✗ wrong" in wrong.stdout.decode()
 

@@ -103,7 +103,7 @@ async def test_a_program_that_waits_for_something_else_is_not_taken_for_one(
 
 
 async def test_somebody_who_left_is_seen_as_nobody(terminal: Terminal) -> None:
-    run = terminal.start("true", timeout=10)
+    run = await terminal.start("true", timeout=10)
     await run.wait()
     await until(lambda: run.settled)
     observer = Observer(2**22 - 1, None)

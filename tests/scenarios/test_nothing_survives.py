@@ -89,7 +89,7 @@ from shelltie import Config, Terminal
 async def main():
     async with Terminal(Config(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
         command = f"setsid sleep 300.{sys.argv[1]} & sleep 300.{sys.argv[1]}; :"
-        runs = [terminal.start(command, timeout=600) for _ in range(int(sys.argv[4]))]
+        runs = [await terminal.start(command, timeout=600) for _ in range(int(sys.argv[4]))]
         while any(run.pid is None for run in runs):
             await anyio.sleep(0.01)
         print("ready", flush=True)
@@ -174,7 +174,7 @@ async def test_without_descriptors_a_run_fails_and_the_next_one_works(terminal: 
 async def test_when_the_keeper_is_shot_commands_go_on_and_new_ones_start(
     terminal: Terminal,
 ) -> None:
-    run = terminal.start("sleep 0.5; echo done", timeout=30)
+    run = await terminal.start("sleep 0.5; echo done", timeout=30)
     await until(lambda: run.state is State.RUNNING)
     for child in psutil.Process().children():
         child.kill()
@@ -245,7 +245,7 @@ async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
         binary.chmod(0o755)
         provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]
         command = [str(become_root), "--reuid", "0", "sleep", f"60.{tag}"]
-        run = terminal.start(command, cwd="/", timeout=60)
+        run = await terminal.start(command, cwd="/", timeout=60)
         await until(lambda: any(process.name() == "sleep" for process in tagged(tag)))
 
         with pytest.raises(SignalFailed, match="does not let us signal"):

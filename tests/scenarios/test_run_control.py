@@ -8,7 +8,15 @@ import pytest
 
 from shelltie import EscalationStep, Terminal
 from shelltie.errors import IllegalTransition
-from shelltie.events import Escalated, Event, Leaked, LimitReached, RunEnded, RunStarted
+from shelltie.events import (
+    CommandJudged,
+    Escalated,
+    Event,
+    Leaked,
+    LimitReached,
+    RunEnded,
+    RunStarted,
+)
 from shelltie.frontends import views
 from shelltie.model import LEGAL_TRANSITIONS, State
 from tests.conftest import Open
@@ -20,7 +28,7 @@ QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0
 @pytest.mark.proves("T1-1", "S1-6", "S1-7", "S1-10", "S1-42", "S1-75")
 async def test_a_timeout_ends_the_run_and_says_so(terminal: Terminal) -> None:
     tag = new_tag()
-    run = terminal.start(f"echo out; sleep 10.{tag}", timeout=0.3, silence=0.3)
+    run = await terminal.start(f"echo out; sleep 10.{tag}", timeout=0.3, silence=0.3)
 
     outcome = await run.wait()
 
@@ -31,7 +39,7 @@ async def test_a_timeout_ends_the_run_and_says_so(terminal: Terminal) -> None:
 
 @pytest.mark.proves("T1-2", "S1-4", "S1-41", "S1-76")
 async def test_a_quick_command_beats_its_timeout(terminal: Terminal) -> None:
-    run = terminal.start("echo quick", timeout=10)
+    run = await terminal.start("echo quick", timeout=10)
 
     outcome = await run.wait()
 
@@ -40,7 +48,7 @@ async def test_a_quick_command_beats_its_timeout(terminal: Terminal) -> None:
 
 @pytest.mark.proves("T1-3", "S1-12", "S1-61", "S1-65", "S1-74", "S1-77")
 async def test_a_kill_is_reported_with_its_signal(terminal: Terminal) -> None:
-    run = terminal.start("sleep 30", timeout=60)
+    run = await terminal.start("sleep 30", timeout=60)
     await until(lambda: run.state is State.RUNNING)
 
     outcome = await run.kill("enough")
@@ -52,7 +60,7 @@ async def test_a_kill_is_reported_with_its_signal(terminal: Terminal) -> None:
 
 @pytest.mark.proves("T1-4", "S1-13", "S1-15", "S1-71")
 async def test_a_kill_is_forced_after_the_grace(terminal: Terminal) -> None:
-    run = terminal.start("trap '' TERM; echo ready; while :; do sleep 1; done", timeout=60)
+    run = await terminal.start("trap '' TERM; echo ready; while :; do sleep 1; done", timeout=60)
     await until(lambda: run.output.total > 0)
 
     outcome = await run.kill("enough", QUICK)
@@ -62,7 +70,7 @@ async def test_a_kill_is_forced_after_the_grace(terminal: Terminal) -> None:
 
 @pytest.mark.proves("T1-5", "S1-70", "S1-78")
 async def test_the_outcome_may_be_asked_for_any_number_of_times(terminal: Terminal) -> None:
-    run = terminal.start("exit 7", timeout=10)
+    run = await terminal.start("exit 7", timeout=10)
     first = await run.wait()
 
     later = [await run.wait() for _ in range(5)]
@@ -73,7 +81,7 @@ async def test_the_outcome_may_be_asked_for_any_number_of_times(terminal: Termin
 
 @pytest.mark.proves("T1-6", "S1-79", "C-19")
 async def test_killing_what_has_ended_changes_nothing(terminal: Terminal) -> None:
-    run = terminal.start("exit 3", timeout=10)
+    run = await terminal.start("exit 3", timeout=10)
     before = await run.wait()
 
     after = await run.kill("too late")
@@ -84,7 +92,7 @@ async def test_killing_what_has_ended_changes_nothing(terminal: Terminal) -> Non
 
 @pytest.mark.proves("T1-7", "S1-25")
 async def test_everybody_who_waits_gets_the_same_outcome(terminal: Terminal) -> None:
-    run = terminal.start("sleep 0.3; exit 4", timeout=10)
+    run = await terminal.start("sleep 0.3; exit 4", timeout=10)
     outcomes = []
 
     async def wait() -> None:
@@ -100,7 +108,7 @@ async def test_everybody_who_waits_gets_the_same_outcome(terminal: Terminal) -> 
 
 @pytest.mark.proves("T1-8", "C-46", "S1-22", "S1-43")
 async def test_a_kill_does_not_wait_for_those_who_wait(terminal: Terminal) -> None:
-    run = terminal.start("sleep 300", timeout=600)
+    run = await terminal.start("sleep 300", timeout=600)
     outcomes = []
 
     async def wait() -> None:
@@ -117,7 +125,7 @@ async def test_a_kill_does_not_wait_for_those_who_wait(terminal: Terminal) -> No
 
 
 async def test_to_give_up_waiting_ends_nothing(terminal: Terminal) -> None:
-    run = terminal.start("sleep 0.5; echo done", timeout=10)
+    run = await terminal.start("sleep 0.5; echo done", timeout=10)
 
     with anyio.move_on_after(0.1):
         await run.wait()
@@ -131,7 +139,7 @@ async def test_to_give_up_waiting_ends_nothing(terminal: Terminal) -> None:
 async def test_only_the_legal_ways_lead_from_state_to_state(
     terminal: Terminal, before: State, after: State
 ) -> None:
-    run = terminal.start("true", timeout=10)
+    run = await terminal.start("true", timeout=10)
     await run.wait()
     run.state = before
 
@@ -173,13 +181,19 @@ async def test_what_happens_is_told_in_order(open_terminal: Open) -> None:
     async with open_terminal(events.append) as terminal:
         await terminal.run("sleep 60", timeout=0.3)
 
-    assert [type(event) for event in events] == [RunStarted, LimitReached, Escalated, RunEnded]
+    assert [type(event) for event in events] == [
+        CommandJudged,
+        RunStarted,
+        LimitReached,
+        Escalated,
+        RunEnded,
+    ]
     assert not [event for event in events if isinstance(event, Leaked)]
 
 
 @pytest.mark.proves("TX-1", "C-30")
 async def test_every_face_names_the_same_end_in_its_own_words(terminal: Terminal) -> None:
-    run = terminal.start("sleep 60", silence=0.5)
+    run = await terminal.start("sleep 60", silence=0.5)
 
     outcome = await run.wait()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from shelltie import config as settings
+from shelltie import trust
 from shelltie.errors import ConfigWrong
 
 
@@ -107,7 +108,7 @@ def test_a_wrong_variable_is_named(home: Path) -> None:
 def test_a_pipe_in_place_of_a_file_hangs_nobody(home: Path) -> None:
     os.mkfifo(home / "project/.shelltie.toml")
 
-    with pytest.raises(ConfigWrong, match="no configuration"):
+    with pytest.raises(ConfigWrong, match="not a regular file"):
         load(home)
 
 
@@ -116,3 +117,56 @@ def test_endless_nesting_is_an_error_like_any_other(home: Path) -> None:
 
     with pytest.raises(ConfigWrong, match="cannot be read"):
         load(home)
+
+
+def test_a_project_may_only_make_decisions_stricter(home: Path) -> None:
+    text = """
+    [safety.profiles.run]
+    unknown = "ask"
+    dangerous = "allow"
+    [safety]
+    dangerousCommands = ["deploy"]
+    safeCommands = ["./build.sh"]
+    """
+    (home / "project/.shelltie.toml").write_text(text, encoding="utf-8")
+
+    config = load(home)
+
+    assert (config.run_unknown, config.run_dangerous) == ("ask", "ask")
+    assert (config.dangerous_commands, config.safe_commands) == (("deploy",), ())
+    assert [text.split(":")[1].split()[0] for text in config.ignored] == [
+        "safety.profiles.run.dangerous",
+        "safety.safeCommands",
+    ]
+
+
+def test_a_trusted_project_may_loosen_until_its_file_changes(home: Path) -> None:
+    file = home / "project/.shelltie.toml"
+    file.write_text('[safety.profiles.run]\ndangerous = "allow"\n', encoding="utf-8")
+    trust.trust(trust.look(home / "project"), home / "user/shelltie/trusted.toml")
+    trusted = load(home).run_dangerous
+    file.write_text('[safety.profiles.run]\ndangerous = "allow" # more\n', encoding="utf-8")
+
+    assert (trusted, load(home).run_dangerous) == ("allow", "ask")
+
+
+@pytest.mark.proves("S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "T4-10", "T4-15")
+def test_task_contexts_are_set_up_by_their_own_variables(home: Path) -> None:
+    config = load(
+        home,
+        ENABLE_TERMINAL_ACCESS="yes",
+        TERMINAL_ALLOWLIST_PATH="./allow.json",
+        TERMINAL_DEFAULT_TIMEOUT="30000",
+        TERMINAL_MAX_TIMEOUT="120000",
+        TERMINAL_MAX_OUTPUT_SIZE="4096",
+        TERMINAL_MAX_SESSIONS="7",
+    )
+
+    assert (config.access_enabled, config.allowlist) == (True, "./allow.json")
+    assert (config.task_timeout, config.task_timeout_max) == (30, 120)
+    assert (config.task_output, config.tasks_max) == (4096, 7)
+    assert config.origins["access.max_timeout"] == "TERMINAL_MAX_TIMEOUT"
+    with pytest.raises(ConfigWrong, match="TERMINAL_MAX_TIMEOUT"):
+        load(home, TERMINAL_MAX_TIMEOUT="abc")
+    assert load(home, ENABLE_TERMINAL_ACCESS="false").access_enabled is False
+    assert load(home).access_enabled is False

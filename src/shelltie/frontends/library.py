@@ -10,6 +10,7 @@ from typing import Self, TypedDict, Unpack
 import anyio
 
 from shelltie import config as settings
+from shelltie.approval.callback import Callback, CallbackChannel
 from shelltie.assemble import assemble, ignore, policy_file
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
@@ -39,17 +40,28 @@ class Options(TypedDict, total=False):
 
 
 class Terminal:
-    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it."""
+    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
 
-    def __init__(self, config: settings.Config | None = None, publish: Publish = ignore) -> None:
+    `approve` is asked about commands that need a yes; without it they are refused.
+    """
+
+    def __init__(
+        self,
+        config: settings.Config | None = None,
+        publish: Publish = ignore,
+        approve: Callback | None = None,
+    ) -> None:
         project = Path.cwd()
         self._config = config or settings.load(project)
         self._policy = policy_file(self._config, project)
         self._publish = publish
+        self._approve = approve
         self._supervisor: Supervisor | None = None
 
     async def __aenter__(self) -> Self:
         self._supervisor = assemble(self._config, self._policy, self._publish)
+        if self._approve is not None:
+            self._supervisor.gate.broker.add(CallbackChannel(self._approve))
         await self._supervisor.__aenter__()
         return self
 
@@ -71,16 +83,17 @@ class Terminal:
     async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
         """Run a command to its end: a text goes to a shell, a list does not.
 
-        Raises: InvalidParameters, and then nothing was started.
+        Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        return report(await self.supervisor.run(*understand(command, options)))
+        run = await self.supervisor.run(*understand(command, options))
+        return report(run, redact=self._config.redact)
 
-    def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
+    async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
 
-        Raises: InvalidParameters, and then nothing was started.
+        Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        return self.supervisor.start(*understand(command, options))
+        return await self.supervisor.start(*understand(command, options))
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -115,7 +128,11 @@ def understand(command: object, options: Options) -> tuple[Command, Wish]:
         resources=options.get("resources") or Resources(),
     )
     limits = asked(options.get("timeout"), options.get("silence"))
-    return made, Wish(limits, options.get("escalation"), options.get("survivors"))
+    return made, Wish(
+        limits=limits,
+        escalation=options.get("escalation"),
+        survivors=options.get("survivors"),
+    )
 
 
 def asked(timeout: object = None, silence: object = None) -> Asked:

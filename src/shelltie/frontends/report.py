@@ -3,10 +3,13 @@
 from dataclasses import dataclass, fields
 from functools import cache
 
-from shelltie.model import Limit, Limits, Outcome, State, Stream, human_size
+from shelltie.config import user_file
+from shelltie.errors import CommandDenied
+from shelltie.model import Limit, Limits, Outcome, Rating, State, Stream, Verdict, human_size
+from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
-from shelltie.running.hint import hint
+from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
 
 _ALL = 1024 * 1024
@@ -23,6 +26,20 @@ class LimitsReport:
     category: str | None
     clamped: bool
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReasonReport:
+    """One thing that keeps a command from being safe; the span counts code points."""
+
+    code: str
+    rating: str
+    message: str
+    start: int
+    end: int
+    program: str
+    rule: str
+    wrappers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,7 @@ class Result:
     provider: str
     isolation: str
     verdict: str | None
+    reasons: tuple[ReasonReport, ...]
     warnings: tuple[str, ...]
     hint: str | None
     run_id: str
@@ -71,11 +89,17 @@ def as_json(record: object) -> dict[str, object]:
     return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
 
 
-def report(run: Run, shown: int = _ALL) -> Result:
-    """The result of a run that has ended, with at most `shown` bytes of its output."""
+def report(run: Run, shown: int = _ALL, *, redact: bool = False) -> Result:
+    """The result of a run that has ended, with at most `shown` bytes of its output.
+
+    With `redact`, secrets in the output are replaced by their names.
+    """
     outcome = run.outcome
     assert outcome is not None
     stdout, stderr, truncated = shown_output(run.output, shown)
+    if redact:
+        redactor = Redactor(run.surroundings.secrets)
+        stdout, stderr = redactor.text(stdout), redactor.text(stderr)
     spool = run.output.spool
     warnings = [*run.rules.limits.notes, *outcome.warnings]
     if spool is not None and spool.problem:
@@ -100,9 +124,10 @@ def report(run: Run, shown: int = _ALL) -> Result:
         leaked_pids=outcome.leaked_pids,
         provider=run.provider,
         isolation=run.isolation,
-        verdict=None,
+        verdict=_rating(run.verdict),
+        reasons=_reasons(run.verdict),
         warnings=tuple(warnings),
-        hint=hint(outcome, run.rules.limits, run.command.text, said),
+        hint=_hint(run, outcome, said),
         run_id=run.id,
         error=outcome.error,
         cancelled=outcome.state is State.KILLED,
@@ -117,6 +142,58 @@ def report(run: Run, shown: int = _ALL) -> Result:
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
     )
+
+
+def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
+    if outcome.state is State.FINISHED and not outcome.ok:
+        where = str(user_file())
+        withheld = withheld_hint(run.command.text, run.surroundings.withheld, said, where)
+        if withheld is not None:
+            return withheld
+    return hint(outcome, run.rules.limits, run.command.text, said)
+
+
+def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
+    """The reasons for the wire, the strictest first."""
+    ordered = sorted(verdict.reasons, key=lambda reason: -reason.rating.rank)
+    return tuple(
+        ReasonReport(
+            code=str(reason.code),
+            rating=str(reason.rating),
+            message=reason.message,
+            start=reason.span.start,
+            end=reason.span.end,
+            program=reason.program,
+            rule=reason.rule,
+            wrappers=reason.wrappers,
+        )
+        for reason in ordered
+    )
+
+
+def refusal_report(refusal: CommandDenied) -> dict[str, object]:
+    """What there is to say about a command that was not run."""
+    verdict = refusal.verdict
+    return {
+        "verdict": _rating(verdict),
+        "reasons": [] if verdict is None else [as_json(r) for r in reasons_report(verdict)],
+        "details": refusal.details,
+    }
+
+
+def _rating(verdict: Verdict | None) -> str | None:
+    """Safe is only what two parsers agree on."""
+    if verdict is None:
+        return None
+    proved = verdict.agreed or verdict.rating is not Rating.SAFE
+    return str(verdict.rating if proved else Rating.UNKNOWN)
+
+
+def _reasons(verdict: Verdict | None) -> tuple[ReasonReport, ...]:
+    """Only for what is dangerous: nobody needs to be told why `npm test` is not proved safe."""
+    if verdict is None or verdict.rating is not Rating.DANGEROUS:
+        return ()
+    return reasons_report(verdict)
 
 
 def limits_report(limits: Limits) -> LimitsReport:
@@ -182,5 +259,5 @@ def _camel(name: str) -> str:
 
 def _value(value: object) -> object:
     if isinstance(value, tuple):
-        return list(value)
-    return as_json(value) if isinstance(value, LimitsReport) else value
+        return [_value(item) for item in value]
+    return as_json(value) if isinstance(value, LimitsReport | ReasonReport) else value

@@ -7,6 +7,7 @@ import struct
 import tempfile
 import termios
 from collections.abc import Callable
+from typing import NamedTuple
 
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Leash, Link, choose
@@ -15,15 +16,28 @@ from shelltie.model import TerminalSize
 from shelltie.providers.provider import Prepared
 
 
+class _Ends(NamedTuple):
+    """Our ends of a command's streams."""
+
+    stdout: int
+    stderr: int | None = None
+    stdin: int | None = None
+
+
 class LocalProcess:
     """A command on this machine."""
 
-    __slots__ = ("_leash", "stderr", "stdout")
+    __slots__ = ("_leash", "stderr", "stdin", "stdout")
 
-    def __init__(self, leash: Leash, stdout: int, stderr: int | None) -> None:
+    def __init__(self, leash: Leash, ends: _Ends) -> None:
         self._leash = leash
-        self.stdout = stdout
-        self.stderr = stderr
+        self.stdout = ends.stdout
+        self.stderr = ends.stderr
+        self.stdin = ends.stdin
+
+    def resize(self, size: TerminalSize) -> None:
+        """See `Process`."""
+        resize(self.stdout, size)
 
     def signal(self, number: int) -> None:
         """See `Process`."""
@@ -52,7 +66,7 @@ class LocalProvider:
         """See `Provider`."""
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:
-                stdio, stdout, stderr = _open_streams(prepared, theirs, ours)
+                stdio, ends = _open_streams(prepared, theirs, ours)
             except OSError as error:
                 raise CannotStart(f"no streams for the command: {error.strerror}") from error
             leash = self._living_link().spawn(
@@ -65,7 +79,7 @@ class LocalProvider:
                 listen=listen,
             )
             ours.pop_all()
-        return LocalProcess(leash, stdout, stderr)
+        return LocalProcess(leash, ends)
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -82,26 +96,36 @@ class LocalProvider:
 
 def _open_streams(
     prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
-) -> tuple[tuple[int, int, int], int, int | None]:
-    """The command's three descriptors and the ends we read. Each stack closes one side's."""
+) -> tuple[tuple[int, int, int], _Ends]:
+    """The command's three descriptors and our ends of them. Each stack closes one side's."""
     if prepared.pty is not None:
         terminal, slave = _pair(os.openpty, ours, theirs)
         resize(slave, prepared.pty)
-        return (slave, slave, slave), terminal, None
-    stdin = _stdin(prepared.stdin)
-    theirs.callback(os.close, stdin)
+        return (slave, slave, slave), _Ends(terminal)
+    their_stdin, stdin = _input(prepared, theirs, ours)
     stdout, their_stdout = _pair(os.pipe, ours, theirs)
     stderr, their_stderr = _pair(os.pipe, ours, theirs)
-    return (stdin, their_stdout, their_stderr), stdout, stderr
+    return (their_stdin, their_stdout, their_stderr), _Ends(stdout, stderr, stdin)
+
+
+def _input(
+    prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> tuple[int, int | None]:
+    if prepared.stays_open:
+        stdin, our_stdin = _pair(os.pipe, theirs, ours)
+        return stdin, our_stdin
+    stdin = _stdin(prepared.stdin)
+    theirs.callback(os.close, stdin)
+    return stdin, None
 
 
 def _pair(
-    make: Callable[[], tuple[int, int]], ours: contextlib.ExitStack, theirs: contextlib.ExitStack
+    make: Callable[[], tuple[int, int]], first: contextlib.ExitStack, second: contextlib.ExitStack
 ) -> tuple[int, int]:
-    our_end, their_end = make()
-    ours.callback(os.close, our_end)
-    theirs.callback(os.close, their_end)
-    return our_end, their_end
+    one, other = make()
+    first.callback(os.close, one)
+    second.callback(os.close, other)
+    return one, other
 
 
 def _stdin(data: bytes | None) -> int:

@@ -18,6 +18,7 @@ class Prepared:
     stdin: bytes | None
     pty: TerminalSize | None
     resources: Resources
+    stays_open: bool = False
 
 
 class Process(Protocol):
@@ -31,6 +32,15 @@ class Process(Protocol):
     @property
     def stderr(self) -> int | None:
         """To read; a terminal has none."""
+        ...
+
+    @property
+    def stdin(self) -> int | None:
+        """To write, where the input stays open and is no terminal."""
+        ...
+
+    def resize(self, size: TerminalSize) -> None:
+        """Give its terminal another size."""
         ...
 
     def signal(self, number: int) -> None:

@@ -67,6 +67,10 @@ class Observer:
         self._before_at = 0.0
         self.last: Sighting | None = None
 
+    def look(self) -> Sighting:
+        """What is to be seen now; nothing is remembered."""
+        return look(self._leash, self._terminal)
+
     def observe(self, now: float) -> None:
         """A look to compare later ones with."""
         self.last = self._before = look(self._leash, self._terminal)

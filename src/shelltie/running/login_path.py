@@ -4,7 +4,7 @@ A server that a desktop started has a bare PATH. The user's shell is asked once,
 other: a profile that hangs, prompts or leaves daemons behind harms nobody.
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 import anyio
 
@@ -14,14 +14,6 @@ from shelltie.running.run import Run
 
 _MARK = "__shelltie_path__"
 _PATIENCE = 3.0
-
-
-class Starts(Protocol):
-    """Who can start the probe."""
-
-    def start(self, command: Command, /) -> Run:
-        """See `Supervisor.start`."""
-        ...
 
 
 class LoginPath:
@@ -34,10 +26,10 @@ class LoginPath:
         self._question: Run | None = None
         self._answered = False
 
-    def ask(self, starts: Starts) -> None:
+    def ask(self, start: Callable[[Command], Run]) -> None:
         """Start the question; its answer is wanted with the first command."""
         words = (self._shell, "-lic", f'printf "%s" {_MARK} "$PATH" {_MARK}')
-        self._question = starts.start(Command(text=f"{self._shell} -lic", argv=words, cwd="/"))
+        self._question = start(Command(text=f"{self._shell} -lic", argv=words, cwd="/"))
 
     async def wait(self) -> None:
         """Return when the answer is known, or will not come."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from shelltie.errors import CannotStart, IllegalTransition, KillFailed, SignalFailed
+from shelltie.errors import CannotStart, IllegalTransition, KillFailed, RunOver, SignalFailed
 from shelltie.events import (
     Escalated,
     Leaked,
@@ -31,10 +31,13 @@ from shelltie.model import (
     Limits,
     Outcome,
     RunId,
+    Sighting,
     State,
     Stream,
     Surroundings,
     Survivors,
+    TerminalSize,
+    Verdict,
 )
 from shelltie.output.reader import PipeReader
 from shelltie.output.store import Store
@@ -77,6 +80,7 @@ class Run:
         output: Store,
         alarms: Alarms,
         publish: Publish,
+        verdict: Verdict | None = None,
     ) -> None:
         self.id = run_id
         self.command = command
@@ -85,11 +89,13 @@ class Run:
         self.provider = provider.name
         self.isolation = provider.isolation
         self.output = output
+        self.verdict = verdict
         self.state = State.CREATED
         self.pid: int | None = None
         self.outcome: Outcome | None = None
         self.started_at = time.time()
         self.on_output: Callable[[Stream, memoryview], None] | None = None
+        self.on_ended: Callable[[], None] | None = None
         self.on_settled: Callable[[Run], None] | None = None
         self._provider = provider
         self._publish = publish
@@ -142,6 +148,30 @@ class Run:
         while self.outcome is None:
             await self._turn.wait()
         return self.outcome
+
+    @property
+    def input(self) -> Feeder:
+        """Where to write what it shall read.
+
+        Raises: RunOver.
+        """
+        if self.outcome is not None or self._feeder is None or not self._feeder.open:
+            ended = self.outcome is not None or self._exit is not None
+            raise RunOver("it has ended" if ended else "its input is closed: it takes none")
+        return self._feeder
+
+    def look(self) -> Sighting | None:
+        """What its tree is doing now."""
+        return None if self._observer is None else self._observer.look()
+
+    def resize(self, size: TerminalSize) -> None:
+        """Give its terminal another size.
+
+        Raises: RunOver if it has ended or has no terminal.
+        """
+        if self.outcome is not None or self._terminal is None or self._process is None:
+            raise RunOver("it has ended" if self.outcome else "it has no terminal to resize")
+        self._process.resize(size)
 
     def warn(self, message: str) -> None:
         """Have the outcome say this."""
@@ -196,9 +226,17 @@ class Run:
         self._read(process.stdout, Stream.STDOUT)
         if process.stderr is not None:
             self._read(process.stderr, Stream.STDERR)
-        if prepared.pty is not None and prepared.stdin is not None:
-            self._feeder = Feeder(process.stdout, prepared.stdin)
+        self._open_input(process, prepared)
         self._arm()
+
+    def _open_input(self, process: Process, prepared: Prepared) -> None:
+        given = prepared.stdin or b""
+        if process.stdin is not None:
+            self._feeder = Feeder(process.stdin, given, terminal=False)
+        elif prepared.pty is not None and (prepared.stays_open or prepared.stdin is not None):
+            self._feeder = Feeder(process.stdout, given, terminal=True)
+            if not prepared.stays_open:
+                self._feeder.end()
 
     def _read(self, fd: int, stream: Stream) -> None:
         def data(chunk: memoryview) -> None:
@@ -385,6 +423,8 @@ class Run:
             self._close_streams()
         self._publish(RunEnded(self.id, time.time(), self.outcome))
         self._turn.set()
+        if self.on_ended is not None:
+            self.on_ended()
         if self.settled:
             self._settle()
 

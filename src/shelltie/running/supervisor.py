@@ -4,25 +4,28 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import Self
 
 import anyio
 
-from shelltie.errors import InvalidParameters, ProcessError
-from shelltie.events import Publish
+from shelltie.errors import CommandDenied, InvalidParameters, ProcessError
+from shelltie.events import CommandRefused, Publish
 from shelltie.model import (
     DEFAULT_ESCALATION,
     Command,
     Escalation,
     EscalationStep,
+    Limits,
+    Rating,
     Resources,
     RunId,
     Surroundings,
     Survivors,
+    Verdict,
 )
 from shelltie.output.store import Store
 from shelltie.policy import environment
@@ -30,6 +33,7 @@ from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.alarms import Alarms
+from shelltie.running.gate import Gate
 from shelltie.running.login_path import LoginPath
 from shelltie.running.run import Rules, Run
 
@@ -48,13 +52,21 @@ class Habits:
     warn_lead: float | None = None
     idle_evidence: str | None = None
     resources: Resources = field(default_factory=Resources)
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a call may ask beside the command; `None` leaves it to the policy."""
+    """What a call may ask beside the command; `None` leaves it to the policy.
 
-    limits: Asked = field(default_factory=Asked)
+    `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
+    `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
+    variables that no caller can change.
+    """
+
+    profile: str | None = "run"
+    limits: Asked | Limits = field(default_factory=Asked)
+    own: Mapping[str, str] = field(default_factory=dict)
     escalation: Escalation | None = None
     survivors: Survivors | None = None
 
@@ -65,6 +77,7 @@ class Supervisor:
     def __init__(
         self,
         habits: Habits,
+        gate: Gate,
         provider: Provider,
         policy: Callable[[], TimeoutPolicy],
         new_output: Callable[[RunId], Store],
@@ -72,19 +85,20 @@ class Supervisor:
         login_path: LoginPath | None = None,
     ) -> None:
         self.runs: dict[RunId, Run] = {}
+        self.gate = gate
         self.provider = provider
         self._habits = habits
         self._policy = policy
         self._new_output = new_output
         self._publish = publish
         self._login_path = login_path
-        self._base = environment.inherited()
+        self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()
         self._closed = False
 
     async def __aenter__(self) -> Self:
         if self._login_path is not None:
-            self._login_path.ask(self)
+            self._login_path.ask(self.begin_unasked)
         return self
 
     async def __aexit__(
@@ -96,46 +110,83 @@ class Supervisor:
         with anyio.CancelScope(shield=True):
             await self.close()
 
-    def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
-        """Start a command, without waiting. What the command then does is in the run's outcome.
+    async def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
+        """Start a command when it may run; what it then does is in the run's outcome.
 
-        Raises: InvalidParameters, and then nothing was started.
+        Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        if self._closed:
-            raise InvalidParameters("the supervisor is closed: it starts nothing any more")
         check(command)
+        if self._login_path is not None:
+            await self._login_path.wait()
         run_id = new_run_id()
-        policy = self._policy()
-        prepared, surroundings = self._prepare(command, run_id)
-        run = Run(
-            run_id,
-            command,
-            self._rules(policy, command, wish),
-            surroundings,
-            self.provider,
-            self._new_output(run_id),
-            self._alarms,
-            self._publish,
-        )
-        self.runs[run_id] = run
-        run.on_settled = self._forget
-        run.begin(prepared)
-        return run
+        ready = self._prepare(command, run_id, wish.own)
+        verdict = await self._admit(run_id, command, wish.profile)
+        return self._begin(run_id, command, wish, ready, verdict)
 
     async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
 
-        Raises: InvalidParameters, and then nothing was started.
+        Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        if self._login_path is not None:
-            await self._login_path.wait()
-        run = self.start(command, wish)
+        run = await self.start(command, wish)
         try:
+            await self._prove(run)
             await run.wait()
         finally:
             if run.outcome is None:
                 with anyio.CancelScope(shield=True), suppress(ProcessError):
                     await run.kill("cancelled")
+        return run
+
+    async def _admit(self, run: RunId, command: Command, profile: str | None) -> Verdict | None:
+        if profile is None:
+            return None
+        try:
+            return await self.gate.admit(run, command, profile, self.provider.name)
+        except CommandDenied as refusal:
+            now = time.time()
+            self._publish(CommandRefused(run, now, command.text, refusal.code, str(refusal)))
+            raise
+
+    async def _prove(self, run: Run) -> None:
+        """Where nothing depended on it before the start: whether what looks safe is."""
+        verdict = run.verdict
+        if verdict is not None and verdict.rating is Rating.SAFE and not verdict.agreed:
+            run.verdict = await self.gate.judge.confirm(run.command, verdict)
+
+    def begin_unasked(self, command: Command) -> Run:
+        """Start what we want to know ourselves; nobody judges it."""
+        run_id, wish = new_run_id(), Wish()
+        return self._begin(run_id, command, wish, self._prepare(command, run_id, wish.own), None)
+
+    def _begin(
+        self,
+        run_id: RunId,
+        command: Command,
+        wish: Wish,
+        ready: tuple[Prepared, Surroundings],
+        verdict: Verdict | None,
+    ) -> Run:
+        if self._closed:
+            raise InvalidParameters("the supervisor is closed: it starts nothing any more")
+        prepared, surroundings = ready
+        if verdict is not None and verdict.rating is Rating.SAFE:
+            # Nobody was asked about it, so nothing that a repository configures shall run with it.
+            prepared = replace(prepared, env={**prepared.env, **environment.hardened_git()})
+        run = Run(
+            run_id,
+            command,
+            self._rules(self._policy(), command, wish),
+            surroundings,
+            self.provider,
+            self._new_output(run_id),
+            self._alarms,
+            self._publish,
+            verdict,
+        )
+        self.runs[run_id] = run
+        run.on_settled = self._forget
+        run.begin(prepared)
         return run
 
     async def close(self) -> None:
@@ -155,28 +206,33 @@ class Supervisor:
     def _rules(self, policy: TimeoutPolicy, command: Command, wish: Wish) -> Rules:
         habits = self._habits
         idle_evidence = habits.idle_evidence or policy.idle_evidence
+        limits = wish.limits
         return Rules(
-            limits=resolve(policy, command.text, wish.limits),
+            limits=limits if isinstance(limits, Limits) else resolve(policy, command.text, limits),
             escalation=complete(wish.escalation or policy.escalation or habits.escalation),
             survivors=wish.survivors or habits.survivors,
             warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,
             evidence=idle_evidence != "none",
         )
 
-    def _prepare(self, command: Command, run_id: RunId) -> tuple[Prepared, Surroundings]:
+    def _prepare(
+        self, command: Command, run_id: RunId, own: Mapping[str, str]
+    ) -> tuple[Prepared, Surroundings]:
         login = self._login_path
         path, path_source = (None, "inherited") if login is None else (login.path, login.source)
-        env = environment.build(
-            self._base, command.env, path=path, pty=command.pty is not None, run=run_id
+        environ = environment.build(
+            self._base, command.env, path=path, pty=command.pty is not None, run=run_id, own=own
         )
         if "PATH" in command.env:
             path_source = "env of the call"
         argv = command.argv or (*self._habits.shell, "-c", command.text)
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         resources = _merge(command.resources, self._habits.resources)
-        prepared = Prepared(argv, env, cwd, command.stdin, command.pty, resources)
+        prepared = Prepared(
+            argv, environ.env, cwd, command.stdin, command.pty, resources, command.stays_open
+        )
         shell = None if command.argv else self._habits.shell[0]
-        return prepared, Surroundings(shell, path_source, cwd)
+        return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)
 
 
 def check(command: Command) -> None:

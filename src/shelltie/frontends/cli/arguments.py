@@ -110,6 +110,8 @@ def build() -> Parser:
     _add_run(commands)
     _add_check(commands)
     _add_policy(commands)
+    _add_approval(commands)
+    _add_trust(commands)
     _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)
@@ -158,11 +160,14 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
 
 
 def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
-    check = _plain(commands, "check", "say which limits a command would get; runs nothing")
+    check = _plain(commands, "check", "say what would happen to a command; runs nothing")
     how = check.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON")
     how.add_argument(
         "--jsonl", action="store_true", help='stdin: objects with "command", one a line'
+    )
+    check.add_argument(
+        "--profile", choices=("run", "session"), default="run", help="whose rules decide (run)"
     )
     check.add_argument("words", nargs="*", metavar="CMD", help="the command")
 
@@ -179,3 +184,28 @@ def _add_policy(commands: "argparse._SubParsersAction[Parser]") -> None:
     show = _plain(actions, "show", "print the policy in force", json=True)
     show.add_argument("--origin", action="store_true", help="and each setting with its origin")
     _plain(actions, "schema", "print the JSON Schema of policy files")
+
+
+def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:
+    pending = _plain(commands, "pending", "list commands that wait for a person's yes", json=True)
+    pending.add_argument("id", nargs="?", metavar="ID", help="show this one only, but all of it")
+    pending.add_argument("--full", action="store_true", help="cut nothing, however long it is")
+    pending.add_argument("--watch", action="store_true", help="print each one as it comes")
+    approve = _plain(commands, "approve", "allow a command that waits, exactly as it is")
+    deny = _plain(commands, "deny", "refuse a command that waits")
+    for parser in (approve, deny):
+        parser.add_argument("id", metavar="ID", help="as `shelltie pending` shows it")
+    far = approve.add_mutually_exclusive_group()
+    far.add_argument("--session", action="store_true", help="until that server ends")
+    far.add_argument("--always", action="store_true", help="for good; shows and writes the rule")
+    approve.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+    deny.add_argument("--reason", metavar="TEXT", help="what whoever asked is told")
+
+
+def _add_trust(commands: "argparse._SubParsersAction[Parser]") -> None:
+    trust = _plain(commands, "trust", "let a project's own files loosen the rules", json=True)
+    trust.add_argument("dir", nargs="?", default=".", metavar="DIR", help="the project (.)")
+    how = trust.add_mutually_exclusive_group()
+    how.add_argument("--list", action="store_true", help="list the trusted projects")
+    how.add_argument("--revoke", action="store_true", help="trust this one no more")
+    trust.add_argument("--yes", action="store_true", help="do not ask back at a terminal")

@@ -4,44 +4,88 @@ import json
 import shlex
 import sys
 from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+
 from shelltie import config as settings
-from shelltie.assemble import policy_file
+from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.words import Ink, print_json, stdin_bytes, table
-from shelltie.frontends.report import as_json, limits_report
-from shelltie.model import Command, Limits, human_duration
+from shelltie.frontends.report import as_json, limits_report, reasons_report
+from shelltie.model import Command, Decision, Limits, Rating, Verdict, human_duration
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
+from shelltie.running.gate import Decisions, Judge
 from shelltie.running.supervisor import check as check_command
+
+_COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
+_MEANS = {
+    Decision.ALLOW: "it runs",
+    Decision.ASK: "a person must say yes first",
+    Decision.DENY: "it is refused",
+}
+_ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    command: str
+    verdict: Verdict
+    decision: Decision
+    limits: Limits
 
 
 def main(args: Namespace) -> int:
     """One command from the command line, or many from stdin."""
-    policy = policy_file(settings.load(Path.cwd()), Path.cwd()).current()
+    config = settings.load(Path.cwd())
+    checks = _Checks(
+        judge_of(config, Path.cwd()),
+        profiles(config)[args.profile],
+        policy_file(config, Path.cwd()).current(),
+    )
     if args.jsonl:
-        return _many(policy, args.words)
+        if args.words:
+            raise InvalidParameters("check --jsonl reads its commands from stdin, an object a line")
+        anyio.run(checks.many)
+        return 0
     text = args.words[0] if len(args.words) == 1 else shlex.join(args.words)
-    limits = _limits(policy, text)
+    answer = anyio.run(checks.one, text)
     if args.json:
-        print_json(_answer(text, limits))
+        print_json(_wire(answer))
     else:
-        _show(text, limits, Ink(sys.stdout, args.color))
+        _show(answer, Ink(sys.stdout, args.color), args.profile)
     return 0
 
 
-def _many(policy: TimeoutPolicy, words: list[str]) -> int:
-    if words:
-        raise InvalidParameters("check --jsonl reads its commands from stdin, one object a line")
-    for line in stdin_bytes():
-        try:
-            text = _command_in(line)
-            answer = _answer(text, _limits(policy, text))
-        except InvalidParameters as error:
-            answer = {"error": str(error), "errorCode": error.code}
-        print(json.dumps(answer), flush=True)
-    return 0
+class _Checks:
+    """Everything that decides about a command, and nothing that runs one."""
+
+    def __init__(self, judge: Judge, decisions: Decisions, policy: TimeoutPolicy) -> None:
+        self._judge = judge
+        self._decisions = decisions
+        self._policy = policy
+
+    async def one(self, text: str) -> _Answer:
+        """What would happen to it.
+
+        Raises: InvalidParameters.
+        """
+        command = Command(text)
+        check_command(command)
+        verdict = await self._judge.judge(command)
+        limits = resolve(self._policy, text, Asked())
+        return _Answer(text, verdict, self._decisions[verdict.rating], limits)
+
+    async def many(self) -> None:
+        """An object a line in, an object a line out."""
+        for line in stdin_bytes():
+            try:
+                answer = _wire(await self.one(_command_in(line)))
+            except InvalidParameters as error:
+                answer = {"error": str(error), "errorCode": error.code}
+            print(json.dumps(answer), flush=True)
 
 
 def _command_in(line: bytes) -> str:
@@ -54,37 +98,44 @@ def _command_in(line: bytes) -> str:
     return str(given["command"])
 
 
-def _limits(policy: TimeoutPolicy, text: str) -> Limits:
-    check_command(Command(text))
-    return resolve(policy, text, Asked())
-
-
-def _answer(text: str, limits: Limits) -> dict[str, object]:
+def _wire(answer: _Answer) -> dict[str, object]:
     return {
-        "command": text,
-        "verdict": None,
-        "decision": None,
-        "reasons": [],
-        "limits": as_json(limits_report(limits)),
+        "command": answer.command,
+        "verdict": str(answer.verdict.rating),
+        "decision": str(answer.decision),
+        "reasons": [as_json(reason) for reason in reasons_report(answer.verdict)],
+        "limits": as_json(limits_report(answer.limits)),
     }
 
 
-_ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
-
-
-def _show(text: str, limits: Limits, ink: Ink) -> None:
-    print(ink("bold", text))
+def _show(answer: _Answer, ink: Ink, profile: str) -> None:
+    limits, rating = answer.limits, answer.verdict.rating
     elsewhere = [note for note in limits.notes if note.startswith(_ELSEWHERE)]
     silence = elsewhere[0].removeprefix(_ELSEWHERE) if elsewhere else limits.source
+    source = f"safety.profiles.{profile}.{rating}" if rating is not Rating.SAFE else "safe"
+    print(ink("bold", answer.command))
     table(
         [
+            ("verdict", ink(_COLOURS[rating], rating), _because(answer.verdict)),
+            *(("", "", reason) for reason in _reasons(answer.verdict)[1:]),
+            ("decision", answer.decision, f"{_MEANS[answer.decision]} ({source})"),
             ("total", _span(limits.total), limits.source + (" (clamped)" * limits.clamped)),
             ("silence", _span(limits.silence), silence),
             *(("note", "", note) for note in limits.notes if note not in elsewhere),
-            ("verdict", "none", "this version does not judge commands yet: each is allowed"),
         ],
         indent="  ",
     )
+
+
+def _because(verdict: Verdict) -> str:
+    reasons = _reasons(verdict)
+    return reasons[0] if reasons else "every command in it is known to be read-only"
+
+
+def _reasons(verdict: Verdict) -> list[str]:
+    """The strictest ones, each once."""
+    told = [r for r in reasons_report(verdict) if r.rating == verdict.rating]
+    return list(dict.fromkeys(f"{r.message} [{r.code}]" for r in told))
 
 
 def _span(limit: float | None) -> str:

@@ -48,7 +48,7 @@ async def _show(ink: Ink) -> int:
     print(flush=True)
     seen: list[int] = []
     async with Terminal(publish=_teller(ink, seen)) as terminal:
-        run = terminal.start(_COMMAND, silence=_SILENCE, escalation=_GRACE)
+        run = await terminal.start(_COMMAND, silence=_SILENCE, escalation=_GRACE)
         run.on_output = lambda _, chunk: _print(f"  {bytes(chunk).decode(errors='replace')}")
         outcome = await run.wait()
         left = _living(run.id)

@@ -167,7 +167,7 @@ async def _hidden_process(supervisor: Supervisor) -> Finding:
 
 async def _login_path(supervisor: Supervisor) -> Finding:
     probe = LoginPath()
-    probe.ask(supervisor)
+    probe.ask(supervisor.begin_unasked)
     await probe.wait()
     if probe.path is None:
         remedy = "see what its profile waits for"
@@ -179,7 +179,7 @@ async def _login_path(supervisor: Supervisor) -> Finding:
 
 
 def _patience() -> Wish:
-    return Wish(Asked(total=10.0))
+    return Wish(profile=None, limits=Asked(total=10.0))
 
 
 def _policy(config: Config) -> Iterator[Finding]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.errors import InvalidParameters, ProcessError, TerminalError
+from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, TerminalError
 from shelltie.events import Event, LimitNear, SilentButWorking
 from shelltie.frontends.cli import exits
+from shelltie.frontends.cli.ask import TerminalChannel
 from shelltie.frontends.cli.tap import Tap
 from shelltie.frontends.cli.words import (
     Ink,
@@ -26,7 +27,7 @@ from shelltie.frontends.cli.words import (
     stdin_bytes,
 )
 from shelltie.frontends.library import Options, Terminal
-from shelltie.frontends.report import Result, report
+from shelltie.frontends.report import Result, refusal_report, report
 from shelltie.model import (
     Ended,
     EscalationStep,
@@ -88,7 +89,8 @@ class Leashed:
         """To the end, whoever brings it about."""
         self._listen_to_signals()
         async with Terminal(publish=self._publish) as terminal:
-            run = self._run = terminal.start(command, **options)
+            terminal.supervisor.gate.broker.add(TerminalChannel())
+            run = self._run = await terminal.start(command, **options)
             if not self._json:
                 run.on_output = self._tap.write
             async with anyio.create_task_group() as tasks:
@@ -229,7 +231,8 @@ def _refusal(error: TerminalError) -> dict[str, object]:
     """Nothing was run, and still the seven fields are there."""
     values = ("error", "", f"shelltie: {error}\n", exits.of_error(error), None, None, 0)
     seven = dict(zip(_FIRST_FIELDS, values, strict=False))
-    return {**seven, "error": str(error), "errorCode": error.code}
+    told = refusal_report(error) if isinstance(error, CommandDenied) else {}
+    return {**seven, "error": str(error), "errorCode": error.code, **told}
 
 
 def _code(outcome: Outcome) -> int:

@@ -1,7 +1,9 @@
 """The MCP server: the tools, on a supervisor of its own, for one client on stdio."""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,23 @@ from mcp_types import (
     CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
+    Tool,
 )
 
 from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
-from shelltie.frontends.mcp import tools
+from shelltie.frontends.control.questions import answerable
+from shelltie.frontends.mcp import session_schemas, task_tools, tools
+from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
+from shelltie.policy import environment
+from shelltie.policy.access import Access
+from shelltie.policy.allowlist_file import find_allowlist
+from shelltie.policy.argument_filter import Level
+from shelltie.running.context_fields import TaskLimits
+from shelltie.running.contexts import Contexts
+from shelltie.running.sessions import Room, Sessions
+from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor
 
 _INSTRUCTIONS = """\
@@ -30,6 +43,8 @@ silent is ended with everything it started, and you get what it printed and a hi
 with the command as you would type it. Read `status`, `exitCode`, `stdout` and `stderr`; after a \
 timeout follow `hint` instead of repeating the same call."""
 
+_ONLY_CLIENT = "stdio"  # one server, one client
+_Call = Callable[[str, Mapping[str, object]], Awaitable[CallToolResult]]
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -47,8 +62,14 @@ async def serve(config: settings.Config) -> None:
 
     Raises: ConfigWrong.
     """
-    async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        server = build(supervisor, config.shown)
+    async with (
+        AsyncExitStack() as stack,
+        assemble(config, policy_file(config, Path()), serves=True) as supervisor,
+        answerable(supervisor.gate.broker, environment.inherited(), {"version": _version()}),
+    ):
+        sessions = Sessions(supervisor, Room(config.sessions_max))
+        contexts = await stack.enter_async_context(task_contexts(supervisor, config))
+        server = build(supervisor, config, sessions, contexts)
         options = server.create_initialization_options()
 
         async def converse(messages: Messages, answers: Answers) -> None:
@@ -57,16 +78,48 @@ async def serve(config: settings.Config) -> None:
         await serve_stdio(converse, supervisor.close)
 
 
-def build(supervisor: Supervisor, shown: int) -> Server[Any]:
-    """A server for any transport; what it shows of a command's output is at most `shown` bytes."""
+def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:
+    """The sessions of tasks, behind their allowlist."""
+    access = Access(
+        find_allowlist(Path.cwd(), config.allowlist),
+        environment.inherited().get("PATH", ""),
+        level=Level(config.arguments),
+        relative_paths=config.relative_paths,
+    )
+    limits = TaskLimits(
+        config.task_timeout,
+        config.task_timeout_max,
+        config.task_output,
+        config.tasks_max,
+        config.task_ttl,
+    )
+    return Contexts(supervisor, access, Path.cwd(), limits, passed=config.passed)
+
+
+def build(
+    supervisor: Supervisor,
+    config: settings.Config,
+    sessions: Sessions,
+    contexts: Contexts,
+) -> Server[Any]:
+    """A server for any transport, with the tools that are switched on."""
+    ours = SessionTools(supervisor, sessions, _ONLY_CLIENT, manners(config))
+    groups: list[tuple[bool, list[Tool], _Call]] = [
+        (config.run_enabled, [tools.RUN], partial(tools.run, supervisor, config)),
+        (config.sessions_enabled, session_schemas.TOOLS, ours.call),
+        (config.access_enabled, task_tools.TOOLS, partial(_task_call, contexts)),
+    ]
+    calls = {tool.name: call for on, group, call in groups if on for tool in group}
+    listed = [tool for on, group, _ in groups if on for tool in group]
+    schemas = {tool.name: tool.input_schema for tool in listed}
 
     async def list_tools(_: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[tools.RUN])
+        return ListToolsResult(tools=listed)
 
     async def call_tool(_: _Context, params: CallToolRequestParams) -> CallToolResult:
-        if params.name != tools.RUN.name:
+        if params.name not in calls:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        return await tools.run(supervisor, params.arguments or {}, shown)
+        return await calls[params.name](params.name, params.arguments or {})
 
     server: Server[Any] = Server(
         "shelltie",
@@ -74,14 +127,22 @@ def build(supervisor: Supervisor, shown: int) -> Server[Any]:
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=_input_schema,
+        get_tool_input_schema=schemas.get,
     )
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
 
 
-def _input_schema(name: str) -> Mapping[str, Any] | None:
-    return tools.RUN.input_schema if name == tools.RUN.name else None
+async def _task_call(
+    contexts: Contexts, name: str, arguments: Mapping[str, object]
+) -> CallToolResult:
+    return await task_tools.call(name, arguments, contexts, _ONLY_CLIENT)
+
+
+def manners(config: settings.Config) -> Manners:
+    """How sessions behave, by the settings."""
+    waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
+    return Manners(waiting, config.crop_output, config.bash_timeout)
 
 
 def _version() -> str:

@@ -1,0 +1,94 @@
+"""What all tools share: pieces of schemas, a check of what arrives, the shape of an answer."""
+
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent
+
+from shelltie.errors import InvalidParameters
+
+Schema = dict[str, Any]
+
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+COUNT = {"type": "integer", "minimum": 0}
+TEXTS = {"type": "array", "items": TEXT}
+TEXT_OR_NULL = {"type": ["string", "null"]}
+COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
+SECONDS_OR_NULL = {"type": ["number", "null"], "minimum": 0}
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+def check(arguments: Mapping[str, object], schema: Schema) -> None:
+    """Whether a call has what the tool needs, and nothing else; what is optional may be null.
+
+    Raises: InvalidParameters, with what to do.
+    """
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            raise InvalidParameters(
+                f"{name} is missing. {schema['properties'][name]['description']}"
+            )
+    for name, value in arguments.items():
+        _check(name, value, schema)
+
+
+def _check(name: str, value: object, schema: Schema) -> None:
+    known = schema["properties"]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        advice = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+        raise InvalidParameters(f"unknown parameter {name}: {advice}")
+    kind = known[name]["type"]
+    if value is None and name not in schema.get("required", ()):
+        return
+    if type(value) not in _KINDS[kind]:
+        raise InvalidParameters(f"{name} must be of type {kind}, not {_kind_of(value)}")
+    _check_value(name, value, known[name])
+
+
+def _check_value(name: str, value: object, schema: Schema) -> None:
+    choices = schema.get("enum")
+    if choices and value not in choices:
+        raise InvalidParameters(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if isinstance(value, int | float) and not least <= value <= most:
+        told = f"at least {least}" if math.isinf(most) else f"between {least} and {most}"
+        raise InvalidParameters(f"{name} must be {told}, not {value!r}")
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    return next(kind for kind, types in _KINDS.items() if type(value) in types)
+
+
+def result(answer: dict[str, object], *, ok: bool, text: str | None = None) -> CallToolResult:
+    """The object for programs, and the same, or a text, for whoever reads."""
+    said = json.dumps(answer, ensure_ascii=False) if text is None else text
+    if not _encodable(said) or not _encodable(json.dumps(answer, ensure_ascii=False)):
+        # Bytes of a name or of output that are no UTF-8.
+        said = said.encode("utf-8", "replace").decode()
+        answer = json.loads(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
+    return CallToolResult(
+        content=[TextContent(type="text", text=said)], structured_content=answer, is_error=not ok
+    )
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

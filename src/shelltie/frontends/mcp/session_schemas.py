@@ -1,0 +1,234 @@
+"""What the session tools take and answer, and how a model learns when to use which."""
+
+from mcp_types import Tool, ToolAnnotations
+
+from shelltie.frontends.mcp.schema import (
+    COUNT,
+    COUNT_OR_NULL,
+    FLAG,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    Schema,
+)
+
+_SESSION_ID: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": 'The ID that terminal_start gave, such as "term-1".',
+}
+_COMMAND: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Shell text, as you would type it.",
+}
+_CWD: Schema = {
+    "type": "string",
+    "description": "Directory to run in; absent: where the server was started.",
+}
+_ENV: Schema = {
+    "type": "object",
+    "additionalProperties": TEXT,
+    "description": "Environment variables to add or replace.",
+}
+_WAIT_FOR: Schema = {
+    "type": "string",
+    "description": "Answer as soon as the output holds this regular expression, such as "
+    '"listening on|error", instead of when it falls silent.',
+}
+_MAX_WAIT: Schema = {
+    "type": "number",
+    "minimum": 0,
+    "description": "Seconds to wait for output at most (30); 0 answers at once.",
+}
+_SECONDS: Schema = {"type": "number", "minimum": 0}
+
+_REPORT: Schema = {
+    "id": TEXT,
+    "command": TEXT,
+    "output": TEXT,
+    "position": COUNT,
+    "complete": FLAG,
+    "exitCode": {"type": ["integer", "null"]},
+    "running": FLAG,
+    "waitingForInput": FLAG,
+    "password": FLAG,
+    "lastLine": TEXT_OR_NULL,
+    "truncated": FLAG,
+    "readFrom": COUNT_OR_NULL,
+    "skipped": COUNT,
+    "found": {"type": ["boolean", "null"]},
+    "hint": TEXT_OR_NULL,
+}
+_FAILED: Schema = {
+    "error": TEXT,
+    "errorCode": TEXT,
+    "verdict": TEXT_OR_NULL,
+    "reasons": {"type": "array", "items": {"type": "object"}},
+    "details": {"type": "object"},
+}
+
+
+def _tool(
+    name: str,
+    title: str,
+    description: str,
+    properties: Schema,
+    required: list[str],
+    answer: Schema,
+    *,
+    reads: bool = False,
+) -> Tool:
+    return Tool(
+        name=name,
+        title=title,
+        description=description,
+        input_schema={
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        },
+        output_schema={"type": "object", "properties": {**answer, **_FAILED}},
+        annotations=ToolAnnotations(
+            title=title,
+            read_only_hint=reads,
+            destructive_hint=not reads,
+            idempotent_hint=reads,
+            open_world_hint=not reads,
+        ),
+    )
+
+
+BASH = _tool(
+    "bash",
+    "Run a command that is safe or approved",
+    """\
+Run a shell command (bash) to its end, at most 60 s, and return its exit code and output. Like \
+`run`, but stricter: only what is proved read-only runs at once, everything else waits for a \
+person's yes. Prefer `run` for ordinary work such as builds and tests.""",
+    {"command": _COMMAND},
+    ["command"],
+    {"ok": FLAG, "output": TEXT, "exitCode": {"type": "integer"}, "stdout": TEXT, "stderr": TEXT},
+)
+
+START = _tool(
+    "terminal_start",
+    "Start a session",
+    """\
+Start a process that stays: a dev server, a watcher, a REPL, a program that asks questions, a \
+build that takes long. It gets a terminal (PTY) and no time limit. The answer comes when its first \
+output has settled, or with `waitFor` as soon as that appears; it has the session's ID, its output \
+and its position. Go on with terminal_continue; end it with terminal_stop. For commands that end \
+by themselves use `run`.""",
+    {
+        "command": _COMMAND,
+        "stdin": {"type": "string", "description": "A first line of input."},
+        "cwd": _CWD,
+        "env": _ENV,
+        "waitFor": _WAIT_FOR,
+        "maxWait": _MAX_WAIT,
+        "pty": {
+            "type": "boolean",
+            "description": "false: plain pipes in place of a terminal; no echo, no prompts.",
+        },
+        "rows": {"type": "integer", "description": "Size of the terminal (24)."},
+        "columns": {"type": "integer", "description": "Size of the terminal (80)."},
+        "timeoutSeconds": {**_SECONDS, "description": "End it after this time; absent: never."},
+        "silenceSeconds": {
+            **_SECONDS,
+            "description": "End it after no output for this time; absent: never.",
+        },
+    },
+    ["command"],
+    _REPORT,
+)
+
+CONTINUE = _tool(
+    "terminal_continue",
+    "Write to a session and read on",
+    """\
+Send input to a session (optional) and get what it printed since the last call. `stdin` is a line \
+of text; its newline is added if it is missing. Special keys go in `keys`. The answer comes when \
+the output has settled; `Complete: true` means that the process has ended, with its exit code, and \
+that this was the rest. Call it without input to see how a server or a build is doing.""",
+    {
+        "sessionId": _SESSION_ID,
+        "stdin": {"type": "string", "description": "Text to type, followed by Enter."},
+        "keys": {
+            **TEXTS,
+            "description": 'Keys to press after it: "ctrl-c", "up", "enter", "tab", "f1", "alt-x".',
+        },
+        "raw": {
+            "type": "boolean",
+            "description": r"Send stdin exactly as it is, without a newline (\u0003 is ctrl-c).",
+        },
+        "paste": {
+            "type": "boolean",
+            "description": "Send stdin as pasted text, so that an editor or REPL takes it whole.",
+        },
+        "end": {"type": "boolean", "description": "End its input: ctrl-d, or the pipe is closed."},
+        "rows": {"type": "integer", "description": "Resize the terminal; with columns."},
+        "columns": {"type": "integer", "description": "Resize the terminal; with rows."},
+        "waitFor": _WAIT_FOR,
+        "maxWait": _MAX_WAIT,
+    },
+    ["sessionId"],
+    _REPORT,
+)
+
+OUTPUT = _tool(
+    "terminal_output",
+    "Read a session's output again",
+    """\
+Read what a session printed, from any position, as often as you like; nothing is consumed. Use it \
+after "Output truncated" (from the position named there), or with `view` "screen" to see what a \
+full-screen program such as top or vim shows now.""",
+    {
+        "sessionId": _SESSION_ID,
+        "from": {"type": "integer", "minimum": 0, "description": "Position to read from (0)."},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1_000_000,
+            "description": "How many characters at most (10000).",
+        },
+        "view": {
+            "type": "string",
+            "enum": ["clean", "raw", "screen"],
+            "description": "clean text (default), raw with escapes, or the screen as it is now.",
+        },
+    },
+    ["sessionId"],
+    _REPORT,
+    reads=True,
+)
+
+STOP = _tool(
+    "terminal_stop",
+    "Stop a session",
+    "End a session's process and everything it started, and forget the session.",
+    {"sessionId": _SESSION_ID},
+    ["sessionId"],
+    {"id": TEXT, "stopped": FLAG, "exitCode": {"type": ["integer", "null"]}},
+)
+
+_LISTED: Schema = {
+    "id": TEXT,
+    "command": TEXT,
+    "position": COUNT,
+    "running": FLAG,
+    "uptimeSeconds": {"type": "number"},
+    "waitingForInput": FLAG,
+}
+LIST = _tool(
+    "terminal_list",
+    "List sessions",
+    "List your sessions: those that run, and those whose last output you have not read.",
+    {},
+    [],
+    {"sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}}},
+    reads=True,
+)
+
+TOOLS = [BASH, START, CONTINUE, OUTPUT, STOP, LIST]

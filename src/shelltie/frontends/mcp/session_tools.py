@@ -1,0 +1,194 @@
+"""The tools for terminals that stay: dev servers, prompts, REPLs."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from mcp_types import CallToolResult
+
+from shelltie.errors import InvalidParameters, TerminalError
+from shelltie.frontends import sessions as said
+from shelltie.frontends.library import Options, asked, understand
+from shelltie.frontends.mcp import session_schemas as schemas
+from shelltie.frontends.mcp.schema import check, result
+from shelltie.frontends.report import as_json, report
+from shelltie.model import Command, Limits, TerminalSize
+from shelltie.output.text import crop
+from shelltie.policy.patterns import Pattern, compile_pattern
+from shelltie.running import keys
+from shelltie.running.session import Session, checked_size
+from shelltie.running.sessions import Sessions
+from shelltie.running.settling import Waiting
+from shelltie.running.supervisor import Supervisor, Wish
+
+_log = logging.getLogger(__name__)
+
+Arguments = Mapping[str, object]
+_Answer = tuple[dict[str, object], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How sessions behave unless a call says otherwise."""
+
+    waiting: Waiting
+    crop: int
+    bash_timeout: float
+
+
+class SessionTools:
+    """The tools of one client; `owner` stands for it, and nobody else sees its sessions."""
+
+    def __init__(
+        self, supervisor: Supervisor, sessions: Sessions, owner: str, manners: Manners
+    ) -> None:
+        self._supervisor = supervisor
+        self._sessions = sessions
+        self._owner = owner
+        self._manners = manners
+        self._calls: dict[str, Callable[[Arguments], Awaitable[_Answer]]] = {
+            schemas.BASH.name: self._bash,
+            schemas.START.name: self._start,
+            schemas.CONTINUE.name: self._continue,
+            schemas.OUTPUT.name: self._output,
+            schemas.STOP.name: self._stop,
+            schemas.LIST.name: self._list,
+        }
+
+    async def call(self, name: str, arguments: Arguments) -> CallToolResult:
+        """Whatever goes wrong on our side is an answer, too."""
+        try:
+            check(arguments, _SCHEMAS[name])
+            answer, text = await self._calls[name](arguments)
+        except TerminalError as error:
+            answer = {"error": str(error), "errorCode": error.code, **said.details(error)}
+            return result(answer, ok=False, text=said.refusal_text(error))
+        except Exception:  # noqa: BLE001  the server lives on, whatever it was
+            _log.exception("a call of `%s` failed", name)
+            problem = "shelltie failed and says why on its stderr"
+            return result({"error": problem, "errorCode": TerminalError.code}, ok=False)
+        return result(answer, ok=True, text=text)
+
+    async def _bash(self, arguments: Arguments) -> _Answer:
+        command, _ = understand(arguments["command"], Options())
+        limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
+        run = await self._supervisor.run(command, Wish(profile="session", limits=limits))
+        made = report(run)
+        answer: dict[str, object] = {
+            "ok": made.status == "success",
+            "output": crop(said.merged(made), self._manners.crop, ""),
+            "exitCode": made.exit_code,
+            "stdout": made.stdout,
+            "stderr": made.stderr,
+        }
+        return answer, said.result_text(made, self._manners.crop)
+
+    async def _start(self, arguments: Arguments) -> _Answer:
+        waiting, wait_for = self._waiting(arguments), _pattern(arguments)
+        command, wish = _command(arguments)
+        session = await self._sessions.open(command, wish, self._owner, self._manners.waiting)
+        reading = await session.exchange(b"", waiting, wait_for)
+        made = said.session_report(session, reading, limit=self._manners.crop)
+        return as_json(made), said.started_text(made)
+
+    async def _continue(self, arguments: Arguments) -> _Answer:
+        waiting, wait_for, typed = self._waiting(arguments), _pattern(arguments), _typed(arguments)
+        session = self._session(arguments)
+        if "rows" in arguments or "columns" in arguments:
+            session.resize(_size(arguments))
+        end = arguments.get("end") is True
+        reading = await session.exchange(typed, waiting, wait_for, end=end)
+        made = said.session_report(session, reading, limit=self._manners.crop)
+        return as_json(made), said.continued_text(made)
+
+    async def _output(self, arguments: Arguments) -> _Answer:
+        session = self._session(arguments)
+        start, limit = arguments.get("from") or 0, arguments.get("limit") or self._manners.crop
+        assert isinstance(start, int)
+        assert isinstance(limit, int)
+        reading = await session.read(start)
+        view = arguments.get("view") or "clean"
+        made = said.session_report(session, reading, raw=view == "raw", limit=limit)
+        return as_json(made), said.continued_text(made)
+
+    async def _stop(self, arguments: Arguments) -> _Answer:
+        session = await self._sessions.stop(str(arguments["sessionId"]), self._owner)
+        outcome = session.run.outcome
+        code = None if outcome is None else outcome.exit.number
+        answer = {"id": session.id, "stopped": True, "exitCode": code}
+        return answer, said.stopped_text(session.id)
+
+    async def _list(self, _: Arguments) -> _Answer:
+        sessions = self._sessions.of(self._owner)
+        return {"sessions": [said.listed(one) for one in sessions]}, said.list_text(sessions)
+
+    def _session(self, arguments: Arguments) -> Session:
+        return self._sessions.get(str(arguments["sessionId"]), self._owner)
+
+    def _waiting(self, arguments: Arguments) -> Waiting:
+        usual, most = self._manners.waiting, arguments.get("maxWait")
+        if most is None:
+            return usual
+        return Waiting(usual.least, usual.settle, cast(float, most))
+
+
+_SCHEMAS = {tool.name: tool.input_schema for tool in schemas.TOOLS}
+
+
+def _command(arguments: Arguments) -> tuple[Command, Wish]:
+    """What to start.
+
+    Raises: InvalidParameters.
+    """
+    given = {name: arguments.get(name) for name in ("cwd", "env")}
+    command, _ = understand(arguments["command"], cast(Options, given))
+    first = arguments.get("stdin")
+    command = replace(
+        command,
+        stays_open=True,
+        stdin=None if first is None else keys.line(str(first)),
+        pty=None if arguments.get("pty") is False else _size(arguments),
+    )
+    limits = asked(arguments.get("timeoutSeconds"), arguments.get("silenceSeconds"))
+    source = "the call" if limits.total or limits.silence else "sessions have no limit"
+    return command, Wish("session", Limits(limits.total, limits.silence, source, literal=True))
+
+
+def _size(arguments: Arguments) -> TerminalSize:
+    usual = TerminalSize()
+    rows, columns = arguments.get("rows"), arguments.get("columns")
+    return checked_size(
+        usual.rows if rows is None else rows, usual.columns if columns is None else columns
+    )
+
+
+def _typed(arguments: Arguments) -> bytes:
+    """The bytes of a call's text and keys.
+
+    Raises: InvalidParameters.
+    """
+    names = arguments.get("keys") or []
+    assert isinstance(names, list)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidParameters("keys must be a list of names such as ctrl-c")
+    return _text(arguments) + b"".join(map(keys.bytes_of, names))
+
+
+def _text(arguments: Arguments) -> bytes:
+    text = arguments.get("stdin")
+    if text is None:
+        return b""
+    if arguments.get("raw"):
+        return str(text).encode("utf-8", "surrogatepass")
+    return keys.pasted(str(text)) if arguments.get("paste") else keys.line(str(text))
+
+
+def _pattern(arguments: Arguments) -> Pattern | None:
+    text = arguments.get("waitFor")
+    if not text:
+        return None
+    try:
+        return compile_pattern(str(text))
+    except ValueError as error:
+        raise InvalidParameters(f"waitFor {error}") from error

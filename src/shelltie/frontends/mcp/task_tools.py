@@ -1,0 +1,239 @@
+"""The tools for the commands of a task: an allowlist, a session for each task, and no shell."""
+
+import logging
+from collections.abc import Mapping
+
+from mcp_types import CallToolResult, Tool, ToolAnnotations
+
+from shelltie.errors import TerminalError
+from shelltie.frontends import tasks
+from shelltie.frontends.mcp.schema import (
+    COUNT,
+    COUNT_OR_NULL,
+    FLAG,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    Schema,
+    result,
+)
+from shelltie.running.contexts import Contexts
+
+_log = logging.getLogger(__name__)
+
+_SESSION_ID: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The `sessionId` that terminal_create_session returned.",
+}
+_MOMENT = {"type": "string", "format": "date-time"}
+_MOMENT_OR_NULL = {"type": ["string", "null"], "format": "date-time"}
+# What every answer may have instead of the rest.
+_FAILURE: Schema = {
+    "error": {"enum": [*tasks.CODES]},
+    "message": TEXT,
+    "details": {"type": "object"},
+}
+_LIMITS: Schema = {
+    "execMs": COUNT_OR_NULL,
+    "idleMs": COUNT_OR_NULL,
+    "source": TEXT,
+    "clamped": FLAG,
+}
+_STATUS: Schema = {
+    "id": TEXT,
+    "taskId": TEXT,
+    "agentId": TEXT,
+    "workingDirectory": TEXT,
+    "state": {"enum": ["idle", "running", "completed", "failed"]},
+    "createdAt": _MOMENT,
+    "lastCommandAt": _MOMENT_OR_NULL,
+    "commandCount": COUNT,
+}
+
+
+def _input(properties: Schema, *required: str) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+def _output(properties: Schema) -> Schema:
+    known = {"success": FLAG, **properties, **_FAILURE}
+    return {"type": "object", "properties": known, "required": ["success"]}
+
+
+def _whole(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+CREATE = Tool(
+    name="terminal_create_session",
+    title="Open a session for a task",
+    description="""\
+Open a session in which a task's commands run, and get its `sessionId`. Do this once for a task, \
+before terminal_execute_command; close it with terminal_close_session when the task ends, also \
+when it failed.
+
+- All commands of a session share its directory and environment; nothing else lasts between them.
+- Secrets (API_KEY, *_TOKEN, *_PASSWORD, DATABASE_URL…) are kept from commands, whether you pass \
+them or the server has them. PATH, LD_PRELOAD, NODE_OPTIONS and the like are refused.
+- A session that is not used for an hour is closed. Too many: MAX_SESSIONS_EXCEEDED; close some.
+- This is not a terminal: for a dev server, a REPL or a prompt use terminal_start.""",
+    input_schema=_input(
+        {
+            "taskId": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._-]{1,128}$",
+                "description": "The task's id, such as BUILD-001: letters, digits, '.', '_', '-'.",
+            },
+            "agentId": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._:@/+-]{1,128}$",
+                "description": "Who you are, such as agent-1.",
+            },
+            "workingDirectory": {
+                "type": "string",
+                "description": "Relative to the project's root, which it also is when absent.",
+            },
+            "environment": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "Variables to add for all commands, such as NODE_ENV or CI.",
+            },
+        },
+        "taskId",
+        "agentId",
+    ),
+    output_schema=_output(
+        {"sessionId": TEXT, "workingDirectory": TEXT, "createdAt": _MOMENT, "warning": TEXT}
+    ),
+    annotations=ToolAnnotations(
+        title="Open a session for a task",
+        read_only_hint=False,
+        destructive_hint=False,
+        idempotent_hint=False,
+        open_world_hint=False,
+    ),
+)
+
+EXECUTE = Tool(
+    name="terminal_execute_command",
+    title="Run a command of a task",
+    description="""\
+Run one allowed program in a task's session, to its end, and return its exit code and output.
+
+- No shell: give the program in `command` and each argument on its own in `args`, as in \
+{"command": "npm", "args": ["run", "build"]}. Pipes, redirections, `&&`, `;`, `$VAR`, `$(…)` and \
+backticks are refused (UNSAFE_ARGUMENTS): call the tool once for each program.
+- Only programs of the allowlist (COMMAND_NOT_ALLOWED; `details.allowedCommands` lists them). Do \
+not look for a way around it.
+- `timeout` is in milliseconds: 60000 unless you say otherwise, 300000 at most (`limits` in the \
+answer says what held). A command that takes longer is ended with everything it started: \
+TIMEOUT_EXCEEDED, exitCode -1, and what it printed until then.
+- Nobody answers prompts: its input is empty. Use flags such as --yes.
+- The first 1 MiB of stdout and of stderr are returned; with more, `truncated` is true, and the \
+command still runs to its end.
+- Commands of one session run one after another; a call waits for its turn, which costs it nothing \
+of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, session busy).
+- A program that ends with a code other than 0 has `success` false, no `error`: read `stderr`.""",
+    input_schema=_input(
+        {
+            "sessionId": _SESSION_ID,
+            "command": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1000,
+                "description": "The name of an allowed program, such as npm.",
+            },
+            "args": {**TEXTS, "description": "Its arguments, exactly as it shall get them."},
+            "timeout": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "Milliseconds, 1000 to 300000; others are moved to the nearest.",
+            },
+            "queue": {
+                "type": "boolean",
+                "default": True,
+                "description": "Whether to wait while another command of the session runs.",
+            },
+        },
+        "sessionId",
+        "command",
+    ),
+    output_schema=_output(
+        {
+            "exitCode": {
+                "type": "integer",
+                "description": "-1 after a timeout, 128+n after signal n",
+            },
+            "stdout": TEXT,
+            "stderr": TEXT,
+            "duration": {**COUNT, "description": "milliseconds"},
+            "truncated": FLAG,
+            "limits": _whole(_LIMITS),
+            "runId": TEXT_OR_NULL,
+            "signal": TEXT,
+            "warning": TEXT,
+        }
+    ),
+    annotations=ToolAnnotations(
+        title="Run a command of a task",
+        read_only_hint=False,
+        destructive_hint=True,
+        idempotent_hint=False,
+        open_world_hint=True,
+    ),
+)
+
+CLOSE = Tool(
+    name="terminal_close_session",
+    title="Close a task's session",
+    description="""\
+Close a task's session when the task ends, also when it failed. A command that still runs in it is \
+ended with everything it started. To close it again is no mistake.""",
+    input_schema=_input({"sessionId": _SESSION_ID}, "sessionId"),
+    output_schema=_output({"sessionId": TEXT}),
+    annotations=ToolAnnotations(
+        title="Close a task's session",
+        read_only_hint=False,
+        destructive_hint=True,
+        idempotent_hint=True,
+        open_world_hint=False,
+    ),
+)
+
+STATUS = Tool(
+    name="terminal_get_status",
+    title="Look at a task's session",
+    description="""\
+How a task's session is: `idle` before its first command, `running`, then `completed` or `failed` \
+as the last command ended (a failed one can still be used), with the number of commands and the \
+time of the last one. What commands printed is in the answer of terminal_execute_command.""",
+    input_schema=_input({"sessionId": _SESSION_ID}, "sessionId"),
+    output_schema=_output({"session": _whole(_STATUS)}),
+    annotations=ToolAnnotations(
+        title="Look at a task's session",
+        read_only_hint=True,
+        destructive_hint=False,
+        idempotent_hint=True,
+        open_world_hint=False,
+    ),
+)
+
+TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
+
+
+async def call(
+    name: str, arguments: Mapping[str, object], contexts: Contexts, owner: str
+) -> CallToolResult:
+    """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
+    try:
+        answer = await tasks.answer(name, contexts, arguments, owner)
+    except Exception:  # noqa: BLE001  the server lives on, whatever it was
+        _log.exception("a call of `%s` failed", name)
+        answer = tasks.failure(TerminalError("shelltie failed and says why on its stderr"))
+    return result(answer, ok=answer["success"] is True)

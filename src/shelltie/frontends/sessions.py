@@ -1,0 +1,180 @@
+"""What every face says about interactive sessions: the texts and objects of S2."""
+
+from dataclasses import dataclass
+
+from shelltie.errors import CommandDenied, TerminalError, TooManySessions
+from shelltie.frontends.report import Result, refusal_report
+from shelltie.model import human_duration
+from shelltie.output.text import clean, crop, last_line
+from shelltie.running.session import Reading, Session
+
+CROP = 10_000
+NOT_APPROVED = "User did not approve command execution"
+_CROPPED = "\n[...Output truncated...]"
+_CROPPED_RESULT = "\n [...Results were too long, truncated...]"
+_COLUMNS = (12, 30, 8, 7)
+
+
+@dataclass(frozen=True)
+class SessionReport:
+    """What one call learned about a session.
+
+    `position` counts all characters printed so far; with `truncated`, the rest of what this call
+    would have shown can be read from `read_from` on. `skipped` characters are lost for good.
+    """
+
+    id: str
+    command: str
+    output: str
+    position: int
+    complete: bool
+    exit_code: int | None
+    running: bool
+    waiting_for_input: bool
+    password: bool
+    last_line: str | None
+    truncated: bool
+    read_from: int | None
+    skipped: int
+    found: bool | None
+    hint: str | None
+
+
+def session_report(
+    session: Session, reading: Reading, *, raw: bool = False, limit: int = CROP
+) -> SessionReport:
+    """What a reading says, with at most `limit` characters of output."""
+    shown = crop(reading.text, limit, "")
+    encoded = shown.encode("utf-8", "surrogateescape")
+    cut = len(shown) < reading.position - reading.start
+    seen = reading.sighting
+    waits = seen is not None and seen.waits_for_input
+    return SessionReport(
+        id=session.id,
+        command=session.run.command.text,
+        output=(shown if raw else clean(encoded)) + (_CROPPED if cut else ""),
+        position=reading.position,
+        complete=reading.complete,
+        exit_code=None if reading.exit is None else reading.exit.number,
+        running=not session.complete,
+        waiting_for_input=waits,
+        password=waits and seen is not None and seen.password,
+        last_line=last_line(encoded) or None if waits else None,
+        truncated=cut,
+        read_from=reading.start + len(shown) if cut else None,
+        skipped=reading.skipped,
+        found=reading.found,
+        hint=_hint(session, cut=cut, waits=waits),
+    )
+
+
+def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
+    outcome = session.run.outcome
+    if outcome is not None and outcome.error:
+        return outcome.error
+    if outcome is not None and outcome.stop_reason:
+        return f"it was ended: {outcome.stop_reason}"
+    if outcome is not None and outcome.limit is not None:
+        return f"it was ended by its {outcome.limit} limit"
+    if waits:
+        return "it waits for input: answer with terminal_continue and stdin"
+    return "read the rest with terminal_output" if cut else None
+
+
+def started_text(report: SessionReport) -> str:
+    """The answer to a start."""
+    head = ["Terminal Session Started", f"ID: {report.id}", f"Command: {report.command}"]
+    return _text([*head, f"Position: {report.position}", *_more(report, started=True)], report)
+
+
+def continued_text(report: SessionReport) -> str:
+    """The answer to a continuation, or to a look at older output."""
+    head = [f"Terminal Session: {report.id}", f"Position: {report.position}"]
+    complete = f"Complete: {str(report.complete).lower()}"
+    return _text([*head, complete, *_more(report, started=False)], report)
+
+
+def stopped_text(session_id: str) -> str:
+    """The answer to a stop."""
+    return f"Terminal session {session_id} terminated."
+
+
+def list_text(sessions: list[Session]) -> str:
+    """A table of sessions."""
+    if not sessions:
+        return "No active terminal sessions."
+    rows = [("ID", "Command", "Position", "Running", "Uptime"), *map(_row, sessions)]
+    return "\n".join(["Active Terminal Sessions:", *map(_aligned, rows)])
+
+
+def listed(session: Session) -> dict[str, object]:
+    """A session in a list, for programs."""
+    seen = session.run.look()
+    return {
+        "id": session.id,
+        "command": session.run.command.text,
+        "position": session.position,
+        "running": not session.complete,
+        "uptimeSeconds": round(session.run.elapsed, 1),
+        "waitingForInput": not session.complete and seen is not None and seen.waits_for_input,
+    }
+
+
+def result_text(result: Result, limit: int = CROP) -> str:
+    """The answer of the tool `bash`."""
+    output = crop(merged(result), limit, _CROPPED_RESULT)
+    said = [f"Exit Code: {result.exit_code}"]
+    said += [f"Timed out: {result.hint}"] if result.status == "timeout" else []
+    return "\n".join([*said, "", "Output:", output])
+
+
+def merged(result: Result) -> str:
+    """Both streams."""
+    return result.stdout + result.stderr
+
+
+def refusal_text(error: TerminalError) -> str:
+    """Why nothing was run."""
+    return f"{NOT_APPROVED}: {error}" if isinstance(error, CommandDenied) else str(error)
+
+
+def details(error: TerminalError) -> dict[str, object]:
+    """What a program wants to know about it."""
+    if isinstance(error, CommandDenied):
+        return refusal_report(error)
+    if isinstance(error, TooManySessions):
+        return {"details": {"active": error.active, "max": error.most}}
+    return {}
+
+
+def _text(head: list[str], report: SessionReport) -> str:
+    return "\n".join([*head, "", "Output:", report.output])
+
+
+def _more(report: SessionReport, *, started: bool) -> list[str]:
+    lines = []
+    if report.complete and started:
+        lines.append("Complete: true")
+    if report.complete:
+        lines.append(f"Exit Code: {report.exit_code}")
+    if report.skipped:
+        lines.append(f"Skipped: {report.skipped} characters, which are no longer kept")
+    if report.waiting_for_input:
+        lines.append(f"Waiting for input: {'a password' if report.password else 'yes'}")
+    if report.found is not None:
+        lines.append(f"Found: {str(report.found).lower()}")
+    if report.read_from is not None:
+        lines.append(f"Read on with terminal_output from: {report.read_from}")
+    return lines
+
+
+def _row(session: Session) -> tuple[str, ...]:
+    uptime = human_duration(max(1, int(session.run.elapsed)))
+    running = "No" if session.complete else "Yes"
+    command = " ".join(session.run.command.text.split())
+    return session.id, command[: _COLUMNS[1]], str(session.position), running, uptime
+
+
+def _aligned(row: tuple[str, ...]) -> str:
+    cells = [cell.ljust(width) for cell, width in zip(row, _COLUMNS, strict=False)]
+    return " | ".join([*cells, row[-1]])

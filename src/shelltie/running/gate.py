@@ -1,0 +1,108 @@
+"""May this command start? The rules decide, or a person who is asked."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from shelltie.approval.broker import Broker
+from shelltie.approval.question import NOBODY, Question
+from shelltie.errors import CommandDenied, ConfirmationRequired
+from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
+from shelltie.model import Command, Decision, Rating, Reason, RunId, Verdict
+
+
+class Judge(Protocol):
+    """Who rates commands. `first` looks at the text alone; what it calls safe has to be confirmed
+    by a second parser and a look at the disk; `judge` does both.
+    """
+
+    def first(self, command: Command) -> Verdict: ...
+
+    async def confirm(self, command: Command, verdict: Verdict) -> Verdict: ...
+
+    async def judge(self, command: Command) -> Verdict: ...
+
+
+Decisions = Mapping[Rating, Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an answer is waited for; `None` is as long as the caller waits."""
+
+    unknown: float | None = 10.0
+    dangerous: float | None = None
+
+    def of(self, rating: Rating) -> float | None:
+        """The time for a command of that rating."""
+        return self.dangerous if rating is Rating.DANGEROUS else self.unknown
+
+
+class Gate:
+    """Every command of a supervisor passes here, once, before anything is started."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        profiles: Mapping[str, Decisions],
+        broker: Broker,
+        publish: Publish,
+        patience: Patience = Patience(),  # noqa: B008  frozen
+    ) -> None:
+        self.judge = judge
+        self.broker = broker
+        self.patience = patience
+        self._profiles = profiles
+        self._publish = publish
+
+    async def admit(self, run: RunId, command: Command, profile: str, provider: str) -> Verdict:
+        """The verdict on a command that may run.
+
+        Raises: CommandDenied; then it may not.
+        """
+        decisions = self._profiles[profile]
+        verdict = self.judge.first(command)
+        if verdict.rating is Rating.SAFE and decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]:
+            verdict = await self.judge.confirm(command, verdict)
+        decision = decisions[verdict.rating]
+        self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
+        if decision is Decision.DENY:
+            raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
+        if decision is Decision.ASK:
+            await self._ask(run, command, verdict, provider)
+        return verdict
+
+    async def _ask(self, run: RunId, command: Command, verdict: Verdict, provider: str) -> None:
+        question = Question.about(command, verdict, provider)
+        self._publish(ApprovalAsked(run, time.time(), question.id))
+        answer = await self.broker.ask(question, self.patience.of(verdict.rating))
+        self._publish(
+            ApprovalAnswered(
+                run,
+                time.time(),
+                question.id,
+                answer.allowed,
+                answer.by,
+                str(answer.scope),
+                answer.reason,
+            )
+        )
+        if answer.allowed:
+            return
+        if answer.by == NOBODY:
+            raise ConfirmationRequired(
+                f"a person must approve {_named(verdict)}: {answer.reason}",
+                verdict,
+                {"question": question.id},
+            )
+        reason = f": {answer.reason}" if answer.reason else ""
+        raise CommandDenied(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
+
+
+def _named(verdict: Verdict) -> str:
+    """`a dangerous command (rm -r deletes whole trees)`."""
+    strictest: list[Reason] = [r for r in verdict.reasons if r.rating is verdict.rating]
+    why = "; ".join(dict.fromkeys(reason.message for reason in strictest[:3]))
+    article = "an" if verdict.rating is Rating.UNKNOWN else "a"
+    return f"{article} {verdict.rating} command" + (f" ({why})" if why else "")

@@ -1,0 +1,223 @@
+"""A run that stays: input goes in, and output is read by position as often as one likes."""
+
+import math
+import time
+from dataclasses import dataclass
+
+import anyio
+
+from shelltie.errors import InvalidParameters
+from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
+from shelltie.output.characters import Characters
+from shelltie.output.text import decoder
+from shelltie.policy.patterns import Pattern
+from shelltie.running.run import Run
+from shelltie.running.settling import AT_ONCE, Waiting, answer_at
+
+_READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
+_SIZE_MAX = 1000
+_BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it waits for input
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a session printed from `start` to `end`, counted in characters since its beginning.
+
+    `skipped` characters before `start` were asked for but are lost; `position` is how many there
+    are in all. `complete`: the process has ended and this is the rest. `found`: what was waited
+    for is there.
+    """
+
+    text: str
+    start: int
+    end: int
+    skipped: int
+    position: int
+    complete: bool
+    exit: ExitStatus | None
+    sighting: Sighting | None = None
+    found: bool | None = None
+
+
+class Session:
+    """One process that stays open, with the place where its usual reader goes on."""
+
+    def __init__(self, session_id: str, owner: str, run: Run, waiting: Waiting) -> None:
+        self.id = session_id
+        self.owner = owner
+        self.run = run
+        self.waiting = waiting
+        self.created = time.time()
+        self.used = time.monotonic()
+        self.cursor = 0
+        self.delivered = False  # somebody has read all there will ever be
+        self._turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
+        self._characters = Characters()
+        self._printed: float | None = None
+        self._news = anyio.Event()
+        run.on_output = self._hear
+        run.on_ended = self._end
+        if run.outcome is not None:
+            self._end()
+
+    @property
+    def position(self) -> int:
+        """How many characters it has printed."""
+        return self._characters.total
+
+    @property
+    def idle(self) -> float:
+        """Seconds since anybody used it."""
+        return time.monotonic() - self.used
+
+    @property
+    def complete(self) -> bool:
+        """It has ended, and all it printed is here."""
+        return self.run.outcome is not None
+
+    def send(self, data: bytes) -> None:
+        """Queue input, all or nothing, without waiting until it is read.
+
+        Raises: RunOver, InputFull.
+        """
+        self.used = time.monotonic()
+        self.run.input.write(data)
+
+    def resize(self, size: TerminalSize) -> None:
+        """Give its terminal another size.
+
+        Raises: RunOver.
+        """
+        self.run.resize(size)
+
+    async def exchange(
+        self,
+        data: bytes = b"",
+        waiting: Waiting | None = None,
+        wait_for: Pattern | None = None,
+        *,
+        end: bool = False,
+    ) -> Reading:
+        """Send input, or its `end`, wait for an answer, and read on where the last exchange ended.
+
+        Raises: RunOver, InputFull.
+        """
+        async with self._turn:
+            if data:
+                self.send(data)
+            if end:
+                self.run.input.end()
+            reading = await self.read(self.cursor, waiting or self.waiting, wait_for)
+            self.cursor = reading.position
+            self.delivered = self.delivered or reading.complete
+            return reading
+
+    async def read(
+        self, start: int, waiting: Waiting = AT_ONCE, wait_for: Pattern | None = None
+    ) -> Reading:
+        """What it printed from `start` on, once it is an answer. Moves nobody's place.
+
+        Raises: InvalidParameters for a place that is not there yet.
+        """
+        if not 0 <= start <= self.position:
+            raise InvalidParameters(f"position must be between 0 and {self.position}, not {start}")
+        self.used = time.monotonic()
+        if wait_for is not None:
+            return self._reading(start, found=await self._find(wait_for, start, waiting))
+        await self._settle(waiting)
+        return self._reading(start)
+
+    # Waiting
+
+    def _hear(self, _: Stream, chunk: memoryview) -> None:
+        self._characters.add(chunk)
+        self._printed = anyio.current_time()
+        self._tell()
+
+    def _end(self) -> None:
+        self._characters.finish()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def _settle(self, waiting: Waiting) -> None:
+        called = anyio.current_time()
+        asked = math.inf  # when it printed what it has been asked about already
+        while not self.complete:
+            printed = None if (self._printed or 0) < called else self._printed
+            until = answer_at(waiting, called, printed, ended=False)
+            early = math.inf
+            if printed is not None and printed != asked:
+                early = max(printed + _BLOCKED_AFTER, called + waiting.least)
+            with anyio.move_on_at(min(until, early)):
+                await self._news.wait()
+                continue
+            if early < until and printed == self._printed:
+                asked = printed or math.inf
+                if not self._waits_for_input():
+                    continue
+            return
+
+    def _waits_for_input(self) -> bool:
+        seen = self.run.look()
+        return seen is not None and seen.waits_for_input
+
+    async def _find(self, pattern: Pattern, start: int, waiting: Waiting) -> bool:
+        deadline = anyio.current_time() + waiting.longest
+        while True:
+            last = self.position
+            if _found(pattern, self._reading(start).text):
+                return True
+            if self.complete or anyio.current_time() >= deadline:
+                return False
+            start = max(start, last - pattern.head)
+            with anyio.move_on_at(deadline):
+                await self._news.wait()
+
+    # Reading
+
+    def _reading(self, start: int, *, found: bool | None = None) -> Reading:
+        byte, number = self._characters.near(start)
+        piece = self.run.output.read(byte, byte + _READ_MAX)
+        skipped = 0
+        if piece.skipped:
+            byte, number = self._characters.after(piece.start)
+            skipped, start = number - start, number
+            piece = self.run.output.read(byte, byte + _READ_MAX)
+        last = self.complete and piece.end == self.run.output.total
+        text = decoder().decode(piece.data, final=last)[start - number :]
+        end = start + len(text)
+        outcome = self.run.outcome
+        return Reading(
+            text=text,
+            start=start,
+            end=end,
+            skipped=skipped,
+            position=self.position,
+            complete=self.complete and end == self.position,
+            exit=None if outcome is None else outcome.exit,
+            sighting=None if outcome is not None else self.run.look(),
+            found=found,
+        )
+
+
+def checked_size(rows: object, columns: object) -> TerminalSize:
+    """A size a terminal can have.
+
+    Raises: InvalidParameters.
+    """
+    for name, value in (("rows", rows), ("columns", columns)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _SIZE_MAX:
+            raise InvalidParameters(f"{name} must be between 1 and {_SIZE_MAX}, not {value!r}")
+    assert isinstance(rows, int)
+    assert isinstance(columns, int)
+    return TerminalSize(rows, columns)
+
+
+def _found(pattern: Pattern, text: str) -> bool:
+    """A pattern looks at so much text at once; so the text is shown to it piece by piece."""
+    step = max(1, pattern.head // 2)
+    pieces = range(0, max(1, len(text)), step)
+    return any(pattern.regex.search(text, at, at + pattern.head) for at in pieces)

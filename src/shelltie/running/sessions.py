@@ -1,0 +1,122 @@
+"""Every interactive session of a supervisor: who owns it, how many there may be, when it goes."""
+
+import itertools
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+
+import anyio
+
+from shelltie.errors import ProcessError, TooManySessions, UnknownSession
+from shelltie.model import Command
+from shelltie.running.session import Session
+from shelltie.running.settling import Waiting
+from shelltie.running.supervisor import Supervisor, Wish
+
+_NUMBER = re.compile(r"term-(\d{1,18})")
+_TASK_SESSION = re.compile(r"term-.+-\d{13,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many sessions there may be, and how long an ended one stays readable, in seconds."""
+
+    most: int = 50
+    kept: float = 600.0
+
+
+class Sessions:
+    """The registry. An id is never used twice, and is nobody's but its owner's."""
+
+    def __init__(self, supervisor: Supervisor, room: Room = Room()) -> None:  # noqa: B008  frozen
+        self._supervisor = supervisor
+        self._room = room
+        self._numbers = itertools.count(1)
+        self._last = 0
+        self._sessions: dict[str, Session] = {}
+        self._opening = 0
+
+    async def open(self, command: Command, wish: Wish, owner: str, waiting: Waiting) -> Session:
+        """Start a session.
+
+        Raises: TooManySessions, InvalidParameters, CommandDenied; and then nothing was started.
+        """
+        self._make_room()
+        self._opening += 1  # a question to a person may take long, and others come meanwhile
+        try:
+            run = await self._supervisor.start(command, wish)
+        finally:
+            self._opening -= 1
+        self._last = next(self._numbers)
+        session = Session(f"term-{self._last}", owner, run, waiting)
+        self._sessions[session.id] = session
+        return session
+
+    def get(self, session_id: str, owner: str) -> Session:
+        """The session of that id.
+
+        Raises: UnknownSession, which says what it may be instead.
+        """
+        self.sweep()
+        session = self._sessions.get(session_id)
+        if session is None or session.owner != owner:
+            raise UnknownSession(f"Session {session_id} not found{self._why(session_id)}")
+        return session
+
+    def of(self, owner: str) -> list[Session]:
+        """Whose process runs, or whose last output nobody has read."""
+        self.sweep()
+        return [session for session in self._sessions.values() if session.owner == owner]
+
+    def everybody(self) -> list[Session]:
+        """All of them, for a person."""
+        self.sweep()
+        return list(self._sessions.values())
+
+    async def stop(self, session_id: str, owner: str, reason: str = "stopped") -> Session:
+        """End its whole tree and forget it.
+
+        Raises: UnknownSession; ProcessError when some of it could not be ended.
+        """
+        session = self.get(session_id, owner)
+        if not session.complete:
+            await session.run.kill(reason)
+        self._sessions.pop(session_id, None)
+        return session
+
+    async def stop_all(self, owner: str, reason: str) -> None:
+        """End every session of an owner: it left, or begins anew."""
+        async with anyio.create_task_group() as tasks:
+            for session in self.of(owner):
+                tasks.start_soon(self._stop_quietly, session, reason)
+
+    async def _stop_quietly(self, session: Session, reason: str) -> None:
+        with suppress(ProcessError, UnknownSession):
+            await self.stop(session.id, session.owner, reason)
+
+    def sweep(self) -> None:
+        """Forget what has ended and was read, or was not read for long."""
+        for session in tuple(self._sessions.values()):
+            if session.complete and (session.delivered or session.idle > self._room.kept):
+                del self._sessions[session.id]
+
+    def _make_room(self) -> None:
+        self.sweep()
+        while len(self._sessions) + self._opening >= self._room.most:
+            oldest = next((one for one in self._sessions.values() if one.complete), None)
+            if oldest is None:
+                active, most = len(self._sessions), self._room.most
+                raise TooManySessions(
+                    f"{active} sessions run, and {most} may: stop one with terminal_stop",
+                    active,
+                    most,
+                )
+            del self._sessions[oldest.id]
+
+    def _why(self, session_id: str) -> str:
+        if _TASK_SESSION.fullmatch(session_id):
+            return ": this is the id of a task's session; use it with terminal_execute_command"
+        number = _NUMBER.fullmatch(session_id)
+        if number and 1 <= int(number[1]) <= self._last:
+            return ": it has ended and was read, was stopped, or is not yours"
+        return ""

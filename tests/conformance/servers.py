@@ -1,0 +1,15 @@
+"""Servers in this process, for clients that need no pipe to talk."""
+
+from typing import Any
+
+from mcp.server.lowlevel import Server
+
+from shelltie import Config, Terminal
+from shelltie.frontends.mcp.server import build, task_contexts
+from shelltie.running.sessions import Room, Sessions
+
+
+def server_of(terminal: Terminal, config: Config) -> Server[Any]:
+    """What a client of this terminal is served."""
+    sessions = Sessions(terminal.supervisor, Room(config.sessions_max))
+    return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))

@@ -1,0 +1,459 @@
+"""The session tools, through a real client, on real programs."""
+
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import jsonschema
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from shelltie import Config
+from shelltie.frontends.mcp import session_schemas
+from tests.conformance.servers import server_of
+from tests.conftest import Open
+from tests.tree import new_tag, nobody_left
+
+QUICK = {"min_interval": 0.1, "settle_interval": 0.3, "max_interval": 20.0}
+SCHEMAS = {tool.name: tool.output_schema or {} for tool in session_schemas.TOOLS}
+
+
+class Caller:
+    """A client that checks what holds for every answer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def __call__(self, name: str, **arguments: object) -> tuple[dict[str, Any], str]:
+        result = await self.raw(name, **arguments)
+        assert not result.is_error, result.content
+        return self.read(name, result)
+
+    async def fails(self, name: str, **arguments: object) -> tuple[dict[str, Any], str]:
+        result = await self.raw(name, **arguments)
+        assert result.is_error
+        return self.read(name, result)
+
+    async def raw(self, name: str, **arguments: object) -> CallToolResult:
+        with anyio.fail_after(30):
+            return await self._client.call_tool(name, arguments)
+
+    def read(self, name: str, result: CallToolResult) -> tuple[dict[str, Any], str]:
+        answer = cast(dict[str, Any], result.structured_content)
+        jsonschema.Draft202012Validator(SCHEMAS[name]).validate(answer)
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        return answer, content.text
+
+
+@pytest.fixture
+def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of callers
+    @asynccontextmanager
+    async def connected(**settings: object) -> AsyncIterator[Caller]:
+        merged = {"session_unknown": "allow", **QUICK, **settings}
+        async with open_terminal(**merged) as terminal:
+            config = Config(**merged)  # type: ignore[arg-type]  # as named
+            async with Client(server_of(terminal, config)) as client:
+                yield Caller(client)
+
+    return connected
+
+
+@pytest.fixture
+async def call(connect: Any) -> AsyncIterator[Caller]:  # noqa: ANN401  as above
+    async with connect() as caller:
+        yield caller
+
+
+@pytest.mark.proves("T2-21", "S2-49", "S2-50", "S2-51", "S2-67")
+async def test_a_start_answers_with_id_command_position_and_output(call: Caller) -> None:
+    first, text = await call("terminal_start", command="echo ready; sleep 60")
+    second, _ = await call("terminal_start", command="sleep 60")
+
+    assert (first["id"], second["id"]) == ("term-1", "term-2")
+    assert first["position"] == len("ready\r\n")
+    assert text.splitlines() == [
+        "Terminal Session Started",
+        "ID: term-1",
+        "Command: echo ready; sleep 60",
+        f"Position: {first['position']}",
+        "",
+        "Output:",
+        "ready",
+    ]
+
+
+@pytest.mark.proves("T2-21", "T2-27", "S2-55", "S2-69", "S2-11")
+async def test_a_stop_ends_the_whole_tree_and_the_id_is_never_used_again(call: Caller) -> None:
+    tag = new_tag()
+    started, _ = await call("terminal_start", command=f"setsid sleep 60.{tag} & sleep 60.{tag}")
+
+    _, text = await call("terminal_stop", sessionId=started["id"])
+    again, _ = await call("terminal_start", command="sleep 60")
+
+    assert text == "Terminal session term-1 terminated."
+    await nobody_left(tag)
+    assert again["id"] == "term-2"
+
+
+@pytest.mark.proves("T2-27", "TX-3")
+@pytest.mark.parametrize("tool", ["terminal_stop", "terminal_continue", "terminal_output"])
+async def test_an_id_that_is_none_is_an_error_that_says_so(call: Caller, tool: str) -> None:
+    unknown, text = await call.fails(tool, sessionId="term-99")
+    wrong, _ = await call.fails(tool, sessionId="term-BUILD-001-1697123456789")
+
+    assert text == "Session term-99 not found"
+    assert unknown["errorCode"] == "SESSION_NOT_FOUND"
+    assert "terminal_execute_command" in wrong["error"]
+
+
+@pytest.mark.proves("T2-22", "S2-52", "S2-53", "S2-54", "S2-68", "S2-13")
+async def test_a_continuation_has_only_what_is_new_and_the_end_with_its_code(call: Caller) -> None:
+    await call("terminal_start", command="echo one; read x; echo two; read x; echo three; exit 7")
+
+    second, text = await call("terminal_continue", sessionId="term-1", stdin="go")
+    third, last = await call("terminal_continue", sessionId="term-1", stdin="go")
+
+    assert "two" in second["output"]
+    assert "one" not in second["output"]
+    assert text.splitlines()[:3] == [
+        "Terminal Session: term-1",
+        f"Position: {second['position']}",
+        "Complete: false",
+    ]
+    assert third["position"] > second["position"]
+    assert (third["complete"], third["exitCode"]) == (True, 7)
+    assert "three" in third["output"]
+    assert "Complete: true" in last
+
+
+@pytest.mark.proves("C-75", "S2-72")
+async def test_a_finished_session_is_kept_until_its_rest_was_read(call: Caller) -> None:
+    started, _ = await call("terminal_start", command="sleep 0.6; echo late", maxWait=0)
+    while (await call("terminal_list"))[0]["sessions"][0]["running"]:
+        await anyio.sleep(0.05)
+
+    rest, _ = await call("terminal_continue", sessionId=started["id"])
+    empty, text = await call("terminal_list")
+
+    assert (rest["complete"], rest["output"].strip()) == (True, "late")
+    assert (empty["sessions"], text) == ([], "No active terminal sessions.")
+
+
+@pytest.mark.proves("T2-24", "C-73")
+@pytest.mark.parametrize("typed", ["y", "y\n"])
+async def test_input_at_the_start_and_later_is_exactly_one_line(call: Caller, typed: str) -> None:
+    program = 'read -r a; echo "[$a]"; read -r b; echo "<$b>"; read -t 0.2 c; echo "$?"'
+
+    first, _ = await call("terminal_start", command=program, stdin=typed)
+    second, _ = await call("terminal_continue", sessionId="term-1", stdin=typed)
+
+    assert "[y]" in first["output"]
+    assert "<y>" in second["output"]
+    assert second["output"].strip().endswith("142")  # nothing more was there to read
+
+
+@pytest.mark.proves("T2-25", "S2-80", "C-74")
+async def test_a_python_repl_answers_line_by_line(call: Caller) -> None:
+    await call("terminal_start", command="python3 -q", waitFor=">>> ")
+
+    hello, _ = await call(
+        "terminal_continue", sessionId="term-1", stdin='print("Hello from Python")\n'
+    )
+    number, _ = await call("terminal_continue", sessionId="term-1", stdin="x = 42\nprint(x * 2)\n")
+    await call("terminal_stop", sessionId="term-1")
+
+    assert "Hello from Python" in hello["output"]
+    assert re.search(r"^84$", number["output"], re.MULTILINE)
+    assert number["waitingForInput"]
+
+
+@pytest.mark.proves("T2-26")
+async def test_a_prompt_works_on_a_terminal_and_pipes_have_no_echo(call: Caller) -> None:
+    program = 'read -p "Name? " name; echo "Hello $name"'
+    prompt, _ = await call("terminal_start", command=program, waitFor="Name")
+    greeted, _ = await call("terminal_continue", sessionId="term-1", stdin="Ada")
+    silent, _ = await call("terminal_start", command=program, pty=False)
+    plain, _ = await call("terminal_continue", sessionId="term-2", stdin="Ada")
+
+    assert (prompt["waitingForInput"], prompt["password"]) == (True, False)
+    assert prompt["lastLine"] == "Name?"
+    assert greeted["output"].splitlines() == ["Ada", "Hello Ada"]
+    assert silent["output"] == ""
+    assert plain["output"] == "Hello Ada\n"
+
+
+async def test_a_password_prompt_is_told_apart(call: Caller) -> None:
+    asked, text = await call(
+        "terminal_start", command="read -s -p 'Password: ' x; echo; echo ok", waitFor="Password"
+    )
+    answered, _ = await call("terminal_continue", sessionId="term-1", stdin="secret")
+
+    assert (asked["waitingForInput"], asked["password"]) == (True, True)
+    assert "Waiting for input: a password" in text
+    assert answered["output"].split() == ["ok"]
+
+
+@pytest.mark.proves("T2-28", "S2-56", "S2-70")
+async def test_the_list_is_a_table(call: Caller) -> None:
+    await call("terminal_start", command="echo abc; exec sleep 600 # a long command line, cut")
+
+    listed, text = await call("terminal_list")
+    title, header, row = text.splitlines()
+
+    assert title == "Active Terminal Sessions:"
+    assert header == f"{'ID':12} | {'Command':30} | {'Position':8} | {'Running':7} | Uptime"
+    assert re.fullmatch(
+        r"term-1 {6} \| echo abc; exec sleep 600 # a l \| 5 {8}\| Yes {4} \| \d+s", row
+    )
+    assert listed["sessions"][0]["running"] is True
+
+
+@pytest.mark.proves("T2-32")
+async def test_sessions_do_not_mix_their_output(call: Caller) -> None:
+    for letter in "abc":
+        await call("terminal_start", command=f"while read x; do echo {letter}$x; done", maxWait=0)
+
+    async with anyio.create_task_group() as tasks:
+        found: dict[str, str] = {}
+
+        async def ask(number: int, letter: str) -> None:
+            answer, _ = await call(
+                "terminal_continue", sessionId=f"term-{number}", stdin="1", waitFor=f"{letter}1"
+            )
+            found[letter] = answer["output"]
+
+        for number, letter in enumerate("abc", 1):
+            tasks.start_soon(ask, number, letter)
+
+    assert {letter: set(re.findall(r"[abc]1", text)) for letter, text in found.items()} == {
+        letter: {f"{letter}1"} for letter in "abc"
+    }
+
+
+@pytest.mark.proves("T2-20", "C-53", "S2-47")
+async def test_long_output_is_cut_and_the_rest_can_be_read(call: Caller) -> None:
+    program = "python3 -c \"print('x' * 10001, end='')\"; sleep 60"
+
+    started, text = await call("terminal_start", command=program, waitFor="x{9}", maxWait=10)
+    while started["position"] < 10001:
+        started, text = await call("terminal_output", sessionId="term-1")
+    rest, _ = await call("terminal_output", sessionId="term-1", **{"from": 10_000})
+
+    assert started["output"] == "x" * 10_000 + "\n[...Output truncated...]"
+    assert (started["truncated"], started["readFrom"]) == (True, 10_000)
+    assert "from: 10000" in text
+    assert (rest["output"], rest["truncated"]) == ("x", False)
+
+
+@pytest.mark.proves("T2-33")
+async def test_megabytes_of_output_keep_their_positions(connect: Any) -> None:  # noqa: ANN401
+    sizes = {"kept_head": 65_536, "kept_tail": 65_536, "spool_cap": 1_000_000, "shown": 10_000}
+    async with connect(**sizes) as call:
+        program = "head -c 3000000 /dev/zero | tr '\\0' 'z'; echo; sleep 60"
+        await call("terminal_start", command=program, maxWait=0)
+        listed = [{"position": 0}]
+        with anyio.fail_after(20):
+            while listed[0]["position"] < 3_000_002:
+                listed = (await call("terminal_list"))[0]["sessions"]
+                await anyio.sleep(0.05)
+
+        late, text = await call("terminal_output", sessionId="term-1", **{"from": 2_000_000})
+
+    assert late["position"] == 3_000_002
+    assert late["skipped"] > 0
+    assert f"Skipped: {late['skipped']} characters" in text
+    assert set(late["output"].splitlines()[0]) == {"z"}
+
+
+async def test_keys_reach_the_program(call: Caller) -> None:
+    await call("terminal_start", command="cat", maxWait=0)
+
+    stopped, _ = await call("terminal_continue", sessionId="term-1", keys=["ctrl-c"])
+
+    assert stopped["complete"]
+    assert stopped["exitCode"] == 130
+
+
+async def test_the_end_of_input_ends_a_reader(call: Caller) -> None:
+    for number, pty in ((1, True), (2, False)):
+        await call("terminal_start", command="cat; echo over", pty=pty, maxWait=0)
+        ended, _ = await call("terminal_continue", sessionId=f"term-{number}", end=True)
+        assert ended["output"].strip().endswith("over")
+        assert ended["complete"]
+
+
+async def test_a_terminal_can_be_resized(call: Caller) -> None:
+    await call("terminal_start", command="bash --norc", rows=30, columns=100)
+
+    before, _ = await call("terminal_continue", sessionId="term-1", stdin="stty size")
+    after, _ = await call(
+        "terminal_continue", sessionId="term-1", stdin="stty size", rows=50, columns=132
+    )
+
+    assert "30 100" in before["output"]
+    assert "50 132" in after["output"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"rows": 0, "columns": 80},
+        {"rows": 24, "columns": 100_000},
+        {"keys": ["entr"]},
+        {"keys": "enter"},
+        {"keys": [1]},
+        {"stdin": 5},
+        {"maxWait": -1},
+        {"maxWait": "soon"},
+        {"waitFor": "(a+)+$"},
+        {"waitFor": "("},
+        {"wait": 1},
+        {"sessionId": None},
+    ],
+)
+async def test_a_wrong_call_changes_nothing(call: Caller, arguments: dict[str, Any]) -> None:
+    await call("terminal_start", command="cat", maxWait=0)
+
+    wrong, _ = await call.fails("terminal_continue", **{"sessionId": "term-1", **arguments})
+    right, _ = await call("terminal_continue", sessionId="term-1", stdin="still here")
+
+    assert wrong["errorCode"] == "INVALID_PARAMETERS"
+    assert "still here" in right["output"]
+
+
+async def test_input_for_who_has_ended_is_refused_clearly(call: Caller) -> None:
+    await call("terminal_start", command="true", maxWait=0)
+    with anyio.fail_after(10):
+        while (await call("terminal_list"))[0]["sessions"][0]["running"]:
+            await anyio.sleep(0.02)
+
+    refused, _ = await call.fails("terminal_continue", sessionId="term-1", stdin="hello")
+    rest, _ = await call("terminal_continue", sessionId="term-1")
+
+    assert "has ended" in refused["error"]
+    assert (rest["complete"], rest["exitCode"]) == (True, 0)
+
+
+async def test_a_megabyte_for_who_does_not_read_blocks_nobody(call: Caller) -> None:
+    await call("terminal_start", command="sleep 60", pty=False, maxWait=0)
+    for _ in range(2):
+        await call("terminal_continue", sessionId="term-1", stdin="x" * 500_000, maxWait=0)
+
+    full, _ = await call.fails(
+        "terminal_continue", sessionId="term-1", stdin="x" * 500_000, maxWait=0
+    )
+    fine, _ = await call("terminal_start", command="echo fine")
+
+    assert "does not read" in full["error"]
+    assert "fine" in fine["output"]
+
+
+@pytest.mark.proves("C-79")
+async def test_the_limit_of_sessions_is_told_and_a_finished_one_makes_room(connect: Any) -> None:  # noqa: ANN401
+    async with connect(sessions_max=2) as call:
+        await call("terminal_start", command="sleep 60", maxWait=0)
+        await call("terminal_start", command="sleep 60", maxWait=0)
+
+        refused, _ = await call.fails("terminal_start", command="sleep 60")
+        await call("terminal_stop", sessionId="term-1")
+        third, _ = await call("terminal_start", command="sleep 60", maxWait=0)
+
+    assert refused["errorCode"] == "MAX_SESSIONS_EXCEEDED"
+    assert refused["details"] == {"active": 2, "max": 2}
+    assert third["id"] == "term-3"
+
+
+@pytest.mark.proves("T2-18", "T2-19", "S2-42", "S2-43", "S2-44", "S2-46", "S2-48")
+async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
+    connect: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    canary = tmp_path / "canary"
+    async with connect(session_unknown="ask", unknown_wait=0.2) as call:
+        safe, text = await call("bash", command="echo hello")
+        refused, said = await call.fails("bash", command=f"touch {canary}")
+        started, _ = await call.fails("terminal_start", command=f"touch {canary}; sleep 9")
+        missing = [await call.fails("bash", **wrong) for wrong in ({}, {"command": "  "})]
+
+    assert (safe["ok"], safe["exitCode"], safe["output"]) == (True, 0, "hello\n")
+    assert text == "Exit Code: 0\n\nOutput:\nhello\n"
+    assert said.startswith("User did not approve command execution")
+    assert refused["errorCode"] == started["errorCode"] == "CONFIRMATION_REQUIRED"
+    assert refused["verdict"] == "unknown"
+    assert not canary.exists()
+    assert {answer["errorCode"] for answer, _ in missing} == {"INVALID_PARAMETERS"}
+
+
+@pytest.mark.proves("T2-20")
+async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller) -> None:
+    program = "python3 -c \"print('x' * {}, end='')\""
+
+    _, short = await call("bash", command=program.format(10_000))
+    cut, long = await call("bash", command=program.format(10_001))
+
+    assert short.endswith("x" * 10_000)
+    assert long.endswith("x" * 10_000 + "\n [...Results were too long, truncated...]")
+    assert len(cut["output"]) == 10_000
+
+
+async def test_a_dev_server_is_up_when_it_says_so(call: Caller) -> None:
+    program = f"{sys.executable} -u -m http.server 0 --bind 127.0.0.1"
+    up, _ = await call("terminal_start", command=program, waitFor="Serving HTTP", maxWait=15)
+    never, _ = await call(
+        "terminal_continue", sessionId="term-1", waitFor="no such words", maxWait=0.3
+    )
+
+    assert (up["found"], never["found"]) == (True, False)
+    assert not never["complete"]
+
+
+async def test_a_limit_of_a_session_ends_it_and_says_so(call: Caller) -> None:
+    await call("terminal_start", command="sleep 60", timeoutSeconds=0.3, maxWait=0)
+
+    ended, _ = await call("terminal_continue", sessionId="term-1")
+
+    assert ended["complete"]
+    assert "total limit" in ended["hint"]
+
+
+async def test_two_callers_in_one_session_get_each_their_own_answer(call: Caller) -> None:
+    program = 'while read x; do sleep 0.2; echo "answer $x"; done'
+    await call("terminal_start", command=program, pty=False, maxWait=0)
+    answers: dict[str, str] = {}
+
+    async def ask(word: str) -> None:
+        got, _ = await call(
+            "terminal_continue", sessionId="term-1", stdin=word, waitFor=f"answer {word}"
+        )
+        answers[word] = got["output"]
+
+    async with anyio.create_task_group() as tasks:
+        for word in ("one", "two", "three"):
+            tasks.start_soon(ask, word)
+
+    assert answers == {word: f"answer {word}\n" for word in ("one", "two", "three")}
+
+
+@pytest.mark.proves("T2-30", "S2-73")
+async def test_nothing_is_left_when_the_terminal_closes(connect: Any) -> None:  # noqa: ANN401
+    tag = new_tag()
+    async with connect() as call:
+        for _ in range(3):
+            command = f"trap '' TERM HUP; setsid sleep 90.{tag} & sleep 90.{tag}"
+            await call("terminal_start", command=command, maxWait=0)
+
+    await nobody_left(tag)
+
+
+def test_every_tool_of_sessions_has_a_valid_schema() -> None:
+    for tool in session_schemas.TOOLS:
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
+        assert json.dumps(tool.input_schema)

@@ -1,0 +1,249 @@
+"""TerminalService, with the names and promises of S2."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from shelltie import Config
+from shelltie.assemble import ignore
+from shelltie.errors import ConfigWrong, InvalidParameters, Misuse, UnknownSession
+from shelltie.events import Event, Publish, RunStarted
+from shelltie.frontends.service import TerminalService
+from shelltie.frontends.service_words import (
+    ExecuteCommandOptions,
+    ExecuteCommandResult,
+    InteractiveSessionOptions,
+    OutputWaitOptions,
+)
+from tests.tree import new_tag, nobody_left
+
+OPTIONS = ExecuteCommandOptions()
+TERMINAL = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"type": "local"}}}
+WAIT = OutputWaitOptions(0.1, 0.3, 20)
+
+
+def make(tmp_path: Path, publish: Publish = ignore, **changes: object) -> TerminalService:
+    config = Config(state_dir=str(tmp_path / "state"), session_unknown="allow")
+    return TerminalService({**TERMINAL, **changes}, config, tmp_path, publish)
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[TerminalService]:
+    async with make(tmp_path) as service:
+        service.attach("agent")
+        yield service
+
+
+class Echo:
+    """A provider of two methods, which is enough."""
+
+    async def execute_command(
+        self, command: str, args: Sequence[str], options: ExecuteCommandOptions  # noqa: ARG002
+    ) -> ExecuteCommandResult:
+        said = " ".join([command, *args])
+        return ExecuteCommandResult(ok=True, output=said, exit_code=0, stdout=said, stderr="")
+
+    async def run_script(self, script: str, options: ExecuteCommandOptions) -> ExecuteCommandResult:
+        return await self.execute_command(script, [], options)
+
+
+@pytest.mark.proves("T2-9", "S2-14", "S2-15", "S2-22", "S2-24", "S2-57", "S2-58")
+async def test_a_provider_must_be_named_and_be_there(
+    service: TerminalService, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigWrong, match="provider is missing"):
+        make(tmp_path, agentDefaults={})
+    with pytest.raises(Misuse, match="no terminal provider 'docker'"):
+        await make(tmp_path, agentDefaults={"provider": "docker"}).run()
+    with pytest.raises(ConfigWrong, match=r"providers\.x\.type"):
+        make(tmp_path, providers={"x": {"type": "magic"}})
+    with pytest.raises(Misuse, match="registered: local"):
+        service.set_active_terminal("magic", "agent")
+    with pytest.raises(Misuse):
+        service.require_terminal_provider_by_name("magic")
+    with pytest.raises(Misuse, match="not attached"):
+        service.require_active_terminal("stranger")
+
+
+@pytest.mark.proves("T2-10", "S2-16", "S2-61", "S2-62")
+async def test_an_agent_overrides_what_it_names_and_nothing_else(service: TerminalService) -> None:
+    state = service.attach("other", {"bash": {"cropOutput": 5}, "persistent": {"maxInterval": 9}})
+
+    assert (state.settings.crop_output, state.settings.timeout) == (5, 60)
+    assert (state.settings.waiting.most, state.settings.waiting.settle) == (9, 2)
+    for wrong in ({"bsh": {}}, {"bash": {"cropOutpt": 1}}, {"persistent": {"min": 1}}):
+        with pytest.raises(ConfigWrong, match="unknown key"):
+            service.attach("third", wrong)
+    with pytest.raises(ConfigWrong, match="cropOutput"):
+        service.attach("third", {"bash": {"cropOutput": "many"}})
+
+
+@pytest.mark.proves("T2-11", "S2-23", "S2-77", "S2-21")
+async def test_a_provider_of_two_methods_is_enough(service: TerminalService) -> None:
+    service.register_terminal_provider("echo", Echo())
+    service.set_active_terminal("echo", "agent")
+
+    result = await service.execute_command("say", ["hi"], OPTIONS, "agent")
+
+    assert (result.ok, result.output) == (True, "say hi")
+    with pytest.raises(Misuse, match="not supported by this provider"):
+        service.require_sessions("agent")
+    with pytest.raises(InvalidParameters, match="execute_command and run_script"):
+        service.register_terminal_provider("none", object())  # type: ignore[arg-type]  # the point
+
+
+@pytest.mark.proves("T2-12", "S2-17", "S2-25", "S2-34", "S2-35")
+async def test_a_command_gets_its_arguments_whole(service: TerminalService) -> None:
+    plain = await service.execute_command("echo", ["hello"], OPTIONS, "agent")
+    spaced = await service.execute_command("printf", ["[%s]", "a b", "c"], OPTIONS, "agent")
+    many = await service.execute_command("echo", ["x"] * 100, OPTIONS, "agent")
+
+    assert (plain.ok, plain.output, plain.exit_code) == (True, "hello\n", 0)
+    assert spaced.output == "[a b][c]"
+    assert many.output.split() == ["x"] * 100
+
+
+@pytest.mark.proves("T2-13", "C-63", "S2-18", "S2-26", "S2-74")
+async def test_a_text_of_words_is_split_and_a_script_is_a_script(service: TerminalService) -> None:
+    words = await service.execute_command("echo 'a b' $HOME", [], OPTIONS, "agent")
+    script = await service.run_script("x=3; echo $x | cat && echo $((x + 1))", OPTIONS, "agent")
+
+    assert words.output == "a b $HOME\n"
+    assert script.output == "3\n4\n"
+    with pytest.raises(InvalidParameters, match="cannot be split"):
+        await service.execute_command("echo 'a", [], OPTIONS, "agent")
+
+
+@pytest.mark.proves("T2-14")
+async def test_a_failure_is_a_result(service: TerminalService) -> None:
+    failed = await service.execute_command("false", [], OPTIONS, "agent")
+    missing = await service.execute_command("no-such-program", ["x"], OPTIONS, "agent")
+    slow = await service.run_script(
+        "echo before-timeout; sleep 60; echo after", ExecuteCommandOptions(0.5), "agent"
+    )
+
+    assert (failed.ok, failed.exit_code, failed.error) == (False, 1, None)
+    assert (missing.ok, missing.exit_code) == (False, 127)
+    assert missing.error
+    assert (slow.ok, slow.output) == (False, "before-timeout\n")
+    assert "timed out" in (slow.error or "")
+
+
+@pytest.mark.proves("T2-15")
+async def test_input_environment_and_directory(service: TerminalService, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    env = {"COLOUR": "blue", "LANG": None}
+    options = ExecuteCommandOptions(working_directory="sub", env=env, input="typed")
+
+    result = await service.run_script(
+        'cat; echo; pwd; echo "$COLOUR ${LANG-unset}"', options, "agent"
+    )
+
+    assert result.output.split() == ["typed", str(tmp_path / "sub"), "blue", "unset"]
+
+
+@pytest.mark.proves("T2-16", "S2-2")
+async def test_the_service_waits_two_minutes_unless_told_otherwise(tmp_path: Path) -> None:
+    events: list[Event] = []
+    async with make(tmp_path, publish=events.append) as service:
+        service.attach("agent")
+        await service.run_script("true", OPTIONS, "agent")
+        await service.run_script("true", ExecuteCommandOptions(7), "agent")
+
+    started = [event for event in events if isinstance(event, RunStarted)]
+    assert [event.limits.total for event in started] == [120, 7]
+
+
+@pytest.mark.proves("T2-17", "S2-37", "S2-39", "S2-40")
+async def test_a_state_survives_a_round_trip_and_can_be_shown(service: TerminalService) -> None:
+    given = {"bash": {"cropOutput": 7, "timeoutSeconds": 3}, "persistent": {"minInterval": 0.5}}
+    state = service.attach("one", given)
+    sessions = service.require_sessions("one")
+    await sessions.start_interactive_session(InteractiveSessionOptions("sleep 60"))
+    copy = service.attach("two")
+
+    copy.deserialize(state.serialize())
+
+    assert copy.serialize() == state.serialize()
+    assert state.show() == [
+        "Provider: local",
+        "Bash: 3 s, 7 characters shown",
+        "Active sessions: 1",
+        "  term-1: sleep 60",
+    ]
+
+
+@pytest.mark.proves("T2-29", "S2-38", "C-71")
+@pytest.mark.parametrize("what", [["chat"], ["chat", "settings", "memory"]])
+async def test_a_reset_ends_sessions_and_keeps_the_settings(
+    service: TerminalService, what: list[str]
+) -> None:
+    service.register_terminal_provider("echo", Echo())
+    sessions = service.require_sessions("agent")
+    tag = new_tag()
+    await sessions.start_interactive_session(InteractiveSessionOptions(f"sleep 60.{tag}"))
+    before = service.state("agent").serialize()
+
+    await service.reset("agent", what)
+
+    assert service.state("agent").local.list_sessions() == []
+    assert service.state("agent").serialize() == before
+    await nobody_left(tag)
+
+
+@pytest.mark.proves("T2-31", "S2-8")
+async def test_agents_do_not_see_each_other(service: TerminalService) -> None:
+    service.attach("other")
+    mine = service.require_sessions("agent")
+    session = await mine.start_interactive_session(InteractiveSessionOptions("sleep 60"))
+
+    other = service.require_sessions("other")
+
+    assert other.get_session_status(session) is None
+    with pytest.raises(UnknownSession):
+        await other.terminate_session(session)
+    assert mine.get_session_status(session) is not None
+
+
+@pytest.mark.proves("S2-27", "S2-28", "S2-29", "S2-30", "S2-31", "S2-32", "S2-36", "S2-79")
+async def test_a_session_through_the_provider(service: TerminalService) -> None:
+    sessions = service.require_sessions("agent")
+    session = await sessions.start_interactive_session(
+        InteractiveSessionOptions("read x; echo got $x", pty=False)
+    )
+
+    await sessions.send_input(session, "it\n")
+    output = await sessions.collect_output(session, 0, WAIT)
+    gone = sessions.get_session_status(session)
+
+    assert (output.output, output.new_position) == ("got it\n", 7)
+    assert (output.is_complete, output.exit_code) == (True, 0)
+    assert gone is None
+    assert sessions.get_isolation_level() == "none"
+
+
+@pytest.mark.proves("S2-19", "S2-20", "S2-75")
+async def test_the_service_rates_and_splits(service: TerminalService) -> None:
+    texts = ("rm -rf /", "my_custom_script.sh", "ls -la")
+
+    assert [await service.get_command_safety_level(text) for text in texts] == [
+        "dangerous",
+        "unknown",
+        "safe",
+    ]
+    assert service.parse_compound_command("ls -la | grep test") == ["ls", "grep"]
+
+
+@pytest.mark.proves("T2-30", "S2-73")
+async def test_nothing_is_left_when_the_service_stops(tmp_path: Path) -> None:
+    tag = new_tag()
+    async with make(tmp_path) as service:
+        service.attach("agent")
+        sessions = service.require_sessions("agent")
+        for _ in range(3):
+            await sessions.start_interactive_session(
+                InteractiveSessionOptions(f"trap '' TERM; setsid sleep 90.{tag} & sleep 90.{tag}")
+            )
+
+    await nobody_left(tag)
