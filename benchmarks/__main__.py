@@ -10,7 +10,10 @@ from multiprocessing import get_context
 from benchmarks.measuring import measure
 from benchmarks.rows import Row, table
 
-_NAMES = ("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up")
+_NAMES = (
+    *("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
+    *("judge", "task_contexts"),
+)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 NEEDS = ("unshare", "bash", "ldd")
 
@@ -103,6 +104,6 @@ def _make_null(path: Path) -> None:
     path.chmod(0o666)
 
 
-def _ran(answer: dict[str, list[list[str]] | list[str] | bool]) -> Ran:
+def _ran(answer: dict[str, Any]) -> Ran:
     argvs = tuple(tuple(argv) for argv in answer["argvs"])
-    return Ran(argvs, tuple(answer["files"]), bool(answer["valid"]), bool(answer["late"]))
+    return Ran(argvs, tuple(answer["files"]), answer["valid"], answer["late"])

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _LOG = 250  # the descriptor; scripts use small ones
@@ -42,7 +43,7 @@ def main() -> None:
     own = Path("/proc/self/ns/pid").readlink()
     assert os.getpid() == 1, "not the first process: `kill(-1)` would hit others"
     assert str(own) != outside, "no namespace of its own: `kill(-1)` would hit others"
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(-1, signal.SIGKILL))
+    signal.signal(signal.SIGALRM, _end_all)
     log, errors = _scratch(root / "log"), _scratch(root / "errors")
     for line in sys.stdin:
         late = _run(root, json.loads(line), log, errors)
@@ -53,6 +54,12 @@ def main() -> None:
             "late": late,
         }
         print(json.dumps(answer), flush=True)
+
+
+def _end_all(*_: object) -> None:
+    """Every process but this one; the last may just have ended by itself."""
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
 
 
 def _scratch(path: Path) -> int:
@@ -100,8 +107,7 @@ def _become_bash(root: Path, script: str, log: int, errors: int) -> None:
     _drop_rights()
     for which, limit in _LIMITS.items():
         resource.setrlimit(which, (limit, limit))
-    command = script.encode("utf-8", "surrogateescape")
-    os.execve("/bin/bash", ["bash", "--noprofile", "--norc", "-c", command], _ENVIRONMENT)
+    os.execve("/bin/bash", ["bash", "--noprofile", "--norc", "-c", script], _ENVIRONMENT)
 
 
 def _drop_rights() -> None:

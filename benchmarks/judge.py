@@ -87,7 +87,11 @@ def measure() -> list[Row]:
     return [
         _row("judge: unknown or dangerous", quick, 1.0),
         _row(f"judge: safe, with the second parser, {len(safe)} commands", safe, 6.0),
-        Row(f"judge: worst of {_FUZZED} fuzzed texts ({len(text)} characters)", "ms", worst * 1000),
+        Row(
+            f"judge: worst of {_FUZZED} fuzzed texts, CPU ({len(text)} characters)",
+            "ms",
+            worst * 1000,
+        ),
     ]
 
 
@@ -127,9 +131,9 @@ def _worst(rules: Rules) -> tuple[float, str]:
     worst, slowest = 0.0, ""
     for _ in range(_FUZZED):
         text = dice.choice(("", " ")).join(dice.choices(_SCRAPS, k=dice.randint(1, 120)))
-        begun = time.perf_counter()
+        begun = time.process_time()
         rate(parse(text), rules)
-        took = time.perf_counter() - begun
+        took = time.process_time() - begun
         if took > worst:
             worst, slowest = took, text
     return worst, slowest

@@ -8,20 +8,21 @@ from collections.abc import Callable
 
 _NAMES = tuple(f"c{number}" for number in range(1, 10))
 _BUILTINS = (":", "true", "false", "echo", "test -n", "[ -n a ]", "set -- c8 b", "shift", "echo -n")
-_LITERALS = ("a", "b1", "-x", "--long=v", "k=v", "./d/e", "1", "2", "%s", "a,b", "@", "+", "in", "do")
-_QUOTED = ("; c8", "a b", "$(c8", "`c8", "| c8 #", "", "it", "&& c8", "\\", ")", "}", "\n", "E", "done")
+_LITERALS = ("a", "b1", "-x", "--long=v", "k=v", "./d/e", "1", "2", "%s", "a,b", "@", "in", "do")
+_QUOTED = ("; c8", "a b", "$(c8", "`c8", "| c8 #", "", "it", "&& c8", "\\", ")", "}", "\n", "done")
 _ESCAPES = (r"\;", r"\"", r"\'", r"\$", r"\\", r"\ ", r"\`", r"\(", r"\#", r"\&", r"\a")
 _ANSI = (r"a\'b", r"\x63", r"\n", r"\\", r"; c8", r"\"", r"\x3b\x20c8", r"\c\\", r"\u0041", r"\0c8")
 _COMMENTS = ("# c8", "# it's", '# "', "# $(c8", "# `", "#\\", "# <<E", "# )", "# \\\\", "#")
 _BLANKS = (" ", " ", " ", " ", "  ", "\t", " \\\n", "\\\n ", " \t ")
 _BRACES = ("{a,b}", "{1..2}", "{a,'b c'}", "x{,y}", "{a}", "{}", "{a,b", "a}", "{a,$x}")
 _GLOBS = ("*", "?", "[ab]*", "~", "~/x", "a*b", "[!a]", "d/**", "=~", "^x")
-_VARIABLES = ("$x", "${x}", "$1", "$@", "$*", "$#", "$?", "${x[0]}", "${!x}", "${#x}", "${x^^}", "$")
+_VARIABLES = ("$x", "${x}", "$1", "$@", "$*", "$#", "$?", "${x[0]}", "${!x}", "${x^^}", "$")
 _FILES = ("f1", "f2", "/dev/null", '"f 3"', "f\\4", "'f5'", "$x.6", "f7$(c7)")
 _OPERATORS = (":-", "-", ":=", "+", ":+", "#", "##", "%", "/a/", "//b/", ":", "^", "@Q", "?")
 _DELIMITERS = ("E", "EOF", "c8", "'E'", '"E F"', "\\E", "E'F'", "-", "}", "done", "E$x", "$'E'")
-_SEPARATORS = (";", "\n", "\n", " ; ", " & ", " && ", " || ", " | ", "|", "&&", " |& ", "\n\n", "& ")
-_SPOILS = tuple("'\"`\\$(){}[]<>|&;# \n\t=!*?~:-+,.@%^/ac18E\r\0é\v") + (
+_SEPARATORS = (";", "\n", "\n", " ; ", " & ", " && ", " || ", " | ", "|", "&&", " |& ", "& ")
+_SPOILS = (
+    *"'\"`\\$(){}[]<>|&;# \n\t=!*?~:-+,.@%^/ac18E\r\0é\v",
     *("$(", "((", "))", "${", "<<E\n", "<<'E'\n", "\nE\n", "<<<", "\\\n", "$'", '$"', "&>", ">|"),
     *(" do ", " done ", " esac", " then ", ";;", " fi ", "case x in ", "[[ ", " ]]", " in ", "; }"),
     *(" c8 ", "$((", "`c8`", "time ", "! ", "coproc ", "function ", "if ", "{ ", "() ", "a[", "]="),
@@ -31,11 +32,14 @@ _EVALUATED = (
     *("y='a[$(c8)]'; echo $((y))", "y='a[$(c8)]'; ((y))", "y='a[$(c8)]'; [[ y -eq 0 ]]"),
     *("test -v 'a[$(c8)]'", "printf -v 'a[$(c8)]' b", "read 'a[$(c8)]' <<<x", "unset 'a[$(c8)]'"),
     *("y=c8; $y", "y='c8 a'; $y", "y='$(c8)'; echo ${y@P}", "declare -n y=x; $y", "set -- c8; $1"),
-    *("declare 'y=$(c8)'", "declare -i y='a[$(c8)]'", "export y=c8; $y", "local y", "builtin eval c8"),
+    *("declare 'y=$(c8)'", "declare -i y='a[$(c8)]'", "export y=c8; $y", "builtin eval c8"),
     *("PS4='$(c8)'; set -x; :", "y=(c8 a); ${y[@]}", "y=x; z=${!y}; $z", "c1() { c8; }; c1"),
     *("echo() { c8; }; echo a", "alias c1=c8; c1", "exec c8", "y=1; echo ${a[y=$(c8)]}"),
     *("mapfile -C c8 -c 1 y <<<a", "y='a[$(c8)]'; echo ${x:y}", "y='a[$(c8)]'; echo ${z[y]}"),
-    *("BASH_ENV=f c1", "y='a[$(c8)]'; z[y]=1", "y='a[$(c8)]'; : $[y]", "for y in c8 c7; do $y; done"),
+    *("BASH_ENV=f c1", "y='a[$(c8)]'; z[y]=1", "y='a[$(c8)]'; : $[y]", "y='a[$(c8)]'; z=([y]=1)"),
+    *("for y in c8 c7; do $y; done", "local y", "unset -v 'z[$(c8)]'", "y=(a); echo ${y[$(c8)]}"),
+    *("y='a[$(c8)]'; : ${x[0]:y}", "y='a[$(c8)]'; : ${@:y}", "y='a[$(c8)]'; : ${x:0:y}"),
+    *("y='a[$(c8)]'; : ${x: y }", "y='a[$(c8)]'; : ${x::y}", "y='a[$(c8)]'; : \"${z[@]:y}\""),
     *("source /dev/stdin <<<c8", ". <(echo c8)", "echo c8 | while read y; do $y; done", "hash c8"),
     *("printf -v y c8; $y", "read y <<<c8; $y", "y+=c8; $y", "x=c8; $x", "${z:-c8} a", "${z:=c8}"),
 )
@@ -66,7 +70,8 @@ class Scripts:
     def evaluating(self) -> str:
         """One in which builtins, variables or arithmetic run text that is only data to a parser."""
         self._depth, self._bodies = 3, []
-        pieces = [self._list() + self._newline(), *self.dice.sample(_EVALUATED, self.dice.randint(1, 2))]
+        pieces = self.dice.sample(_EVALUATED, self.dice.randint(1, 2))
+        pieces.append(self._list() + self._newline())
         self.dice.shuffle(pieces)
         return "\n".join([*pieces, ""])
 
@@ -170,7 +175,8 @@ class Scripts:
 
     def _clause(self) -> str:
         pattern = self._pick("x", "*", "a|b", '"a b"', "[a-c]", "'*'", "$x", "\\*", "(*", "(a | b")
-        return f"{pattern}{self._pick(')', ' ) ')}{self._inner()}{self._pick(';;', ' ;;', ';&', ';;&')}\n"
+        end = self._pick(";;", " ;;", ";&", ";;&")
+        return f"{pattern}{self._pick(')', ' ) ')}{self._inner()}{end}\n"
 
     def _test(self) -> str:
         word = self._word
@@ -180,7 +186,7 @@ class Scripts:
             f"[[ ! ( {word()} < a ) || {word()} -eq 1 ]]",
             "[[ a =~ ^(a|b)$ ]]",
             f"[[ $x =~ {self._pick('a|b', '(a b)', '[)]', chr(92) + ')', '$x', '(a)|b')} ]]",
-            f'[[ a = *{self._substitution()}* ]]',
+            f"[[ a = *{self._substitution()}* ]]",
         )
 
     def _arithmetic_command(self) -> str:
@@ -203,26 +209,30 @@ class Scripts:
         if parts and self._chance(0.5):
             return self._blank().join(parts)
         parts.append(self._name())
-        for _ in range(self.dice.choice((0, 1, 1, 2, 3))):
-            parts.append(self._redirect().strip() if self._chance(0.15) else self._word())
+        parts += [self._argument() for _ in range(self.dice.choice((0, 1, 1, 2, 3)))]
         if self._chance(0.05):
             self.dice.shuffle(parts)
         return "".join(part + self._blank() for part in parts[:-1]) + parts[-1]
+
+    def _argument(self) -> str:
+        return self._redirect().strip() if self._chance(0.15) else self._word()
 
     def _name(self) -> str:
         name = self._pick(*_NAMES)
         if self._chance(0.7):
             return name
         return self._pick(
-            *(f"'{name}'", f'"{name}"', f"c\\{name[1]}", f"$'{name}'", f"c\\\n{name[1]}", f'""{name}'),
-            *(f"c'{name[1]}'", f"$'\\x63{name[1]}'", f'$"{name}"', "$x", f"{{{name},a}}", "${z}" + name),
+            *(f"'{name}'", f'"{name}"', f"c\\{name[1]}", f"$'{name}'", f'""{name}', f'$"{name}"'),
+            *(f"c'{name[1]}'", f"$'\\x63{name[1]}'", "$x", f"{{{name},a}}", f"${{z}}{name}"),
+            f"c\\\n{name[1]}",
             *(self._substitution(), f"{name}$z", f"\\\n{name}", *_BUILTINS, *_BUILTINS),
         )
 
     def _assignment(self) -> str:
         value = self._word() if self._chance(0.7) else ""
         return self._pick(
-            *(f"y={value}", f"y={value}", f"w={value}", f"y+={value}", f"z[1]={value}", f"z=(a {value})", f"z[$x]={value}", "y="),
+            *(f"y={value}", f"y={value}", f"w={value}", f"y+={value}", f"z[1]={value}", "y="),
+            *(f"z=(a {value})", f"z[$x]={value}"),
             *(f'z["a b"]={value}', f"z=([1]={value} b # c8\n)" if not self._bodies else "y=1"),
         )
 
@@ -231,9 +241,10 @@ class Scripts:
             return self._document()
         file = self._pick(*_FILES)
         return " " + self._pick(
-            *(f">{file}", f"> {file}", f">>{file}", f"2>{file}", f">|{file}", f"&>{file}", f"<>{file}"),
-            *("2>&1", ">&2", "</dev/null", "<&-", f"{{fd}}>{file}", f"<<<{self._word()}", f">&{file}"),
-            *(f"< <({self._inner()})", f"> >({self._inner()})", f"<<< {self._word()}"),
+            *(f">{file}", f"> {file}", f">>{file}", f"2>{file}", f">|{file}", f"&>{file}"),
+            *("2>&1", ">&2", "</dev/null", "<&-", f"{{fd}}>{file}", f"<<<{self._word()}"),
+            *(f">&{file}", f"<>{file}", f"<<< {self._word()}"),
+            *(f"< <({self._inner()})", f"> >({self._inner()})"),
         )
 
     def _document(self) -> str:
@@ -251,7 +262,7 @@ class Scripts:
         line = self._one(
             self._substitution,
             self._expansion,
-            lambda: self._pick("a b", "it's", 'say "', "c8", "\\$(c8)", "\\", "a \\", "# $(c7)", ")"),
+            lambda: self._pick("a b", "it's", 'say "', "\\$(c8)", "\\", "a \\", "# $(c7)", ")"),
         )
         self._bodies = outer
         return line
@@ -309,7 +320,7 @@ class Scripts:
     def _expression(self) -> str:
         self._depth += 1
         operand = self._one(
-            lambda: self._pick("1", "x+0", "(1)", "1 << 2", "2 > 1", "i=1", "z[0]", "'1'", '"1"', "#x"),
+            lambda: self._pick("1", "x+0", "(1)", "1 << 2", "2 > 1", "i=1", "z[0]", "'1'", '"1"'),
             lambda: "1 + " + (self._substitution() if self._depth < 4 else "1"),
             lambda: self._pick("$x", "${#x}", "${z:-1}", "1)+(1", "16#f", "!1", "1 ? 2 : 3"),
         )

@@ -34,6 +34,7 @@ from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
 
+_CLIENT = 50.0  # seconds; most clients give up after 60
 # The newest stay; older output leaves the disk when a supervisor starts.
 _KEEP_SPOOLS = 200
 _KEEP_BYTES = 1024 * 1024 * 1024
@@ -87,6 +88,7 @@ def judge_of(config: Config, project: Path) -> Judge:
         mode=mode,
         lists=lists,
         path=environment.inherited().get("PATH", ""),
+        shell=shell_of(config)[0],
         shfmt=find_shfmt(),
     )
 
@@ -150,7 +152,7 @@ def assemble(
             approve_unknown_on_timeout=config.on_timeout == "approve",
         ),
         publish,
-        Patience(config.unknown_wait, config.dangerous_wait),
+        _patience(config, serves=serves),
     )
     return Supervisor(
         habits,
@@ -161,6 +163,12 @@ def assemble(
         publish,
         LoginPath() if wants_login else None,
     )
+
+
+def _patience(config: Config, *, serves: bool) -> Patience:
+    """A client that gave up would never learn where a person can approve."""
+    dangerous = config.dangerous_wait
+    return Patience(config.unknown_wait, _CLIENT if serves and dangerous is None else dangerous)
 
 
 def _resources(config: Config, *, serves: bool) -> Resources:

@@ -71,6 +71,16 @@ async def call(connect: Any) -> AsyncIterator[Caller]:  # noqa: ANN401  as above
         yield caller
 
 
+async def waiting(call: Caller, session: str) -> dict[str, Any]:
+    """What is said of a session once its program reads its terminal."""
+    with anyio.fail_after(20):
+        while True:
+            answer, _ = await call("terminal_output", sessionId=session)
+            if answer["waitingForInput"]:
+                return answer
+            await anyio.sleep(0.02)
+
+
 @pytest.mark.proves("T2-21", "S2-49", "S2-50", "S2-51", "S2-67")
 async def test_a_start_answers_with_id_command_position_and_output(call: Caller) -> None:
     first, text = await call("terminal_start", command="echo ready; sleep 60")
@@ -177,22 +187,24 @@ async def test_a_python_repl_answers_line_by_line(call: Caller) -> None:
 @pytest.mark.proves("T2-26")
 async def test_a_prompt_works_on_a_terminal_and_pipes_have_no_echo(call: Caller) -> None:
     program = 'read -p "Name? " name; echo "Hello $name"'
-    prompt, _ = await call("terminal_start", command=program, waitFor="Name")
+    await call("terminal_start", command=program, waitFor="Name")
+    prompt = await waiting(call, "term-1")
     greeted, _ = await call("terminal_continue", sessionId="term-1", stdin="Ada")
     silent, _ = await call("terminal_start", command=program, pty=False)
     plain, _ = await call("terminal_continue", sessionId="term-2", stdin="Ada")
 
-    assert (prompt["waitingForInput"], prompt["password"]) == (True, False)
-    assert prompt["lastLine"] == "Name?"
+    assert (prompt["password"], prompt["lastLine"]) == (False, "Name?")
     assert greeted["output"].splitlines() == ["Ada", "Hello Ada"]
     assert silent["output"] == ""
     assert plain["output"] == "Hello Ada\n"
 
 
 async def test_a_password_prompt_is_told_apart(call: Caller) -> None:
-    asked, text = await call(
+    await call(
         "terminal_start", command="read -s -p 'Password: ' x; echo; echo ok", waitFor="Password"
     )
+    asked = await waiting(call, "term-1")
+    _, text = await call("terminal_output", sessionId="term-1")
     answered, _ = await call("terminal_continue", sessionId="term-1", stdin="secret")
 
     assert (asked["waitingForInput"], asked["password"]) == (True, True)
@@ -450,6 +462,118 @@ async def test_nothing_is_left_when_the_terminal_closes(connect: Any) -> None:  
             await call("terminal_start", command=command, maxWait=0)
 
     await nobody_left(tag)
+
+
+@pytest.mark.proves("C-72")
+async def test_a_shell_answers_each_command_with_its_end(call: Caller, tmp_path: Path) -> None:
+    started, text = await call(
+        "terminal_start", command=f"cd {tmp_path}; echo here; false", mode="shell"
+    )
+    second, said = await call("terminal_continue", sessionId="term-1", command="pwd; (exit 3)")
+    last, _ = await call("terminal_continue", sessionId="term-1", command="echo bye; exit 4")
+
+    assert (started["output"], started["exitCode"], started["ended"]) == ("here\n", 1, True)
+    assert text.splitlines()[:2] == ["Terminal Session Started", "ID: term-1"]
+    assert "Exit Code: 1" in text
+    assert (second["output"], second["exitCode"]) == (f"{tmp_path}\n", 3)
+    assert (second["complete"], second["running"], second["cwd"]) == (False, True, str(tmp_path))
+    assert "Ended: true" in said
+    assert (last["output"].split()[0], last["exitCode"], last["complete"]) == ("bye", 4, True)
+
+
+async def test_input_and_keys_reach_the_command_in_a_shell(call: Caller) -> None:
+    program = 'read -p "Sure? " answer; echo "[$answer]"; sleep 60'
+    asked, _ = await call("terminal_start", command=program, mode="shell")
+    busy, _ = await call.fails("terminal_continue", sessionId="term-1", command="echo no")
+    answered, text = await call("terminal_continue", sessionId="term-1", stdin="yes", maxWait=2)
+    stopped, _ = await call("terminal_continue", sessionId="term-1", keys=["ctrl-c"])
+    idle, _ = await call.fails("terminal_continue", sessionId="term-1", stdin="echo no")
+    after, _ = await call("terminal_continue", sessionId="term-1", command="echo after")
+
+    assert (asked["ended"], asked["waitingForInput"], asked["exitCode"]) == (False, True, None)
+    assert "ctrl-c" in busy["error"]
+    assert "[yes]" in answered["output"]
+    assert "ctrl-c" in answered["hint"]
+    assert "Ended: false" in text
+    assert (stopped["ended"], stopped["exitCode"], stopped["running"]) == (True, 130, True)
+    assert "no command runs" in idle["error"]
+    assert after["output"] == "after\n"
+
+
+async def test_the_first_command_of_a_shell_may_get_input_at_once(call: Caller) -> None:
+    program = 'read -r x; echo "[$x]"'
+    first, _ = await call("terminal_start", command=program, mode="shell", stdin="hello")
+    found, _ = await call(
+        "terminal_continue", sessionId="term-1", command="echo ready; sleep 60", waitFor="ready"
+    )
+
+    assert (first["output"].split()[-1], first["ended"]) == ("[hello]", True)
+    assert (found["found"], found["ended"]) == (True, False)
+
+
+async def test_no_mark_of_a_shell_is_in_any_view(call: Caller) -> None:
+    await call("terminal_start", command="printf 'x\\n'", mode="shell")
+    await call("terminal_continue", sessionId="term-1", command="echo y")
+
+    for view in ("clean", "raw", "screen"):
+        shown, _ = await call("terminal_output", sessionId="term-1", view=view)
+        assert shown["output"].split() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "echo x", "stdin": "y"},
+        {"command": "echo x", "keys": ["enter"]},
+        {"command": ""},
+        {"command": " "},
+        {"command": "a\0b"},
+        {"command": 5},
+    ],
+)
+async def test_a_wrong_command_for_a_shell_changes_nothing(
+    call: Caller, arguments: dict[str, Any]
+) -> None:
+    await call("terminal_start", command="true", mode="shell")
+
+    wrong, _ = await call.fails("terminal_continue", **{"sessionId": "term-1", **arguments})
+    right, _ = await call("terminal_continue", sessionId="term-1", command="echo fine")
+
+    assert wrong["errorCode"] == "INVALID_PARAMETERS"
+    assert right["output"] == "fine\n"
+
+
+async def test_commands_and_screens_are_for_sessions_that_have_them(call: Caller) -> None:
+    await call("terminal_start", command="cat", pty=False, maxWait=0)
+
+    command, _ = await call.fails("terminal_continue", sessionId="term-1", command="echo x")
+    screen, _ = await call.fails("terminal_output", sessionId="term-1", view="screen")
+    pipes, _ = await call.fails("terminal_start", command="true", mode="shell", pty=False)
+
+    assert "stdin" in command["error"]
+    assert "no terminal" in screen["error"]
+    assert "terminal" in pipes["error"]
+
+
+async def test_a_command_that_nobody_allows_does_not_reach_the_shell(connect: Any) -> None:  # noqa: ANN401
+    async with connect(session_unknown="deny") as call:
+        refused, _ = await call.fails("terminal_start", command="ls", mode="shell")
+        listed, _ = await call("terminal_list")
+
+    assert refused["errorCode"] == "COMMAND_DENIED"
+    assert listed["sessions"] == []
+
+
+@pytest.mark.needs("less")
+async def test_the_screen_is_what_a_person_sees(call: Caller) -> None:
+    pytest.importorskip("pyte")
+    await call("terminal_start", command="seq 100 | less", rows=10, columns=40, waitFor=r"9\s")
+
+    shown, text = await call("terminal_output", sessionId="term-1", view="screen")
+
+    assert shown["output"].splitlines()[:9] == [str(n) for n in range(1, 10)]
+    assert shown["cursorRow"] == 9
+    assert "Cursor: row 9" in text
 
 
 def test_every_tool_of_sessions_has_a_valid_schema() -> None:

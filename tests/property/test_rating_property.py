@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shelltie.model import Code, Rating
@@ -93,6 +93,7 @@ FRAMES = (
 )
 
 
+@settings(deadline=None)  # a first command may have to read its rules
 @given(
     st.sampled_from(DANGEROUS),
     st.lists(st.sampled_from(PREFIXES), max_size=3),
@@ -109,6 +110,7 @@ def test_no_wrapping_hides_a_dangerous_command(
     assert rate(parse(text), RULES).rating is Rating.DANGEROUS, text
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(PREFIXES + FRAMES), st.sampled_from(("./x", "frob y", "npm test", "mkdir z"))
 )
@@ -163,20 +165,23 @@ TEXTS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_every_text_gets_a_verdict_whose_spans_are_inside_it(text: str) -> None:
     verdict = rate(parse(text), RULES)
 
     assert (verdict.rating is Rating.SAFE) == (not verdict.reasons)
-    for found in (*verdict.reasons, *verdict.commands):
-        assert 0 <= found.span.start <= found.span.end <= len(text)
+    spans = [it.span for it in verdict.reasons] + [it.span for it in verdict.commands]
+    assert all(0 <= span.start <= span.end <= len(text) for span in spans)
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(SCRAPS, st.text(max_size=20)), max_size=20))
 def test_every_argument_vector_gets_a_verdict(argv: list[str]) -> None:
     assert rate(of_argv(argv), RULES).rating in Rating
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_a_dangerous_command_behind_any_text_is_found(text: str) -> None:
     script = parse(text)

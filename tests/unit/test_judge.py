@@ -51,6 +51,8 @@ def test_a_very_long_text_is_not_remembered() -> None:
         ("LD_PRELOAD", "x", Rating.DANGEROUS),
         ("PATH", "/tmp:/bin", Rating.DANGEROUS),
         ("BASH_ENV", None, Rating.DANGEROUS),
+        ("x", "a[$(id)]", Rating.UNKNOWN),
+        ("f", "/root/.ssh/id_rsa", Rating.UNKNOWN),
     ],
 )
 def test_the_callers_variables_are_judged_as_well(

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -23,6 +24,7 @@ from shelltie.policy.safety.rules import (
     make_index,
     read_family,
     read_index,
+    without_examples,
 )
 from shelltie.shell.parse import parse
 
@@ -175,6 +177,20 @@ def test_the_patterns_of_our_rules_can_be_compiled(family: Path) -> None:
         for when in rule.whens:
             for pattern in [when.operand or "", *(text for _, text in when.value)]:
                 re.compile(pattern)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)
+def test_our_rule_files_say_the_same_without_their_examples(family: Path) -> None:
+    text = family.read_text(encoding="utf-8")
+
+    short = compile_rules(without_examples(text), "x", family=family.stem, trusted=True)
+
+    assert [bare(rule) for rule in short] == [bare(rule) for rule in read_family(family)]
+
+
+def bare(rule: Rule) -> Rule:
+    whens = tuple(replace(when, examples=()) for when in rule.whens)
+    return replace(rule, match=(), not_match=(), line=0, whens=whens)
 
 
 def test_the_schema_knows_every_code() -> None:

@@ -1,12 +1,14 @@
 """What every face says about interactive sessions: the texts and objects of S2."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
 from shelltie.frontends.report import Result, refusal_report
 from shelltie.model import human_duration
+from shelltie.output.screen import Shown
 from shelltie.output.text import clean, crop, last_line
 from shelltie.running.session import Reading, Session
+from shelltie.running.shell_session import CommandEnd
 
 CROP = 10_000
 NOT_APPROVED = "User did not approve command execution"
@@ -20,7 +22,8 @@ class SessionReport:
     """What one call learned about a session.
 
     `position` counts all characters printed so far; with `truncated`, the rest of what this call
-    would have shown can be read from `read_from` on. `skipped` characters are lost for good.
+    would have shown can be read from `read_from` on. `skipped` characters are lost for good. In a
+    shell, `ended` and `exit_code` are those of the command, and `cwd` is where the shell is.
     """
 
     id: str
@@ -38,6 +41,10 @@ class SessionReport:
     skipped: int
     found: bool | None
     hint: str | None
+    ended: bool | None = None
+    cwd: str | None = None
+    cursor_row: int | None = None
+    cursor_column: int | None = None
 
 
 def session_report(
@@ -66,6 +73,42 @@ def session_report(
         found=reading.found,
         hint=_hint(session, cut=cut, waits=waits),
     )
+
+
+def command_report(session: Session, end: CommandEnd, *, limit: int = CROP) -> SessionReport:
+    """What a command in a shell has done since the last answer."""
+    made = session_report(session, end.reading, limit=limit)
+    return replace(
+        made,
+        command=end.command,
+        exit_code=end.exit_code,
+        ended=end.ended,
+        cwd=end.cwd,
+        hint=_command_hint(made, end),
+    )
+
+
+def screen_report(session: Session, shown: Shown) -> SessionReport:
+    """What a terminal shows now."""
+    made = session_report(session, session.reading(session.position))
+    row, column = shown.cursor_row, shown.cursor_column
+    return replace(made, output=shown.text, cursor_row=row, cursor_column=column)
+
+
+def _command_hint(made: SessionReport, end: CommandEnd) -> str | None:
+    if made.hint is not None:
+        return made.hint
+    if not end.ended:
+        return (
+            "it has not ended: call terminal_continue without input to wait on, or interrupt it"
+            ' with keys ["ctrl-c"]'
+        )
+    if end.earlier:
+        return (
+            f"{end.earlier} characters were printed between the commands: read them with"
+            f" terminal_output from {end.earlier_from}"
+        )
+    return None
 
 
 def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
@@ -152,11 +195,8 @@ def _text(head: list[str], report: SessionReport) -> str:
 
 
 def _more(report: SessionReport, *, started: bool) -> list[str]:
-    lines = []
-    if report.complete and started:
-        lines.append("Complete: true")
-    if report.complete:
-        lines.append(f"Exit Code: {report.exit_code}")
+    lines = ["Complete: true"] if report.complete and started else []
+    lines += _ended(report)
     if report.skipped:
         lines.append(f"Skipped: {report.skipped} characters, which are no longer kept")
     if report.waiting_for_input:
@@ -165,6 +205,17 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
         lines.append(f"Found: {str(report.found).lower()}")
     if report.read_from is not None:
         lines.append(f"Read on with terminal_output from: {report.read_from}")
+    return lines
+
+
+def _ended(report: SessionReport) -> list[str]:
+    lines = [] if report.ended is None else [f"Ended: {str(report.ended).lower()}"]
+    if report.complete or report.ended:
+        lines.append(f"Exit Code: {report.exit_code}")
+    if report.cwd is not None:
+        lines.append(f"Directory: {report.cwd}")
+    if report.cursor_row is not None:
+        lines.append(f"Cursor: row {report.cursor_row}, column {report.cursor_column}")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -9,6 +10,7 @@ import anyio
 from shelltie.errors import InvalidParameters
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
 from shelltie.output.characters import Characters
+from shelltie.output.store import Piece
 from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
 from shelltie.running.run import Run
@@ -17,6 +19,7 @@ from shelltie.running.settling import AT_ONCE, Waiting, answer_at
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000
 _BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it waits for input
+_BLOCKED_AGAIN = 2.0  # and how often it is asked at least while it stays quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,15 @@ class Session:
         self.used = time.monotonic()
         self.cursor = 0
         self.delivered = False  # somebody has read all there will ever be
-        self._turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
+        self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
+        self.size = run.command.pty
         self._characters = Characters()
         self._printed: float | None = None
         self._news = anyio.Event()
         run.on_output = self._hear
-        run.on_ended = self._end
+        run.on_ended = self.end
         if run.outcome is not None:
-            self._end()
+            self.end()
 
     @property
     def position(self) -> int:
@@ -89,6 +93,7 @@ class Session:
         Raises: RunOver.
         """
         self.run.resize(size)
+        self.size = size
 
     async def exchange(
         self,
@@ -102,7 +107,7 @@ class Session:
 
         Raises: RunOver, InputFull.
         """
-        async with self._turn:
+        async with self.turn:
             if data:
                 self.send(data)
             if end:
@@ -123,18 +128,46 @@ class Session:
             raise InvalidParameters(f"position must be between 0 and {self.position}, not {start}")
         self.used = time.monotonic()
         if wait_for is not None:
-            return self._reading(start, found=await self._find(wait_for, start, waiting))
+            return self.reading(start, found=await self._find(wait_for, start, waiting))
         await self._settle(waiting)
-        return self._reading(start)
+        return self.reading(start)
 
     # Waiting
 
-    def _hear(self, _: Stream, chunk: memoryview) -> None:
+    async def until(
+        self, done: Callable[[], bool], start: int, waiting: Waiting, wait_for: Pattern | None
+    ) -> bool | None:
+        """Wait until something is done, input is waited for, or the pattern is there from `start`.
+
+        Whether the pattern was found; `None` without one.
+        """
+        self.used = time.monotonic()
+        if wait_for is not None:
+            return await self._find(wait_for, start, waiting, done)
+        deadline = anyio.current_time() + waiting.longest
+        pause = _BLOCKED_AFTER
+        while not (self.complete or done()):
+            # Who begins to read its terminal tells nobody: there is nothing but to look again.
+            look_at = anyio.current_time() + pause
+            with anyio.move_on_at(min(deadline, look_at)):
+                await self._news.wait()
+                continue
+            if look_at >= deadline or self._waits_for_input():
+                break
+            pause = min(2 * pause, _BLOCKED_AGAIN)
+        return None
+
+    def hear(self, chunk: bytes | memoryview) -> None:
+        """It printed this."""
         self._characters.add(chunk)
         self._printed = anyio.current_time()
         self._tell()
 
-    def _end(self) -> None:
+    def _hear(self, _: Stream, chunk: memoryview) -> None:
+        self.hear(chunk)
+
+    def end(self) -> None:
+        """It has ended."""
         self._characters.finish()
         self._tell()
 
@@ -164,13 +197,19 @@ class Session:
         seen = self.run.look()
         return seen is not None and seen.waits_for_input
 
-    async def _find(self, pattern: Pattern, start: int, waiting: Waiting) -> bool:
+    async def _find(
+        self,
+        pattern: Pattern,
+        start: int,
+        waiting: Waiting,
+        done: Callable[[], bool] = lambda: False,
+    ) -> bool:
         deadline = anyio.current_time() + waiting.longest
         while True:
             last = self.position
-            if _found(pattern, self._reading(start).text):
+            if _found(pattern, self.reading(start).text):
                 return True
-            if self.complete or anyio.current_time() >= deadline:
+            if self.complete or done() or anyio.current_time() >= deadline:
                 return False
             start = max(start, last - pattern.head)
             with anyio.move_on_at(deadline):
@@ -178,29 +217,41 @@ class Session:
 
     # Reading
 
-    def _reading(self, start: int, *, found: bool | None = None) -> Reading:
-        byte, number = self._characters.near(start)
-        piece = self.run.output.read(byte, byte + _READ_MAX)
-        skipped = 0
-        if piece.skipped:
-            byte, number = self._characters.after(piece.start)
-            skipped, start = number - start, number
-            piece = self.run.output.read(byte, byte + _READ_MAX)
+    def reading(
+        self, start: int, limit: int | None = None, *, found: bool | None = None
+    ) -> Reading:
+        """What it printed from `start` on, as if nothing had come after `limit`."""
+        asked = start
+        piece, number = self._piece(start)
+        start = max(start, number)
         last = self.complete and piece.end == self.run.output.total
-        text = decoder().decode(piece.data, final=last)[start - number :]
+        stop = None if limit is None else max(0, limit - number)
+        text = decoder().decode(piece.data, final=last)[start - number : stop]
         end = start + len(text)
         outcome = self.run.outcome
         return Reading(
             text=text,
             start=start,
             end=end,
-            skipped=skipped,
-            position=self.position,
+            skipped=start - asked,
+            position=self.position if limit is None else limit,
             complete=self.complete and end == self.position,
             exit=None if outcome is None else outcome.exit,
             sighting=None if outcome is not None else self.run.look(),
             found=found,
         )
+
+    def _piece(self, start: int) -> tuple[Piece, int]:
+        """Bytes that hold the character `start`, or what comes after a gap; their first one."""
+        output = self.run.output
+        byte, number = self._characters.near(start)
+        piece = output.read(byte, byte + _READ_MAX)
+        if piece.end < output.total and number + len(decoder().decode(piece.data)) <= start:
+            piece = output.read(piece.end, piece.end + _READ_MAX)  # the gap begins right there
+        if not piece.skipped:
+            return piece, number
+        byte, number = self._characters.after(piece.start)
+        return output.read(byte, byte + _READ_MAX), number
 
 
 def checked_size(rows: object, columns: object) -> TerminalSize:

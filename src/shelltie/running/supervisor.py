@@ -148,6 +148,18 @@ class Supervisor:
             self._publish(CommandRefused(run, now, command.text, refusal.code, str(refusal)))
             raise
 
+    async def admit(self, run: RunId, command: Command, profile: str, gate: Gate) -> Verdict:
+        """Judge what is not started here but given to a run that lives.
+
+        Raises: CommandDenied.
+        """
+        try:
+            return await gate.admit(run, command, profile, self.provider.name)
+        except CommandDenied as refusal:
+            now = time.time()
+            self._publish(CommandRefused(run, now, command.text, refusal.code, str(refusal)))
+            raise
+
     async def _prove(self, run: Run) -> None:
         """Where nothing depended on it before the start: whether what looks safe is."""
         verdict = run.verdict

@@ -39,6 +39,9 @@ class CommandReader(SimpleReader):
             self.give_up(f"`{closer}` is missing", start)
         if self.pending:
             self.broken("a here-document without a body", start)
+        if closer and _has_document_and_more(self.found.drafts[mark:]):
+            # Bash 5.2 prints what it has read in `$(…)` and reads that again, less a `;`.
+            self.doubtful("a here-document beside other commands in a substitution", start)
         self.pending, self.inside = pending, inside
         self.back()
         return self.found.since(mark)
@@ -124,8 +127,9 @@ class CommandReader(SimpleReader):
             self.at = reserved.end() if reserved[0] != "[[" else self.at
             _COMPOUNDS[reserved[0]](self)
         elif unexpected := reserved or _UNEXPECTED.match(self.text, self.at):
-            self.broken(f"unexpected {unexpected[0] or 'end of the text'!r}", self.at)
             self.at = unexpected.end()
+            what = unexpected[0] or "end of the text"
+            self.broken(f"unexpected {what!r}", unexpected.start())
             return
         else:
             self._simple_or_function()
@@ -295,6 +299,11 @@ class CommandReader(SimpleReader):
             self.at = name.end()
         self._nested_command()
         self._in_background(mark)
+
+
+def _has_document_and_more(drafts: list[Draft]) -> bool:
+    redirects = [each.operator for draft in drafts for each in draft.redirects]
+    return len(drafts) > 1 and ("<<" in redirects or "<<-" in redirects)
 
 
 _COMPOUNDS: Mapping[str, Callable[[CommandReader], None]] = {

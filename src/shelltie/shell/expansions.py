@@ -12,6 +12,7 @@ _SECOND_READINGS_MAX = 16  # each may read the rest of the text once more
 
 _NAME = r"[A-Za-z_]\w*+"
 _VARIABLE = re.compile(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
+_PID_AND_BRACKET = re.compile(r"\$\$[({[]")  # bash looks for the end of `$(` there
 _ANSI = re.compile(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
 _ESCAPES_IN_BACKTICKS = {
@@ -39,6 +40,8 @@ class ExpansionReader(Reading):
         if variable := _VARIABLE.match(self.text, self.at):
             parts.append(Part(Kind.VARIABLE, variable[1] or variable[2], quoted))
             self.at = variable.end()
+            if _PID_AND_BRACKET.match(self.text, variable.start()):
+                self.doubtful("a bracket behind `$$`", variable.start())
         elif not self._longer_dollar(parts, quoted=quoted):
             parts.append(Part(Kind.TEXT, "$", quoted))
             self.at += 1

@@ -11,7 +11,7 @@ _WORD = rf"(?:{_BARE}|'[^']*+'|\"[^\"$`\\!]*+\")++"
 _BLANK = r"(?:[ \t]|(?<=[ \t])\\\n(?=[ \t]))"
 _COMMAND = rf"{_BLANK}*+{_WORD}(?:{_BLANK}++{_WORD})*+{_BLANK}*+"
 _TEXT = re.compile(rf"[ \t\n]*+{_COMMAND}(?:(?:&&|\|\||;|\||\n)[\n]*+{_COMMAND})*+(?:;?[ \t\n]*+)")
-_TOKEN = re.compile(rf"({_WORD})|&&|\|\||[;|\n]")
+_TOKEN = re.compile(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
 _QUOTED = re.compile(r"'([^']*+)'|\"([^\"]*+)\"")
 _RESERVED = re.compile(
     r"if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time|in"

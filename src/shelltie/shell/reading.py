@@ -73,7 +73,9 @@ class Reading(ABC):
 
     def expansion(self, kind: Kind, start: int, mark: int, *, quoted: bool) -> Part:
         """The part from `start` to `at`, with the commands found since `mark`."""
-        return Part(kind, self.text[start : self.at], quoted, self.found.since(mark))
+        part = Part(kind, self.text[start : self.at], quoted, self.found.since(mark))
+        self.count_word()
+        return part
 
     def count_word(self) -> None:
         """Ends the reading where no person would have gone on writing."""

@@ -8,6 +8,7 @@ from shelltie.model import Span
 from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
 
 _PIECES_MAX = 5000
+_TOKENS_MAX = 5000  # of a piece
 _PIECE = re.compile(r"[^;&|\n()`]++")
 _TOKEN = re.compile(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
 _QUOTES = re.compile(r"['\"\\]")
@@ -28,7 +29,7 @@ def rough_commands(text: str) -> Iterator[Simple]:
 
 def _read(text: str, start: int, end: int) -> tuple[list[Word], list[Redirect]]:
     words, redirects, operator = list[Word](), list[Redirect](), ""
-    for token in _TOKEN.finditer(text, start, end):
+    for token in islice(_TOKEN.finditer(text, start, end), _TOKENS_MAX):
         if token[1]:
             operator = token[1].lstrip("0123456789")
         elif operator:

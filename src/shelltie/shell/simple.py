@@ -16,6 +16,7 @@ _REDIRECT = re.compile(
 _ASSIGNMENT = re.compile(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
 _EQUALS = re.compile(r"\+?=")
 _ARRAY = re.compile(rf"{_NAME}\+?=(?=\()", re.ASCII)
+_COMMENT = re.compile(r"[ \t\n(]#")
 _ARRAY_END = re.compile(r"\)(?:[ \t\n;&|)]|\Z)")
 _TAKES_ARRAYS = frozenset(
     ("alias", "declare", "eval", "export", "let", "local", "readonly", "typeset")
@@ -155,6 +156,8 @@ class SimpleReader(LineReader):
         elif not _ARRAY_END.match(self.text, self.at):
             self.broken("something right behind an array", start)
         self.at = min(self.at + 1, self.end)
+        if _COMMENT.search(self.text, start, self.at):
+            self.doubtful("a comment inside an array", start)
         parts.append(self.expansion(Kind.EXPANSION, start, mark, quoted=False))
 
     def _element(self) -> bool:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from shelltie.frontends.cli.session_arguments import add_sessions
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
@@ -112,6 +114,7 @@ def build() -> Parser:
     _add_policy(commands)
     _add_approval(commands)
     _add_trust(commands)
+    add_sessions(commands, _plain)
     _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)

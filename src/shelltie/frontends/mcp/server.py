@@ -23,7 +23,7 @@ from mcp_types import (
 
 from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
-from shelltie.frontends.control.questions import answerable
+from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
@@ -65,9 +65,12 @@ async def serve(config: settings.Config) -> None:
     async with (
         AsyncExitStack() as stack,
         assemble(config, policy_file(config, Path()), serves=True) as supervisor,
-        answerable(supervisor.gate.broker, environment.inherited(), {"version": _version()}),
     ):
         sessions = Sessions(supervisor, Room(config.sessions_max))
+        about = {"version": _version()}
+        await stack.enter_async_context(
+            steerable(supervisor, sessions, environment.inherited(), about)
+        )
         contexts = await stack.enter_async_context(task_contexts(supervisor, config))
         server = build(supervisor, config, sessions, contexts)
         options = server.create_initialization_options()

@@ -59,6 +59,10 @@ _REPORT: Schema = {
     "skipped": COUNT,
     "found": {"type": ["boolean", "null"]},
     "hint": TEXT_OR_NULL,
+    "ended": {"type": ["boolean", "null"]},
+    "cwd": TEXT_OR_NULL,
+    "cursorRow": COUNT_OR_NULL,
+    "cursorColumn": COUNT_OR_NULL,
 }
 _FAILED: Schema = {
     "error": TEXT,
@@ -120,9 +124,16 @@ Start a process that stays: a dev server, a watcher, a REPL, a program that asks
 build that takes long. It gets a terminal (PTY) and no time limit. The answer comes when its first \
 output has settled, or with `waitFor` as soon as that appears; it has the session's ID, its output \
 and its position. Go on with terminal_continue; end it with terminal_stop. For commands that end \
-by themselves use `run`.""",
+by themselves use `run`; for several that share a directory and variables, `mode` "shell": then \
+`command` is the first one, and each further one goes to terminal_continue as `command`.""",
     {
         "command": _COMMAND,
+        "mode": {
+            "type": "string",
+            "enum": ["program", "shell"],
+            "description": "program (default): the command is the session's process. shell: a bash "
+            "that stays; each command has its own output, end and exit code.",
+        },
         "stdin": {"type": "string", "description": "A first line of input."},
         "cwd": _CWD,
         "env": _ENV,
@@ -151,9 +162,17 @@ CONTINUE = _tool(
 Send input to a session (optional) and get what it printed since the last call. `stdin` is a line \
 of text; its newline is added if it is missing. Special keys go in `keys`. The answer comes when \
 the output has settled; `Complete: true` means that the process has ended, with its exit code, and \
-that this was the rest. Call it without input to see how a server or a build is doing.""",
+that this was the rest. Call it without input to see how a server or a build is doing. In a \
+session of `mode` "shell", `command` runs a command and answers at its end (`ended`, `exitCode`), \
+while `stdin` and `keys` go to the command that runs.""",
     {
         "sessionId": _SESSION_ID,
+        "command": {
+            "type": "string",
+            "minLength": 1,
+            "description": 'The next command, of any length; only in a session of mode "shell", '
+            "and only when none runs there.",
+        },
         "stdin": {"type": "string", "description": "Text to type, followed by Enter."},
         "keys": {
             **TEXTS,

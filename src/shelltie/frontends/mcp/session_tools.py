@@ -14,12 +14,14 @@ from shelltie.frontends.mcp import session_schemas as schemas
 from shelltie.frontends.mcp.schema import check, result
 from shelltie.frontends.report import as_json, report
 from shelltie.model import Command, Limits, TerminalSize
+from shelltie.output.screen import Screen
 from shelltie.output.text import crop
 from shelltie.policy.patterns import Pattern, compile_pattern
 from shelltie.running import keys
 from shelltie.running.session import Session, checked_size
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
+from shelltie.running.shell_session import CommandEnd, ShellSession, Start, open_shell
 from shelltie.running.supervisor import Supervisor, Wish
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class SessionTools:
         self._sessions = sessions
         self._owner = owner
         self._manners = manners
+        self._shells: dict[str, ShellSession] = {}
+        self._screens: dict[str, Screen] = {}
         self._calls: dict[str, Callable[[Arguments], Awaitable[_Answer]]] = {
             schemas.BASH.name: self._bash,
             schemas.START.name: self._start,
@@ -85,6 +89,8 @@ class SessionTools:
         return answer, said.result_text(made, self._manners.crop)
 
     async def _start(self, arguments: Arguments) -> _Answer:
+        if arguments.get("mode") == "shell":
+            return await self._start_shell(arguments)
         waiting, wait_for = self._waiting(arguments), _pattern(arguments)
         command, wish = _command(arguments)
         session = await self._sessions.open(command, wish, self._owner, self._manners.waiting)
@@ -92,25 +98,67 @@ class SessionTools:
         made = said.session_report(session, reading, limit=self._manners.crop)
         return as_json(made), said.started_text(made)
 
+    async def _start_shell(self, arguments: Arguments) -> _Answer:
+        waiting, wait_for = self._waiting(arguments), _pattern(arguments)
+        start = _shell_start(arguments)
+        first, typed = str(arguments["command"]), _text(arguments)
+        shell = await open_shell(self._sessions, self._supervisor, self._owner, first, start)
+        self._forget_ended()
+        self._shells[shell.session.id] = shell
+        if typed and shell.busy:
+            shell.type(typed)
+        end = await shell.follow(waiting, wait_for)
+        made = said.command_report(shell.session, end, limit=self._manners.crop)
+        return as_json(made), said.started_text(made)
+
     async def _continue(self, arguments: Arguments) -> _Answer:
         waiting, wait_for, typed = self._waiting(arguments), _pattern(arguments), _typed(arguments)
         session = self._session(arguments)
-        if "rows" in arguments or "columns" in arguments:
-            session.resize(_size(arguments))
+        shell, text = self._shells.get(session.id), arguments.get("command")
         end = arguments.get("end") is True
+        _check_kind(session, shell, text, typed=bool(typed) or end)
+        if arguments.get("rows") is not None or arguments.get("columns") is not None:
+            session.resize(_size(arguments))
+        if shell is not None and text is not None:
+            return self._told(shell, await shell.run(str(text), waiting, wait_for))
+        if shell is not None:
+            if typed or end:
+                shell.type(typed, end=end)
+            return self._told(shell, await shell.follow(waiting, wait_for))
         reading = await session.exchange(typed, waiting, wait_for, end=end)
         made = said.session_report(session, reading, limit=self._manners.crop)
         return as_json(made), said.continued_text(made)
 
     async def _output(self, arguments: Arguments) -> _Answer:
         session = self._session(arguments)
+        view = arguments.get("view") or "clean"
+        if view == "screen":
+            return await self._screen(session)
         start, limit = arguments.get("from") or 0, arguments.get("limit") or self._manners.crop
         assert isinstance(start, int)
         assert isinstance(limit, int)
         reading = await session.read(start)
-        view = arguments.get("view") or "clean"
         made = said.session_report(session, reading, raw=view == "raw", limit=limit)
         return as_json(made), said.continued_text(made)
+
+    async def _screen(self, session: Session) -> _Answer:
+        size = session.size
+        if size is None:
+            raise InvalidParameters("this session has pipes and no terminal, so it has no screen")
+        self._forget_ended()
+        screen = self._screens[session.id] = self._screens.get(session.id) or Screen(size)
+        made = said.screen_report(session, await screen.show(session.run.output, size))
+        return as_json(made), said.continued_text(made)
+
+    def _told(self, shell: ShellSession, end: CommandEnd) -> _Answer:
+        made = said.command_report(shell.session, end, limit=self._manners.crop)
+        return as_json(made), said.continued_text(made)
+
+    def _forget_ended(self) -> None:
+        known = {session.id for session in self._sessions.of(self._owner)}
+        for kept in (self._shells, self._screens):
+            for session_id in [one for one in kept if one not in known]:
+                del kept[session_id]
 
     async def _stop(self, arguments: Arguments) -> _Answer:
         session = await self._sessions.stop(str(arguments["sessionId"]), self._owner)
@@ -153,6 +201,28 @@ def _command(arguments: Arguments) -> tuple[Command, Wish]:
     limits = asked(arguments.get("timeoutSeconds"), arguments.get("silenceSeconds"))
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
     return command, Wish("session", Limits(limits.total, limits.silence, source, literal=True))
+
+
+def _shell_start(arguments: Arguments) -> Start:
+    """How to start a shell.
+
+    Raises: InvalidParameters.
+    """
+    if arguments.get("pty") is False:
+        raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
+    command, wish = _command(arguments)
+    assert isinstance(wish.limits, Limits)
+    return Start(command.cwd, command.env, command.pty or TerminalSize(), wish.limits)
+
+
+def _check_kind(session: Session, shell: ShellSession | None, text: object, *, typed: bool) -> None:
+    if text is not None and shell is None:
+        raise InvalidParameters(
+            f"{session.id} runs one program and takes stdin: command is for sessions that were"
+            ' started with mode "shell"'
+        )
+    if text is not None and typed:
+        raise InvalidParameters("give either a command, or input for the one that runs")
 
 
 def _size(arguments: Arguments) -> TerminalSize:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.rule import Arity, Flag, Role, Rule, Slot, Slots, Style
-from shelltie.policy.safety.values import Arg
 
 _NUMBER = re.compile(r"-\d+")
 _ASSIGNMENT = re.compile(r"[^=]+=")  # env takes any name
@@ -168,7 +168,7 @@ class _Reader:
         elif flag.arity is Arity.NONE and attached is not None and flag.code is None:
             self._not_listed(arg)
         self.found.flags.append(Given(flag, arg, value))
-        if arg.loose:
+        if arg.loose if attached is None else not (arg.exact or arg.single):
             self.found.loose.append(arg)
 
     def _next(self) -> Arg | None:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 
 from shelltie.model import Code
+from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
-from shelltie.policy.safety.values import HOLE, Arg
 from shelltie.shell.script import Kind, Simple, Word
 
 _COMMAND = re.compile(r"\$\(|`|\$\{")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SUBSCRIPT = re.compile(r"\[(?!\s*[@*\d]*\s*\])")
+_SUBSTRING = re.compile(r"\$\{[\w@*#?-]+:(?![-=?+])(.*)\}", re.DOTALL)  # ${x:offset:length}
 _PROMPT = re.compile(r"@[PA]\}|\$\{!")
 _HEX = re.compile(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
@@ -55,6 +56,8 @@ def rate_expansions(case: Case) -> None:
             arg = Arg((), part.text, word.span, part.text)
             if part.kind is Kind.ARITHMETIC:
                 _rate_names(case, _without_substitutions(part.text), arg)
+            elif part.kind is Kind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
+                _rate_names(case, piece[1], arg)
             elif part.kind is Kind.EXPANSION and _PROMPT.search(part.text):
                 case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a value", arg)
             elif part.kind is Kind.EXPANSION and _SUBSCRIPT.search(part.text):

@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 
 from shelltie.model import Code
+from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.sources import Source, origin_of
-from shelltie.policy.safety.values import HOLE, Arg
+from shelltie.policy.safety.values import CASE
 from shelltie.policy.safety.variables import Effect, effect, is_harmless
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -25,8 +26,23 @@ def rate_assignments(case: Case) -> None:
         if "[" in assignment.name:
             subscript(case, assignment.name, arg)
         name = _NAME.match(assignment.name)
-        if name:
+        if name and not _only_splits_a_line(case, name[0]):
             rate_pair(case, name[0], guesses, arg, before_command=bool(case.simple.words))
+
+
+def _only_splits_a_line(case: Case, name: str) -> bool:
+    """`IFS= read -r line`: it is back to what it was when the line is read."""
+    words = case.simple.words
+    return name == "IFS" and bool(words) and words[0].value in ("read", "mapfile", "readarray")
+
+
+def rate_loop(case: Case) -> None:
+    """A loop sets its variable, whatever that is called."""
+    name = case.simple.loop
+    if name is not None and name != CASE:
+        args = case.where.values.args(case.simple.words)
+        values = [guess for arg in args for guess in arg.guesses] or [""]
+        rate_pair(case, name, values, Arg((), "", case.span, name), before_command=False)
 
 
 def subscript(case: Case, name: str, arg: Arg) -> None:

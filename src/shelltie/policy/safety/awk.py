@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from shelltie.model import Code, Rating
+from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, is_secret_path, protection
-from shelltie.policy.safety.values import HOLE, Arg
 
 _PIECE = re.compile(
     r"""

@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from shelltie.model import Code, Rating
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.arithmetic import rate_expression, rate_variable_name
 from shelltie.policy.safety.assignments import rate_pair
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.flows import rate_input, rate_made_files
+from shelltie.policy.safety.made_files import rate_run_file
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.uses import use
-from shelltie.policy.safety.values import Arg
+from shelltie.shell.script import Kind
 
 _COMMAND = re.compile(r"\$\(|`")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
@@ -66,6 +68,8 @@ def _unset(case: Case) -> None:
 def _source(case: Case) -> None:
     case.unknown(Code.RUNS_CODE, f"{case.program} runs a file in the shell itself")
     rate_made_files(case, case.words[:1])
+    for arg in case.words[:1]:
+        rate_run_file(case, arg)
     if case.words and case.words[0].value in ("/dev/stdin", "/dev/fd/0"):
         rate_input(case, Rule((case.program,), "", Rating.UNKNOWN, stdin=Role.SHELL), Arguments())
 
@@ -104,15 +108,18 @@ def _test(case: Case) -> None:
     for before, arg in zip(case.words, case.words[1:], strict=False):
         if before.value in ("-v", "-R"):
             rate_variable_name(case, arg)
-    if not all(arg.single or arg.pattern for arg in case.words if not arg.exact):
-        _loose_words(case)
-
-
-def _loose_words(case: Case) -> None:
-    """`[ $x ]` may become `[ -v … ]`."""
     for arg in case.words:
-        if not arg.exact and not arg.single and not arg.pattern and len(case.words) <= 3:
+        if not arg.exact and not arg.single and not _is_numeric(case, arg):
+            # `[ $x = y ]` may become `[ -v a[$(cmd)] = y ]`
             case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may become several words", arg)
+
+
+def _is_numeric(case: Case, arg: Arg) -> bool:
+    return not arg.pattern and all(
+        part.kind is Kind.TEXT
+        or (part.kind is Kind.VARIABLE and case.where.values.is_number(part.text))
+        for part in arg.parts
+    )
 
 
 def _conditional(case: Case) -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shelltie.model import Code, Rating, Reason, Span
+from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.rules import Node, Rules
-from shelltie.policy.safety.values import HOLE, Arg, Values
+from shelltie.policy.safety.values import Values
 from shelltie.shell.script import Kind, Script, Simple
 
 _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again

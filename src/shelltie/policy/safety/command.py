@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shelltie.model import Code, Rating
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arguments import Arguments, Given, roles, slots_for, split
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.flows import rate_input, rate_network
 from shelltie.policy.safety.rule import Flag, Role, Rule, When, found
 from shelltie.policy.safety.rules import Node
 from shelltie.policy.safety.uses import use
-from shelltie.policy.safety.values import Arg
 from shelltie.policy.safety.wrappers import rate_inner, scan_suffixes
 
 _FLAG_MESSAGES = {

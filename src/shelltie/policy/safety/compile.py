@@ -1,16 +1,11 @@
 """Reading a rule file: TOML into rules, or a message with the file, the line and the key. Pure."""
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from enum import StrEnum
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from shelltie.errors import ConfigWrong
 from shelltie.model import Code, Rating
 from shelltie.policy.checks import did_you_mean
-from shelltie.policy.patterns import compile_pattern
 from shelltie.policy.safety.rule import (
     OPERAND_ROLES,
     Arity,
@@ -22,8 +17,7 @@ from shelltie.policy.safety.rule import (
     Style,
     When,
 )
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
+from shelltie.policy.safety.rule_file import Block, Page
 
 # The keys that list options: what the option takes, and what its value is.
 _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {
@@ -52,175 +46,67 @@ _RULE_KEYS = frozenset(
     (*_VERDICT_KEYS, *_SHAPE_KEYS, *_EFFECT_KEYS, *_FLAG_KEYS, "not_match", "when")
 )
 _CONDITIONS = ("git-config", "no-terminal")
-_PROBLEMS_MAX = 20
-_HEADER = re.compile(r"\s*\[\[\s*rule\s*(\.\s*when\s*)?\]\]")
 _SLOT = re.compile(r"([a-z]+)([?*+]?)")
 
 
-def compile_rules(text: str, file: str, *, family: str, trusted: bool) -> list[Rule]:
-    """Every rule of a file; a comma in `command` makes several.
+@dataclass(slots=True)
+class Sketch:
+    """A rule of which only its commands have been read; most are never needed."""
+
+    commands: tuple[tuple[str, ...], ...]
+    page: Page
+    block: Block
+    family: str
+    made: Rule | None = None
+
+    def rule(self, command: tuple[str, ...]) -> Rule:
+        """The whole rule, for one of its commands.
+
+        Raises: ConfigWrong.
+        """
+        if self.made is None:
+            self.made = _rule(self.block, self.family)
+            self.page.done()
+        return replace(self.made, command=command)
+
+
+def sketch_rules(text: str, file: str, *, family: str, trusted: bool) -> list[Sketch]:
+    """Every rule of a file; a comma in `command` makes several of one.
 
     The patterns of a file that is not ours are refused when they could run away.
+    Raises: ConfigWrong if it is not TOML.
+    """
+    page = Page(text, file, trusted=trusted)
+    return [Sketch(_commands(block), page, block, family) for block in page.blocks(_RULE_KEYS)]
+
+
+def compile_rules(text: str, file: str, *, family: str, trusted: bool) -> list[Rule]:
+    """Every rule of a file, read to its end.
+
     Raises: ConfigWrong, with one line for each problem.
     """
-    page = _Page(text, file, trusted=trusted)
-    rules = [rule for block in page.blocks() for rule in _rules(block, family)]
+    page = Page(text, file, trusted=trusted)
+    rules = [
+        replace(rule, command=command)
+        for block in page.blocks(_RULE_KEYS)
+        for rule in [_rule(block, family)]
+        for command in _commands(block)
+    ]
     page.done()
     return rules
 
 
-class _Page:
-    """A rule file while it is read: what it says, and what is wrong with it."""
-
-    def __init__(self, text: str, file: str, *, trusted: bool) -> None:
-        self.file, self.trusted = file, trusted
-        self._lines = text.splitlines()
-        self._problems: list[str] = []
-        try:
-            self._document = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ConfigWrong(f"{file}: is not TOML: {error}") from error
-
-    def blocks(self) -> Iterator["_Block"]:
-        """Each `[[rule]]`, with its own `[[rule.when]]`."""
-        for key in self._document:
-            if key != "rule":
-                line = self.line_of(key, 1)
-                self.say(line, key, "is not known" + did_you_mean(key, ["rule"]))
-        tables = self._document.get("rule", [])
-        starts = self._starts()
-        for place, table in enumerate(tables if isinstance(tables, list) else []):
-            if isinstance(table, dict):
-                lines = starts[place] if place < len(starts) else [1]
-                yield _Block(self, table, lines[0], lines[1:], _RULE_KEYS)
-        if not isinstance(tables, list):
-            self.say(1, "rule", "must be written as [[rule]]")
-
-    def _starts(self) -> list[list[int]]:
-        """For each rule the line of its header, then those of its `when` headers."""
-        starts: list[list[int]] = []
-        for number, line in enumerate(self._lines, 1):
-            if header := _HEADER.match(line):
-                if header[1] is None:
-                    starts.append([number])
-                elif starts:
-                    starts[-1].append(number)
-        return starts
-
-    def line_of(self, key: str, start: int) -> int:
-        """The line of a key in the table that begins at `start`."""
-        written = re.compile(rf"\s*{re.escape(key)}\s*[=.\]]|\s*\[\[?\s*{re.escape(key)}\s*\]")
-        for number in range(start, len(self._lines) + 1):
-            if number > start and _HEADER.match(self._lines[number - 1]):
-                break
-            if written.match(self._lines[number - 1]):
-                return number
-        return start
-
-    def say(self, line: int, key: str, problem: str) -> None:
-        """Remember that something is wrong."""
-        self._problems.append(f"{self.file}:{line}: {key}: {problem}")
-
-    def done(self) -> None:
-        """Raises: ConfigWrong if anything was wrong."""
-        if self._problems:
-            more = len(self._problems) - _PROBLEMS_MAX
-            tail = [f"{more} more problems are not listed"] if more > 0 else []
-            raise ConfigWrong("\n".join(self._problems[:_PROBLEMS_MAX] + tail))
-
-
-class _Block:
-    """One table of the file; what is wrong in it is told and has a harmless default."""
-
-    def __init__(
-        self,
-        page: _Page,
-        table: Mapping[str, object],
-        line: int,
-        whens: list[int],
-        known: frozenset[str],
-    ) -> None:
-        self.page, self.table, self.line = page, table, line
-        self._whens = whens
-        for key in table:
-            if key not in known:
-                self.wrong(key, "is not known" + did_you_mean(key, known))
-
-    def wrong(self, key: str, problem: str) -> None:
-        self.page.say(self.page.line_of(key, self.line), key, problem)
-
-    def blocks(self, key: str) -> Iterator["_Block"]:
-        tables = self.table.get(key, [])
-        for place, table in enumerate(tables if isinstance(tables, list) else []):
-            if isinstance(table, dict):
-                line = self._whens[place] if place < len(self._whens) else self.line
-                yield _Block(self.page, table, line, [], _WHEN_KEYS)
-
-    def text(self, key: str) -> str:
-        value = self.table.get(key, "")
-        if not isinstance(value, str):
-            self.wrong(key, "must be a text in quotes")
-            return ""
-        return value
-
-    def truth(self, key: str, *, default: bool = False) -> bool:
-        value = self.table.get(key, default)
-        if not isinstance(value, bool):
-            self.wrong(key, "must be true or false")
-            return default
-        return value
-
-    def names(self, key: str) -> frozenset[str]:
-        return frozenset(self.text(key).split())
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value = self.table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self.wrong(key, "must be a list of texts")
-            return ()
-        return tuple(value)
-
-    def pairs(self, key: str) -> Iterator[tuple[str, str]]:
-        value = self.table.get(key, {})
-        if not isinstance(value, dict):
-            self.wrong(key, "must be a table { name = text }")
-            return
-        for name, text in value.items():
-            if isinstance(text, str):
-                yield name, text
-            else:
-                self.wrong(key, f"{name} must be a text in quotes")
-
-    def choice(self, key: str, choices: type[_Choice], default: _Choice) -> _Choice:
-        value = self.text(key) if key in self.table else default
-        return self.one_of(key, value, choices) or default
-
-    def one_of(self, key: str, value: str, choices: type[_Choice]) -> _Choice | None:
-        try:
-            return choices(value)
-        except ValueError:
-            known = [str(choice) for choice in choices]
-            advice = did_you_mean(value, known) or f"; it is one of {', '.join(known)}"
-            self.wrong(key, f"{value!r} is not known{advice}")
-            return None
-
-    def pattern(self, key: str, text: str) -> str | None:
-        # Ours are tried by a test; compiling them all would make the first command of a kind slow.
-        try:
-            _ = self.page.trusted or compile_pattern(text)
-        except ValueError as error:
-            self.wrong(key, f"{text!r} {error}")
-            return None
-        return text
-
-
-def _rules(block: _Block, family: str) -> Iterator[Rule]:
-    commands = [tuple(part.split()) for part in block.text("command").split(",")]
+def _commands(block: Block) -> tuple[tuple[str, ...], ...]:
+    commands = tuple(tuple(part.split()) for part in block.text("command").split(","))
     if not all(commands):
         block.wrong("command", "is missing; it names a program, and maybe its subcommand")
+    return commands
+
+
+def _rule(block: Block, family: str) -> Rule:
     verdict, code, why = _verdict(block)
-    whens = tuple(_when(inner, rule_verdict=verdict) for inner in block.blocks("when"))
-    rule = Rule(
+    whens = tuple(_when(inner, rule_verdict=verdict) for inner in block.blocks("when", _WHEN_KEYS))
+    return Rule(
         command=(),
         family=family,
         verdict=verdict,
@@ -247,11 +133,9 @@ def _rules(block: _Block, family: str) -> Iterator[Rule]:
         not_match=block.texts("not_match"),
         line=block.line,
     )
-    for command in commands:
-        yield replace(rule, command=command)
 
 
-def _verdict(block: _Block) -> tuple[Rating, Code | None, str]:
+def _verdict(block: Block) -> tuple[Rating, Code | None, str]:
     if "verdict" not in block.table:
         block.wrong("verdict", "is missing; it is safe, unknown or dangerous")
     verdict = block.choice("verdict", Rating, Rating.DANGEROUS)
@@ -264,14 +148,14 @@ def _verdict(block: _Block) -> tuple[Rating, Code | None, str]:
     return verdict, code, why
 
 
-def _any_flags(block: _Block) -> bool:
+def _any_flags(block: Block) -> bool:
     value = block.table.get("flags", "listed")
     if value not in ("any", "listed"):
         block.wrong("flags", f"must be 'any' or 'listed', not {value!r}")
     return value == "any"
 
 
-def _stdin(block: _Block) -> Role | None:
+def _stdin(block: Block) -> Role | None:
     if "stdin" not in block.table:
         return None
     role = block.choice("stdin", Role, Role.SHELL)
@@ -280,7 +164,7 @@ def _stdin(block: _Block) -> Role | None:
     return role
 
 
-def _requires(block: _Block) -> str | None:
+def _requires(block: Block) -> str | None:
     value = block.text("requires")
     if value and value not in _CONDITIONS and not re.fullmatch(r"absent( [^\s]+)+", value):
         advice = did_you_mean(value, _CONDITIONS) or f"; known: {', '.join(_CONDITIONS)}"
@@ -288,7 +172,7 @@ def _requires(block: _Block) -> str | None:
     return value or None
 
 
-def _flags(block: _Block) -> dict[str, Flag]:
+def _flags(block: Block) -> dict[str, Flag]:
     flags: dict[str, Flag] = {}
     for key, (arity, role) in _FLAG_KEYS.items():
         for name in sorted(block.names(key)):
@@ -319,7 +203,7 @@ def _with_conditions(
     return flags
 
 
-def _slots(block: _Block, key: str, text: str) -> Slots:
+def _slots(block: Block, key: str, text: str) -> Slots:
     slots = []
     for word in text.split():
         found = _SLOT.fullmatch(word)
@@ -333,7 +217,7 @@ def _slots(block: _Block, key: str, text: str) -> Slots:
     return tuple(slots)
 
 
-def _when(block: _Block, *, rule_verdict: Rating) -> When:
+def _when(block: Block, *, rule_verdict: Rating) -> When:
     verdict, code, why = _verdict(block)
     if verdict.rank < rule_verdict.rank:
         block.wrong("verdict", f"may not be milder than the rule's own, {rule_verdict}")
@@ -359,7 +243,7 @@ def _when(block: _Block, *, rule_verdict: Rating) -> When:
     )
 
 
-def _count(block: _Block) -> tuple[int, int | None]:
+def _count(block: Block) -> tuple[int, int | None]:
     """`"2"` is (2, 2), `"2+"` is (2, None); without the key any number will do."""
     text = block.text("operands")
     if not text:

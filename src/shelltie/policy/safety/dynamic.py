@@ -4,9 +4,9 @@ import re
 from fnmatch import fnmatchcase
 
 from shelltie.model import Code
+from shelltie.policy.safety.args import HOLE, Arg, literal
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.sources import Source, origin_of
-from shelltie.policy.safety.values import HOLE, Arg, literal
 
 _GLOB = re.compile(r"[*?\[\]]")
 _MATCHES_MAX = 8

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from shelltie.model import Code
 from shelltie.policy.safety import inline
+from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.case import Case
+from shelltie.policy.safety.made_files import rate_run_file
 from shelltie.policy.safety.paths import is_secret_path
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.sources import (
@@ -16,7 +18,6 @@ from shelltie.policy.safety.sources import (
     origin_of,
     written_input,
 )
-from shelltie.policy.safety.values import Arg, literal
 from shelltie.shell.script import Kind
 
 _LINES_MAX = 100
@@ -26,16 +27,21 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
     """A shell or an interpreter that runs its input, or a file that a substitution makes."""
     if case.reasons or rule.stdin is not None or rule.wraps:
         rate_made_files(case, given.operands)
-        rate_made_files(case, [given.value for given in given.flags if given.value is not None])
+        rate_made_files(case, [option.value for option in given.flags if option.value])
     written = written_input(case)
     if written is not None and case.reasons and not case.again.guessing and _names_input(given):
         _scan_written(case, written)
-    if rule.stdin is None or not _reads_input(given):
-        return
+    if rule.stdin is not None and given.operands:
+        rate_run_file(case, given.operands[0])
+    if rule.stdin is not None and _reads_input(given):
+        _rate_stdin(case, rule.stdin, written)
+
+
+def _rate_stdin(case: Case, role: Role, written: str | None) -> None:
     if written is not None:
-        _rate_written(case, rule.stdin, written)
+        _rate_written(case, role, written)
     elif case.simple.feeds or bodies(case.simple):
-        _rate_fed(case, rule.stdin)
+        _rate_fed(case, role)
     elif any(redirect.operator == "<" for redirect in case.simple.redirects):
         case.unknown(Code.RUNS_CODE, f"{case.program} runs a file")
     elif not case.words:
@@ -48,11 +54,10 @@ def _names_input(given: Arguments) -> bool:
     return bool(given.operands) or not {"-", "/dev/stdin"}.isdisjoint(values)
 
 
-def _scan_written(case: Case, texts: Sequence[str]) -> None:
-    for text in texts:
-        inline.scan(case, text, literal(text, case.span))
-        for line in text.splitlines()[:_LINES_MAX]:
-            case.again.danger_in_text(line.strip(), case, case.program, case.span)
+def _scan_written(case: Case, text: str) -> None:
+    inline.scan(case, text, literal(text, case.span))
+    for line in text.splitlines()[:_LINES_MAX]:
+        case.again.danger_in_text(line.strip(), case, case.program, case.span)
 
 
 def _reads_input(given: Arguments) -> bool:
@@ -63,13 +68,12 @@ def _reads_input(given: Arguments) -> bool:
     return not given.operands or first in ("-", "/dev/stdin") or "-s" in given.names()
 
 
-def _rate_written(case: Case, role: Role, texts: Sequence[str]) -> None:
-    for text in texts:
-        if role is Role.SHELL:
-            case.again.text(text, case, case.program, case.span)
-        else:
-            case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
-            inline.scan(case, text, literal(text, case.span))
+def _rate_written(case: Case, role: Role, text: str) -> None:
+    if role is Role.SHELL:
+        case.again.text(text, case, case.program, case.span)
+    else:
+        case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
+        inline.scan(case, text, literal(text, case.span))
 
 
 def _rate_fed(case: Case, role: Role) -> None:

@@ -9,13 +9,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, CompletedProcess
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
-import anyio
 import anyio.to_thread
 
 from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
 from shelltie.policy.safety.listed import Lists
+from shelltie.policy.safety.paths import is_secret_path
 from shelltie.policy.safety.rating import Examined, Mode, examine
 from shelltie.policy.safety.rules import Rules
 from shelltie.policy.safety.surroundings import Place, doubts
@@ -42,8 +42,8 @@ def find_shfmt() -> str | None:
 class Judge:
     """Judges commands; what the rules say of a text is remembered.
 
-    `path` is where programs are looked up unless the command says otherwise. Without `shfmt` only
-    the plainest texts stay safe.
+    `path` is where programs are looked up unless the command says otherwise. Texts for another
+    `shell` than bash are never safe; without `shfmt` only the plainest stay so.
     """
 
     def __init__(
@@ -53,10 +53,12 @@ class Judge:
         mode: Mode = "proven",
         lists: Lists | None = None,
         path: str = _SYSTEM_PATH,
+        shell: str = "/bin/bash",
         shfmt: str | None = None,
     ) -> None:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
-        self._path, self._shfmt = path, shfmt
+        self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
+        self._agreed: OrderedDict[str, bool] = OrderedDict()
         self._known: OrderedDict[tuple[str, tuple[str, ...] | None], Examined] = OrderedDict()
 
     def first(self, command: Command) -> Verdict:
@@ -69,7 +71,7 @@ class Judge:
         if verdict.rating is not Rating.SAFE:
             return verdict
         script = _script_of(command)
-        if not await self._agrees(script):
+        if not await self._agrees(command, script):
             return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, script)])
         examined = self._examined(command)
         place = self._place(command, examined)
@@ -99,34 +101,42 @@ class Judge:
         path = command.env.get("PATH") or self._path
         return Place(Path(command.cwd), path, command.pty is not None, examined.directories)
 
-    async def _agrees(self, script: Script) -> bool:
-        if script.plain:
+    async def _agrees(self, command: Command, script: Script) -> bool:
+        """Whether another parser reads the text as we do, and the shell as both of them."""
+        if command.argv is not None:
             return True
-        if self._shfmt is None:
+        if self._shell != "bash":
             return False
-        output = await _run([self._shfmt, *SHFMT_ARGS], script.text)
-        return output is not None and agree(script, output) is None
+        if self._shfmt is None:
+            return script.plain
+        if (known := self._agreed.get(script.text)) is not None:
+            self._agreed.move_to_end(script.text)
+            return known
+        # In a thread: asyncio takes twice as long to start a process.
+        output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
+        agreed = output is not None and agree(script, output) is None
+        self._agreed[script.text] = agreed
+        if len(self._agreed) > _REMEMBERED:
+            self._agreed.popitem(last=False)
+        return agreed
 
 
-_NOT_AGREED = "two parsers do not read the same commands in it"
+_NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
 
 
-async def _run(argv: Sequence[str], text: str) -> bytes | None:
-    """What a program prints about a text; `None` if it fails or takes too long."""
-    process: CompletedProcess[bytes] | None
+def _run(argv: Sequence[str], text: str) -> bytes | None:
+    """What a program prints about a text; `None` if it fails or takes too long. Blocks."""
+    given = text.encode("utf-8", "surrogatepass")
     try:
-        with anyio.fail_after(_PATIENCE):
-            process = await anyio.run_process(
-                argv,
-                input=text.encode("utf-8", "surrogatepass"),
-                stdout=PIPE,
-                stderr=DEVNULL,
-                check=False,
-                env={},
-            )
-    except* (OSError, anyio.BrokenResourceError):
-        process = None
-    return process.stdout if process is not None and process.returncode == 0 else None
+        with Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}) as process:
+            try:
+                output, _ = process.communicate(given, _PATIENCE)
+            except TimeoutExpired:
+                process.kill()
+                return None
+    except OSError:
+        return None
+    return output if process.returncode == 0 else None
 
 
 def _script_of(command: Command) -> Script:
@@ -139,11 +149,16 @@ def _from_environment(command: Command) -> list[Reason]:
     reasons = []
     for name, value in command.env.items():
         what = effect(name, value or "")
-        if what is not Effect.NONE:
+        if what is not Effect.NONE or _is_more_than_text(value or ""):
             rating = Rating.DANGEROUS if what is Effect.LOADS else Rating.UNKNOWN
             message = f"{name} can change what runs"
             reasons.append(Reason(Code.ENV_INJECTION, rating, message, whole))
     return reasons
+
+
+def _is_more_than_text(value: str) -> bool:
+    """A text may use a variable before it sets it: as a file, or in arithmetic, which runs code."""
+    return "$(" in value or "`" in value or is_secret_path(value)
 
 
 def _reason(code: Code, message: str, script: Script) -> Reason:

@@ -46,6 +46,7 @@ _RECURSIVE = {
 }
 _RECURSIVE_OPTION = re.compile(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
 _LISTED = frozenset(SAFE_NAMES)
+_PLAIN = re.compile(r"[\w./:@+ -]+")
 _WINDOW = 2  # windows over a long text overlap by half
 
 
@@ -110,11 +111,18 @@ def _found(pattern: Pattern, text: str) -> bool:
 
 
 def lists_of(safe: Sequence[str] = (), dangerous: Sequence[str] = ()) -> Lists:
-    """A user's patterns, ready for use.
+    """A user's patterns, ready for use. Plain words in `safe` are what a command begins with.
 
     Raises: ValueError, which names the pattern and says what is wrong with it.
     """
-    return Lists(tuple(map(_compiled, safe)), tuple(map(_compiled, dangerous)))
+    return Lists(tuple(_compiled(_words(text)) for text in safe), tuple(map(_compiled, dangerous)))
+
+
+def _words(text: str) -> str:
+    """`npm test` is for `npm test -x`, and neither for `npm testing` nor for `xnpm test`."""
+    if not _PLAIN.fullmatch(text):
+        return text
+    return rf"^{' '.join(map(re.escape, text.split()))}(?= |$)"
 
 
 def _compiled(text: str) -> Pattern:

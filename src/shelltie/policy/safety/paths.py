@@ -35,6 +35,7 @@ _SECRET_HOME_FILES = frozenset(_SECRET["home_files"].split())
 _SECRET_ABSOLUTE = any_of(_SECRET["absolute"])
 _SECRET_FILES = any_of(_SECRET["files"])
 _DOUBTFUL_FILES = any_of(_SECRET["doubtful"])
+_WIDE = frozenset(_SECRET["wide"].split())
 _PUBLIC_FILES = any_of(_SECRET["public"])
 _SAMPLES = _places(_SECRET["samples"])
 
@@ -75,7 +76,8 @@ def _secrecy(path: str) -> Rating:
         return Rating.SAFE
     if _is_secret(path, parts):
         return Rating.DANGEROUS
-    return Rating.UNKNOWN if _DOUBTFUL_FILES.fullmatch(name) else Rating.SAFE
+    doubtful = path in _WIDE or _DOUBTFUL_FILES.fullmatch(name)
+    return Rating.UNKNOWN if doubtful else Rating.SAFE
 
 
 def _is_secret(path: str, parts: _Parts) -> bool:

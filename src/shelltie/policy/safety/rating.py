@@ -6,18 +6,20 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shelltie.model import Code, Judged, Rating, Reason, Span, Verdict
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arithmetic import rate_expansions
-from shelltie.policy.safety.assignments import rate_assignments
+from shelltie.policy.safety.assignments import rate_assignments, rate_loop
 from shelltie.policy.safety.builtins import BUILTINS
 from shelltie.policy.safety.case import Case, Where, base_name
 from shelltie.policy.safety.command import rate_by_rule
 from shelltie.policy.safety.dynamic import rate_dynamic_program
 from shelltie.policy.safety.foreign import dangers_in, rate_foreign, without_extension
 from shelltie.policy.safety.listed import Lists, is_listed, rate_by_list
+from shelltie.policy.safety.made_files import rate_run_file
 from shelltie.policy.safety.paths import is_secret_path
 from shelltie.policy.safety.redirects import rate_redirects
 from shelltie.policy.safety.rules import Node, Rules
-from shelltie.policy.safety.values import Arg, Values
+from shelltie.policy.safety.values import Values
 from shelltie.policy.safety.wrappers import places_of, scan_suffixes
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
@@ -120,6 +122,7 @@ class _Rater:
             return
         rate_redirects(case)
         rate_assignments(case)
+        rate_loop(case)
         rate_expansions(case)
         if args:
             self._command(case)
@@ -216,11 +219,14 @@ class _Rater:
         elif not _SYSTEM_DIRECTORY.fullmatch(path):
             case.unknown(Code.UNTRUSTED_PROGRAM, f"{path} is not a program of the system")
             case.doubtful = True
+            rate_run_file(case, case.args[0])
         else:
             self.programs[path] = None
 
     def _function(self, case: Case) -> None:
         case.unknown(Code.RUNS_CODE, f"{case.program} is a function of this text")
+        if any(it.words and it.words[0].value == case.program for it in case.feeders()):
+            case.dangerous(Code.CHANGES_SYSTEM, f"{case.program} starts itself again and again")
         self._unknown_words(case)
         if case.words:
             self.danger(case.words, case, case.program)

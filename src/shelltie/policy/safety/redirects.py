@@ -3,9 +3,9 @@
 import re
 
 from shelltie.model import Code, Rating
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
-from shelltie.policy.safety.values import Arg
 from shelltie.shell.script import Kind, Redirect
 
 _DESCRIPTOR = re.compile(r"\d+-?|-")

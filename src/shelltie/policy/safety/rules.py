@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from shelltie.errors import ConfigWrong
-from shelltie.policy.safety.compile import compile_rules
+from shelltie.policy.safety.compile import Sketch, compile_rules, sketch_rules
 from shelltie.policy.safety.rule import Rule
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -17,9 +17,11 @@ INDEX = PROGRAMS / "index.json"
 
 _FILE_MAX = 1024 * 1024
 _VERSION = re.compile(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
+_EXAMPLES = re.compile(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
 
-_Commands = dict[tuple[str, ...], Rule]
+_Commands = dict[tuple[str, ...], Sketch]
+_TREES_MAX = 2048  # so that made-up names cannot fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,20 @@ class RuleFile:
 
 @dataclass(slots=True)
 class Node:
-    """A program or a subcommand, and what may follow it."""
+    """A program or a subcommand, and what may follow it; its rule is read when it is needed."""
 
-    rule: Rule | None = None
+    command: tuple[str, ...] = ()
+    sketch: Sketch | None = None
+    made: Rule | None = None
     exact: dict[str, "Node"] = field(default_factory=dict)
     globs: list[tuple[str, "Node"]] = field(default_factory=list)
+
+    @property
+    def rule(self) -> Rule | None:
+        """What is known of it."""
+        if self.made is None and self.sketch is not None:
+            self.made = self.sketch.rule(self.command)
+        return self.made
 
     @property
     def has_subcommands(self) -> bool:
@@ -94,14 +105,32 @@ def read_family(path: Path, *, trusted: bool = True) -> list[Rule]:
 
     Raises: ConfigWrong.
     """
+    return compile_rules(_text(path), str(path), family=path.stem, trusted=trusted)
+
+
+def _text(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
             raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: these are no rules")
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigWrong(f"{path}: cannot be read: {error}") from error
-    return compile_rules(text, str(path), family=path.stem, trusted=trusted)
+
+
+def without_examples(text: str) -> str:
+    """One of our files without its examples: reading them takes most of the time."""
+    return _EXAMPLES.sub("", text)
+
+
+def _by_program(path: Path, *, trusted: bool) -> dict[str, _Commands]:
+    """The rules of a file by the programs they speak of."""
+    text = without_examples(_text(path)) if trusted else _text(path)
+    programs: dict[str, _Commands] = {}
+    for sketch in sketch_rules(text, str(path), family=path.stem, trusted=trusted):
+        for command in sketch.commands:
+            programs.setdefault(command[0], {})[command] = sketch
+    return programs
 
 
 class Rules:
@@ -122,12 +151,10 @@ class Rules:
     def for_program(self, name: str) -> tuple[Node | None, ...]:
         """The trees a command of this program is rated with; the strictest wins."""
         if (trees := self._trees.get(name)) is None:
+            if len(self._trees) >= _TREES_MAX:
+                self._trees.clear()
             trees = self._trees[name] = self._grown(name)
         return trees
-
-    def names(self) -> Iterable[str]:
-        """Every program that has a rule."""
-        return {*self._index, *self._trusted, *self._tight}
 
     def _grown(self, name: str) -> tuple[Node | None, ...]:
         shipped = self._shipped(name)
@@ -143,7 +170,8 @@ class Rules:
         commands: _Commands = {}
         for family in self._index[known]:
             if family not in self._families:
-                self._families[family] = _by_program(read_family(PROGRAMS / f"{family}.toml"))
+                path = PROGRAMS / f"{family}.toml"
+                self._families[family] = _by_program(path, trusted=True)
             commands |= self._families[family].get(known, {})
         return commands
 
@@ -169,14 +197,12 @@ def _of(programs: Mapping[str, _Commands], name: str) -> _Commands:
 
 
 def _commands(files: Sequence[RuleFile], *, tighten_only: bool) -> dict[str, _Commands]:
-    chosen = [file for file in files if file.tighten_only is tighten_only]
-    return _by_program([rule for file in chosen for rule in read_family(file.path, trusted=False)])
-
-
-def _by_program(rules: Iterable[Rule]) -> dict[str, _Commands]:
     programs: dict[str, _Commands] = {}
-    for rule in rules:
-        programs.setdefault(rule.command[0], {})[rule.command[1:]] = rule
+    for file in files:
+        if file.tighten_only is tighten_only:
+            read_family(file.path, trusted=False)  # whatever is wrong with it is told now
+            for name, commands in _by_program(file.path, trusted=False).items():
+                programs.setdefault(name, {}).update(commands)
     return programs
 
 
@@ -184,9 +210,9 @@ def _tree(commands: _Commands) -> Node | None:
     if not commands:
         return None
     root = Node()
-    for words, rule in commands.items():
+    for command, sketch in commands.items():
         node = root
-        for word in words:
+        for word in command[1:]:
             node = node.grow(word)
-        node.rule = rule
+        node.command, node.sketch = command, sketch
     return root

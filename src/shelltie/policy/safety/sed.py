@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 
 from shelltie.model import Code, Rating
+from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
-from shelltie.policy.safety.values import HOLE, Arg
 
 _SPACE = re.compile(r"[\s;]*")
 _BLANKS = re.compile(r"[ \t]*")

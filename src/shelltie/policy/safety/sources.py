@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from enum import IntEnum
 
+from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case, base_name
-from shelltie.policy.safety.values import Arg
 from shelltie.shell.script import Kind, Redirect, Simple
 
 _DECODERS = {
@@ -54,10 +54,11 @@ class Source(IntEnum):
 
 def origin(case: Case, commands: Iterable[Simple]) -> Source:
     """The worst origin among these commands."""
-    return max((_origin(case, simple) for simple in commands), default=Source.PROGRAM)
+    return max((origin_of_command(case, simple) for simple in commands), default=Source.PROGRAM)
 
 
-def _origin(case: Case, simple: Simple) -> Source:
+def origin_of_command(case: Case, simple: Simple) -> Source:
+    """Where what a command prints comes from."""
     args = case.where.values.args(simple.words)
     names = [base_name(arg.value).lower() for arg in args if arg.value is not None]
     if not _FETCHERS.isdisjoint(names[:3]) or (names and _is_network(case, names[0])):
@@ -89,24 +90,27 @@ def bodies(simple: Simple) -> list[Redirect]:
     return [redirect for redirect in simple.redirects if redirect.body is not None]
 
 
-def written_input(case: Case) -> tuple[str, ...] | None:
-    """The input, if all of it stands in the text; `None` if some does not, or there is none."""
-    texts = [_body(case, redirect) for redirect in bodies(case.simple)]
-    texts += [_output(case, place) for place in case.simple.feeds]
-    known = tuple(text for text in texts if text is not None)
-    return known if known and len(known) == len(texts) else None
+def written_input(case: Case) -> str | None:
+    """The input, if it stands in the text; `None` also where several could be meant."""
+    inputs = [it for it in case.simple.redirects if it.operator.startswith("<")]
+    if inputs:
+        sure = len(inputs) == 1 and not case.simple.feeds and inputs[0].descriptor in ("", "0")
+        return body_text(case, inputs[0]) if sure else None
+    return output_text(case, case.simple.feeds[0]) if len(case.simple.feeds) == 1 else None
 
 
-def _body(case: Case, redirect: Redirect) -> str | None:
+def body_text(case: Case, redirect: Redirect) -> str | None:
+    """A here-document or here-string, if it stands in the text."""
     args = case.where.values.of(redirect.body) if redirect.body is not None else ()
     return args[0].value if len(args) == 1 else None
 
 
-def _output(case: Case, place: int) -> str | None:
+def output_text(case: Case, place: int) -> str | None:
+    """What a command prints, if that stands in the text."""
     if place >= len(case.where.script.commands):
         return None
     simple = case.where.script.commands[place]
-    documents = bodies(simple)
-    if documents and simple.words and simple.words[0].value == "cat" and len(simple.words) == 1:
-        return _body(case, documents[-1])
+    redirects = simple.redirects
+    if len(redirects) == 1 and [word.value for word in simple.words] == ["cat"]:
+        return body_text(case, redirects[0])
     return case.where.values.output_of((place,))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from shelltie.model import Code, Rating
 from shelltie.policy.safety import inline
+from shelltie.policy.safety.args import Arg, unseen
 from shelltie.policy.safety.assignments import rate_pair
 from shelltie.policy.safety.awk import rate_awk
 from shelltie.policy.safety.case import Case
@@ -11,7 +12,6 @@ from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.sed import rate_sed
 from shelltie.policy.safety.sources import Source, origin_of
-from shelltie.policy.safety.values import Arg, unseen
 
 _WRITTEN = {
     Code.NETWORK_EXFIL: "opens a network connection",

@@ -7,17 +7,15 @@ What is known this way serves to find danger; it never proves anything safe.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, product
 
-from shelltie.model import Span
+from shelltie.policy.safety.args import HOLE, Arg, unseen, written
+from shelltie.policy.safety.printed import printed
 from shelltie.policy.secrets import is_secret_name
 from shelltie.shell.script import Kind, Part, Script, Simple, Word
 
-HOLE = "\0"  # stands for what is known only at run time
 _SPLIT = "\1"  # where an unquoted value falls apart
 _WAYS_MAX = 16
-_BRACES_MAX = 32
 _PASSES = 3  # so that `a=r; b=$a` is known as well
 
 # Set by every login, and never more than one plain word.
@@ -27,74 +25,16 @@ _NUMBER = re.compile(r"[+-]?\d+")
 _IFS = " "
 _PIPE = "/dev/fd/63"  # what the shell puts in place of `<(…)`
 
-_PATTERN = re.compile(r"[*?\[{]|[@!+]\(")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _DEFAULT = re.compile(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
 _EXPANDED = re.compile(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
-_CASE = "case"  # stands for itself, not for a variable
+CASE = "case"  # stands for itself, not for a variable
 _SETTERS = frozenset(("export", "declare", "typeset", "local", "readonly"))
+_PRINT_NAMES = (
+    *(["pwd"], ["dirname"], ["basename"], ["realpath"], ["readlink"], ["which"], ["find"], ["ls"]),
+    *(["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"]),
+)
+_SET_BY_ARITHMETIC = re.compile(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
 _READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
-
-
-@dataclass(frozen=True, slots=True)
-class Arg:
-    """One argument of a command.
-
-    `values` are what it can be, none if only the run will tell; `shape` is its text with a hole
-    for everything that is not known. `exact`: written out, and no pattern.
-    """
-
-    values: tuple[str, ...]
-    shape: str
-    span: Span
-    text: str = ""
-    exact: bool = True
-    pattern: bool = False
-    single: bool = True
-    bound: bool = True
-    secrets: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
-
-    @property
-    def value(self) -> str | None:
-        """What it is, or may well be."""
-        return self.values[0] if self.values else None
-
-    @property
-    def head(self) -> str:
-        """What it begins with, as far as that is known."""
-        if self.values:
-            return self.values[0]
-        return self.shape.partition(HOLE)[0]
-
-    @property
-    def guesses(self) -> tuple[str, ...]:
-        """Everything it may be, with holes where nothing better is known."""
-        return self.values or (self.shape,)
-
-    @property
-    def loose(self) -> bool:
-        """It may turn into an option, or into several words."""
-        if self.exact:
-            return False
-        if self.pattern and self.values:
-            return self.head[:1] in "-*?[{@!+"
-        return not self.single or self.head[:1] in ("", "-")
-
-    def after(self, count: int) -> "Arg":
-        """Without its first characters: the value in `--name=value`."""
-        values = tuple(value[count:] for value in self.values)
-        return replace(self, values=values, shape=self.shape[count:])
-
-
-def literal(value: str, span: Span) -> Arg:
-    """An argument that is written out."""
-    return Arg((value,), value, span, value)
-
-
-def unseen(span: Span, guesses: Sequence[str] = ()) -> Arg:
-    """An argument that another program adds, such as xargs."""
-    return Arg(tuple(guesses), HOLE, span, "…", exact=False)
 
 
 class Values:
@@ -107,6 +47,7 @@ class Values:
         self._bound: set[str] = set()
         self._opaque: set[str] = set()  # set to something that the text does not tell
         self.directories: tuple[str, ...] = ()
+        self._blanks = re.compile(r"\s+")
         self._learn()
 
     def args(self, words: Sequence[Word]) -> tuple[Arg, ...]:
@@ -116,7 +57,7 @@ class Values:
     def of(self, word: Word) -> tuple[Arg, ...]:
         """The arguments one word becomes; usually one."""
         if word.value is not None:
-            return tuple(_written(word))
+            return tuple(written(word))
         ways = list(islice(product(*map(self._ways, word.parts)), _WAYS_MAX))
         texts = ["".join(way) for way in ways]
         if len(texts) == 1 and _SPLIT in texts[0]:
@@ -161,10 +102,13 @@ class Values:
         if len(places) != 1 or places[0] >= len(self._script.commands):
             return None
         simple = self._script.commands[places[0]]
-        if simple.redirects or simple.assignments or simple.loop is not None:
+        if simple.assignments or simple.loop is not None or self._is_function(simple):
             return None
         args = [arg for word in simple.words for arg in self._shallow(word)]
-        return _printed([arg.value for arg in args])
+        return printed([arg.value for arg in args])
+
+    def _is_function(self, simple: Simple) -> bool:
+        return bool(simple.words) and simple.words[0].value in self._script.functions
 
     def _shallow(self, word: Word) -> tuple[Arg, ...]:
         if all(part.kind in (Kind.TEXT, Kind.VARIABLE) for part in word.parts):
@@ -176,7 +120,7 @@ class Values:
         texts = self._texts(part)
         if part.quoted or part.kind is Kind.TEXT:
             return texts
-        return tuple(re.sub(r"\s+", _SPLIT, text) for text in texts)
+        return tuple(self._blanks.sub(_SPLIT, text) for text in texts)
 
     def _texts(self, part: Part) -> tuple[str, ...]:
         match part.kind:
@@ -207,8 +151,17 @@ class Values:
                 return True
             case Kind.VARIABLE:
                 return part.text in self._bound or part.text in _GIVEN or part.text in _NUMBERS
+            case Kind.COMMAND:
+                return self._prints_names(part.commands)
             case _:
                 return False
+
+    def _prints_names(self, places: Sequence[int]) -> bool:
+        """Whether a substitution yields the name of a file, as `git ls-files` does."""
+        if len(places) != 1 or places[0] >= len(self._script.commands):
+            return False
+        words = [word.value for word in self._script.commands[places[0]].words]
+        return words[:1] in _PRINT_NAMES or words[:2] in _PRINT_NAMES
 
     def _learn(self) -> None:
         for simple in self._script.commands:
@@ -218,19 +171,29 @@ class Values:
         for _ in range(_PASSES):
             for simple in self._script.commands:
                 self._learn_from(simple)
+        if separators := "".join(self.known("IFS")):
+            self._blanks = re.compile(rf"[\s{re.escape(separators)}]+")
         self.directories = tuple(islice(self._visited(), _WAYS_MAX))
 
     def _learn_from(self, simple: Simple) -> None:
-        if simple.loop is not None and simple.loop != _CASE:
-            self._set(simple.loop, simple.words)
-        for assignment in simple.assignments if not simple.words else ():
-            if assignment.value is not None and not assignment.name.endswith("+"):
-                self._set(assignment.name, [assignment.value])
-        if simple.words and simple.words[0].value in _SETTERS:
-            for word in simple.words[1:]:
-                name, equals, text = (word.value or "").partition("=")
-                if equals:
-                    self._add(name, (text,))
+        program = simple.words[0].value if simple.words else None
+        if simple.loop is not None:
+            self._set(simple.loop, simple.words if simple.loop != CASE else ())
+        elif program is None and not simple.words:
+            for assignment in simple.assignments:
+                if assignment.value is not None:
+                    self._set(assignment.name, [assignment.value])
+        elif program in _SETTERS:
+            self._learn_declared(simple.words[1:])
+        elif program in ("((", "let"):
+            for name in _SET_BY_ARITHMETIC.findall(" ".join(it.text for it in simple.words)):
+                self._add(name, ("0",))  # whatever it is, it is a number
+
+    def _learn_declared(self, words: Sequence[Word]) -> None:
+        for word in words:
+            name, equals, text = (word.value or "").partition("=")
+            if equals:
+                self._add(name, (text,))
 
     def _set(self, name: str, words: Sequence[Word]) -> None:
         args = self.args(words)
@@ -262,7 +225,7 @@ def _is_told(word: Word) -> bool:
 def _bindings(simple: Simple) -> Iterator[str]:
     """The names this command sets."""
     if simple.loop is not None:
-        yield from (name for name in (simple.loop,) if name != _CASE)
+        yield from (name for name in (simple.loop,) if name != CASE)
     elif not simple.words:
         yield from (assignment.name for assignment in simple.assignments)
     elif simple.words[0].value in _READERS | _SETTERS:
@@ -282,67 +245,3 @@ def _is_one_word(part: Part) -> bool:
     if part.kind is Kind.VARIABLE:
         return part.quoted or part.text in _GIVEN or part.text in _NUMBERS
     return part.quoted or part.kind in (Kind.TEXT, Kind.ARITHMETIC, Kind.PROCESS)
-
-
-def _written(word: Word) -> Iterator[Arg]:
-    """A literal word; its braces become words of their own."""
-    value = word.value or ""
-    # A tilde alone stands for one known place.
-    pattern = word.pattern and _PATTERN.search(value) is not None
-    texts = list(islice(_unbraced(value), _BRACES_MAX)) if pattern else [value]
-    for text in texts:
-        yield Arg(
-            (text,),
-            text,
-            word.span,
-            word.text,
-            exact=not pattern,
-            pattern=pattern,
-            single=not pattern,
-            parts=word.parts,
-        )
-
-
-def _unbraced(text: str) -> Iterator[str]:
-    """`a{b,c}` is `ab` and `ac`."""
-    waiting = [text]
-    while waiting:
-        text = waiting.pop(0)
-        braces = _BRACES.search(text)
-        if braces is None or len(waiting) > _BRACES_MAX:
-            yield text
-            continue
-        before, after = text[: braces.start()], text[braces.end() :]
-        waiting[:0] = [before + choice + after for choice in braces[1].split(",")]
-
-
-def _printed(argv: Sequence[str | None]) -> str | None:
-    """What `echo` or `printf` with these words prints."""
-    words = [word for word in argv if word is not None]
-    if len(words) < len(argv) or not words:
-        return None
-    program = words[0].rpartition("/")[2]
-    if program == "echo":
-        return " ".join(word for word in words[1:] if word not in ("-n", "-e", "-ne", "-en"))
-    if program == "printf" and len(words) > 1:
-        return _formatted(words[1], words[2:])
-    return None
-
-
-def _formatted(template: str, values: Sequence[str]) -> str | None:
-    """`printf`, for `%s` and the usual escapes."""
-    if re.search(r"%[^s%b]", template):
-        return None
-    rest = list(values)
-    text = ""
-    for _ in range(len(values) + 1):  # the template is used again until no value is left
-        text += re.sub(r"%[sb]", lambda _: rest.pop(0) if rest else "", template)
-        if not rest or not re.search(r"%[sb]", template):
-            break
-    escapes = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
-    text = re.sub(r"\\[nt\\]", lambda found: escapes[found[0]], text)
-    return re.sub(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3}))", _escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16) if found[1] else int(found[2], 8))

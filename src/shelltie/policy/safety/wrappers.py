@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from shelltie.model import Code
+from shelltie.policy.safety.args import HOLE, Arg, unseen
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.paths import is_secret_path
-from shelltie.policy.safety.values import Arg, unseen
 
 _SUFFIXES_MAX = 30
 _PLACEHOLDER = "{}"
@@ -48,7 +49,7 @@ def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
     """A placeholder is an argument that nobody sees, but find says what it may be called."""
     holders = _placeholders(given)
     if arg.value not in holders:
-        return arg
+        return _with_holes(arg, holders)
     named = [
         text
         for option in given.flags
@@ -56,6 +57,14 @@ def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
         for text in option.value.values
     ]
     return unseen(arg.span, _secret(named) or _seen_before(case))
+
+
+def _with_holes(arg: Arg, holders: set[str]) -> Arg:
+    """A placeholder inside a word is replaced as well."""
+    shape = arg.shape
+    for holder in holders:
+        shape = shape.replace(holder, HOLE)
+    return replace(arg, values=(), shape=shape, exact=False) if shape != arg.shape else arg
 
 
 def _seen_before(case: Case) -> tuple[str, ...]:

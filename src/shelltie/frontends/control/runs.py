@@ -1,0 +1,303 @@
+"""Runs on the socket: whoever is the same user lists and reads them; only a person steers them."""
+
+import base64
+import binascii
+import shlex
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+
+import anyio
+import anyio.lowlevel
+
+from shelltie.errors import InvalidParameters, Misuse, RunOver
+from shelltie.frontends.control import questions
+from shelltie.frontends.control.listed import CHUNK, WAIT_MAX, Listed, to_json
+from shelltie.frontends.control.peer import Peer
+from shelltie.frontends.control.server import Control, Perform, must_be_a_person
+from shelltie.frontends.control.wire import Fields
+from shelltie.model import ExitStatus, RunId, Stream
+from shelltie.running.run import Run
+from shelltie.running.session import checked_size
+from shelltie.running.sessions import Sessions
+from shelltie.running.supervisor import Supervisor
+
+ENDED_BY = "a person ended it with shelltie kill"
+_KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
+_AT_ONCE = 16  # runs to look at before others have a turn
+
+
+class UnknownRun(Misuse):
+    """No run has this id here, or none has it any more."""
+
+    code = "RUN_NOT_FOUND"
+
+
+@asynccontextmanager
+async def steerable(
+    supervisor: Supervisor,
+    sessions: Sessions,
+    environ: Mapping[str, str],
+    about: Fields = MappingProxyType({}),
+) -> AsyncIterator[Control]:
+    """A socket through which a person answers questions, and watches and steers what runs."""
+    broker = supervisor.gate.broker
+    offered = {**questions.commands(broker), **commands(supervisor, sessions)}
+    async with Control(offered, environ, about) as control:
+        broker.reachable = control.path is not None
+        try:
+            yield control
+        finally:
+            broker.reachable = False
+
+
+def commands(supervisor: Supervisor, sessions: Sessions) -> dict[str, Perform]:
+    """What the socket can do about runs."""
+    runs = _Runs(supervisor, sessions)
+    return {
+        "ps": runs.ps,
+        "logs": runs.logs,
+        "send": runs.send,
+        "resize": runs.resize,
+        "kill": runs.kill,
+    }
+
+
+class _Watched:
+    """A run that somebody looks at: tells when it printed something or came nearer to its end."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.asked = time.monotonic()
+        self._news = anyio.Event()
+        self._listen()
+
+    def _listen(self) -> None:
+        """Beside those who listen already; a session may have taken over since."""
+        run = self.run
+        if run.on_output != self._hear:
+            self._on_output, run.on_output = run.on_output, self._hear
+        if run.on_ended != self._end:
+            self._on_ended, run.on_ended = run.on_ended, self._end
+        if run.on_settled != self._settle:
+            self._on_settled, run.on_settled = run.on_settled, self._settle
+
+    async def change(self) -> None:
+        """Wait for the next news."""
+        self._listen()
+        await self._news.wait()
+
+    def _hear(self, stream: Stream, chunk: memoryview) -> None:
+        if self._on_output is not None:
+            self._on_output(stream, chunk)
+        self._tell()
+
+    def _end(self) -> None:
+        if self._on_ended is not None:
+            self._on_ended()
+        self._tell()
+
+    def _settle(self, run: Run) -> None:
+        if self._on_settled is not None:
+            self._on_settled(run)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+
+class _Runs:
+    """The commands. Nobody's place is moved by them: every reader brings its own position."""
+
+    def __init__(self, supervisor: Supervisor, sessions: Sessions) -> None:
+        self._supervisor = supervisor
+        self._sessions = sessions
+        self._watched: dict[str, _Watched] = {}
+
+    # Reading
+
+    async def ps(self, _: Peer, given: Fields) -> Fields:
+        """All of them, the oldest first; only with `look` whether they wait for input."""
+        self._sweep()
+        look = given.get("look") is True
+        sessions = {one.run.id: one for one in self._sessions.everybody()}
+        known = {run_id: one.run for run_id, one in sessions.items()} | self._supervisor.runs
+        rows: list[Fields] = []
+        for number, run_id in enumerate(sorted(known), 1):
+            session = sessions.get(run_id)
+            name = None if session is None else session.id
+            rows.append(to_json(_listed(known[run_id], name, look=look)))
+            if number % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+        return {"runs": rows}
+
+    async def logs(self, _: Peer, given: Fields) -> Fields:
+        """Output from a position on; where there is none yet, what comes within `wait` seconds."""
+        start, end = _number(given, "from", 0), _number(given, "to", None)
+        wait = _seconds(given)
+        watched = self._watch(_id(given))
+        run = watched.run
+        assert start is not None
+        if start > run.output.total:
+            raise InvalidParameters(f"from must be at most {run.output.total}, not {start}")
+        if end is None:
+            await _until_more(watched, start, wait)
+        piece = run.output.read(start, min(start + CHUNK, run.output.total if end is None else end))
+        return {
+            "start": piece.start,
+            "data": base64.b64encode(piece.data).decode("ascii"),
+            "skipped": piece.skipped,
+            "total": run.output.total,
+            **_ending(run),
+        }
+
+    # Steering
+
+    async def send(self, peer: Peer, given: Fields) -> Fields:
+        """Type something."""
+        run, data = self._watch(_id(given)).run, _bytes(given)
+        await must_be_a_person(peer)
+        if not run.command.stays_open:
+            raise RunOver("its input is closed: it takes none")
+        run.input.write(data)
+        return {"sent": len(data)}
+
+    async def resize(self, peer: Peer, given: Fields) -> Fields:
+        """Give its terminal the size of a person's."""
+        run = self._watch(_id(given)).run
+        size = checked_size(given.get("rows"), given.get("columns"))
+        await must_be_a_person(peer)
+        run.resize(size)
+        return {}
+
+    async def kill(self, peer: Peer, given: Fields) -> Fields:
+        """End runs, and say of each whether anybody is left; with `again` only wait on."""
+        names = _ids(given)
+        await must_be_a_person(peer)
+        watched = [one for one in map(self._known, names) if one is not None]
+        if given.get("again") is not True:
+            for one in watched:
+                one.run.stop(ENDED_BY)
+        with anyio.move_on_after(WAIT_MAX):
+            for one in watched:
+                while not one.run.settled:
+                    await one.change()
+        return {"runs": [{"runId": one.run.id, **_ending(one.run)} for one in watched]}
+
+    # Finding
+
+    def _watch(self, name: str) -> _Watched:
+        """Raises: UnknownRun."""
+        watched = self._known(name)
+        if watched is None:
+            raise UnknownRun(f"there is no run {name} here, or none any more")
+        return watched
+
+    def _known(self, name: str) -> _Watched | None:
+        self._sweep()
+        run = self._supervisor.runs.get(RunId(name)) or self._in_session(name)
+        if run is not None and run.id not in self._watched:
+            self._watched[run.id] = _Watched(run)
+        watched = self._watched.get(name if run is None else run.id)
+        if watched is not None:
+            watched.asked = time.monotonic()
+        return watched
+
+    def _in_session(self, name: str) -> Run | None:
+        everybody = self._sessions.everybody()
+        return next((one.run for one in everybody if name in (one.id, one.run.id)), None)
+
+    def _sweep(self) -> None:
+        """Without it a run that was followed would be forgotten before its end is read."""
+        now = time.monotonic()
+        ended = [name for name, one in self._watched.items() if one.run.settled]
+        late = {name for name in ended if now - self._watched[name].asked > _KEPT_FOR}
+        for name in late.union(ended[:-_KEPT_MOST]):
+            del self._watched[name]
+
+
+async def _until_more(watched: _Watched, start: int, wait: float) -> None:
+    run = watched.run
+    with anyio.move_on_after(wait):
+        while run.output.total == start and run.outcome is None:
+            await watched.change()
+
+
+def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
+    """What is known about it; a `look` at its processes tells whether it waits for input."""
+    command, outcome = run.command, run.outcome
+    seen = run.look() if look and outcome is None else None
+    return Listed(
+        run=run.id,
+        session=session,
+        command=command.text if command.argv is None else shlex.join(command.argv),
+        cwd=run.surroundings.cwd,
+        pid=run.pid,
+        state=run.state,
+        exit=ExitStatus() if outcome is None else outcome.exit,
+        elapsed=run.elapsed if outcome is None else outcome.duration,
+        idle=run.idle,
+        output=run.output.total,
+        pty=command.pty is not None,
+        waits=seen is not None and seen.waits_for_input,
+        password=seen is not None and seen.waits_for_input and seen.password,
+        left=outcome is not None and not run.settled,
+    )
+
+
+def _ending(run: Run) -> dict[str, object]:
+    outcome = run.outcome
+    return {
+        "ended": outcome is not None,
+        "settled": run.settled,
+        "state": run.state,
+        "exitCode": None if outcome is None else outcome.exit.number,
+        "signal": None if outcome is None else outcome.exit.signal_name,
+        "left": [] if outcome is None or run.settled else list(outcome.leaked_pids),
+    }
+
+
+# What was asked for
+
+
+def _id(given: Fields) -> str:
+    match given.get("id"):
+        case str(name):
+            return name
+        case _:
+            raise InvalidParameters("id must be a text: the id of a run")
+
+
+def _ids(given: Fields) -> list[str]:
+    match given.get("ids"):
+        case list(names) if names and all(isinstance(name, str) for name in names):
+            return names
+        case _:
+            raise InvalidParameters("ids must be a list of the ids of runs")
+
+
+def _number(given: Fields, name: str, default: int | None) -> int | None:
+    match given.get(name, default):
+        case None:
+            return None
+        case int(value) if value >= 0 and not isinstance(value, bool):
+            return value
+        case other:
+            raise InvalidParameters(f"{name} must be a number of bytes, not {other!r}")
+
+
+def _seconds(given: Fields) -> float:
+    match given.get("wait", 0):
+        case int() | float() as value if not isinstance(value, bool) and value >= 0:
+            return min(value, WAIT_MAX)
+        case other:
+            raise InvalidParameters(f"wait must be a number of seconds, not {other!r}")
+
+
+def _bytes(given: Fields) -> bytes:
+    try:
+        return base64.b64decode(str(given["data"]), validate=True)
+    except (KeyError, binascii.Error, ValueError):
+        raise InvalidParameters("data must be the bytes to type, in base64") from None

@@ -1,0 +1,69 @@
+"""What a full-screen program shows now: its output, drawn by a terminal emulator."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from shelltie.errors import InvalidParameters
+from shelltie.model import TerminalSize
+from shelltie.output.store import Store
+
+_FED_MAX = 256 * 1024  # a second of drawing or two; a program repaints its screen more often
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The rows without what is blank at their ends; the cursor's row and column begin with 0."""
+
+    rows: tuple[str, ...]
+    cursor_row: int
+    cursor_column: int
+
+    @property
+    def text(self) -> str:
+        """All rows down to the last that is not empty."""
+        return "\n".join(self.rows).rstrip("\n")
+
+
+class Screen:
+    """Draws what a store holds, from where it was the last time, in a thread: drawing is slow.
+
+    Raises: InvalidParameters without the emulator, which is an extra.
+    """
+
+    def __init__(self, size: TerminalSize) -> None:
+        self._emulator = _emulator(size)
+        self._size = size
+        self._position = 0
+        self._turn = anyio.Lock()
+
+    async def show(self, output: Store, size: TerminalSize) -> Shown:
+        """What a terminal of that size shows after all that was printed."""
+        async with self._turn:
+            start = max(self._position, output.total - _FED_MAX)
+            piece = output.read(start, output.total)
+            if piece.start > self._position:
+                self._emulator, self._size = _emulator(size), size
+            self._position = piece.end
+            return await anyio.to_thread.run_sync(self._draw, piece.data, size)
+
+    def _draw(self, data: bytes, size: TerminalSize) -> Shown:
+        emulator = self._emulator
+        if size != self._size:
+            emulator.resize(size.rows, size.columns)
+            self._size = size
+        emulator.take(data)
+        rows = tuple(row.rstrip() for row in emulator.display)
+        return Shown(rows, emulator.cursor.y, min(emulator.cursor.x, size.columns - 1))
+
+
+def _emulator(size: TerminalSize) -> Any:  # noqa: ANN401  its type comes with the extra
+    try:
+        module = importlib.import_module("shelltie.output.emulator")
+    except ModuleNotFoundError as error:
+        raise InvalidParameters(
+            "the screen needs an emulator: pip install 'shelltie[screen]'"
+        ) from error
+    return module.Emulator(size.rows, size.columns)
