@@ -24,7 +24,9 @@ _LIMITS = {
     resource.RLIMIT_CORE: 0,
 }
 # Half of all commands fail, so that both branches are taken; some print, so that loops turn.
-_HANDLER = f"""() {{ printf '%s\\0' "$#" "$@" >&{_LOG}
+# Bash writes out every line at once: with newlines, commands aside would get into one another.
+_NEWLINE = "\x1e"
+_HANDLER = f"""() {{ printf '%s\\0' "$#" "${{@//$'\\n'/{_NEWLINE}}}" >&{_LOG}
 case $1 in c[1-3]) echo out 1 ;; esac
 return $((RANDOM & 1)); }}"""
 _ENVIRONMENT = {
@@ -120,7 +122,8 @@ def _drop_rights() -> None:
 
 
 def _argvs(log: bytes) -> list[list[str]]:
-    fields = [field.decode("utf-8", "surrogateescape") for field in log.split(b"\0")[:-1]]
+    text = log.decode("utf-8", "surrogateescape").replace(_NEWLINE, "\n")
+    fields = text.split("\0")[:-1]
     argvs, at = [], 0
     while at < len(fields) and fields[at].isdigit():
         count = int(fields[at])

@@ -25,10 +25,11 @@ from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.policy import environment
 from shelltie.policy.load import PolicyFile, find
+from shelltie.policy.safety.examples import open_rules
 from shelltie.policy.safety.judge import Judge, find_shfmt
 from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
-from shelltie.policy.safety.rules import RuleFile, Rules
+from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.local import LocalProvider
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
@@ -84,7 +85,7 @@ def judge_of(config: Config, project: Path) -> Judge:
     except ValueError as error:
         raise ConfigWrong(f"safety.safeCommands or safety.dangerousCommands: {error}") from error
     return Judge(
-        Rules(_rule_files(project)),
+        open_rules(_rule_files(project)),
         mode=mode,
         lists=lists,
         path=environment.inherited().get("PATH", ""),

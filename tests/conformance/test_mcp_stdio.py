@@ -12,6 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
+from shelltie.frontends.mcp import session_schemas
 from shelltie.frontends.mcp.stdio import LINE_MAX, Lines
 from tests.conformance.raw_mcp import (
     ENVELOPE,
@@ -50,7 +51,7 @@ async def test_the_sdks_client_works_in_both_eras(mode: Any) -> None:  # noqa: A
             for number in range(20):
                 tasks.start_soon(one, number)
 
-    assert [tool.name for tool in tools] == ["run"]
+    assert [tool.name for tool in tools] == ["run", *(tool.name for tool in session_schemas.TOOLS)]
     for number, answer in answers.items():
         assert answer["stdout"] == f"start {number}\nend {number}\n"
         assert answer["status"] == "success"

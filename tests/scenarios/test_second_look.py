@@ -289,3 +289,14 @@ async def test_a_pager_is_safe_only_without_a_terminal(tmp_path: Path) -> None:
     typed = await judge().judge(Command("less README.md", cwd=str(tmp_path), pty=TerminalSize()))
 
     assert (bare.rating, typed.rating) == (Rating.SAFE, Rating.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "text", ["cd ev*; git status", "cd - && git status", r"find . -execdir git status \;"]
+)
+async def test_git_is_not_safe_where_nobody_knows_the_repository(
+    repository: Repository, text: str
+) -> None:
+    verdict = await judged(text, repository())
+
+    assert (verdict.rating, codes(verdict)) == (Rating.UNKNOWN, {Code.DYNAMIC_ARGUMENT})

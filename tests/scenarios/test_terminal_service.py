@@ -39,7 +39,10 @@ class Echo:
     """A provider of two methods, which is enough."""
 
     async def execute_command(
-        self, command: str, args: Sequence[str], options: ExecuteCommandOptions  # noqa: ARG002
+        self,
+        command: str,
+        args: Sequence[str],
+        options: ExecuteCommandOptions,  # noqa: ARG002
     ) -> ExecuteCommandResult:
         said = " ".join([command, *args])
         return ExecuteCommandResult(ok=True, output=said, exit_code=0, stdout=said, stderr="")
@@ -72,7 +75,12 @@ async def test_an_agent_overrides_what_it_names_and_nothing_else(service: Termin
 
     assert (state.settings.crop_output, state.settings.timeout) == (5, 60)
     assert (state.settings.waiting.most, state.settings.waiting.settle) == (9, 2)
-    for wrong in ({"bsh": {}}, {"bash": {"cropOutpt": 1}}, {"persistent": {"min": 1}}):
+    wrongs: list[dict[str, object]] = [
+        {"bsh": {}},
+        {"bash": {"cropOutpt": 1}},
+        {"persistent": {"min": 1}},
+    ]
+    for wrong in wrongs:
         with pytest.raises(ConfigWrong, match="unknown key"):
             service.attach("third", wrong)
     with pytest.raises(ConfigWrong, match="cropOutput"):

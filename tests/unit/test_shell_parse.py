@@ -88,7 +88,9 @@ def test_a_word_keeps_its_parts_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["*", "b?", "[ab]", "{b,c}", "{1..3}", "~", "~/b", "b{c,'d e'}"])
+@pytest.mark.parametrize(
+    "text", ["*", "b?", "[ab]", "{b,c}", "{1..3}", "~", "x=~", "x=b:~", "~/b", "b{c,'d e'}"]
+)
 def test_a_pattern_may_become_other_words(text: str) -> None:
     assert word(text).pattern
     assert not word(text).single
@@ -330,7 +332,7 @@ def test_a_command_in_broken_text_is_found(text: str) -> None:
     "text",
     [
         *("coproc a", "a `b \\$c`", "a @(b|c)", "a <<$x\nb\n$x\n", "a ${x:-<(b)}", "x=(a # b\n)"),
-        *("a $((b); c)", 'a "$$((b))"', "a $(b <<E\nE)", "a $(b <<E && \nE\nc;d)"),
+        *("a $((b); c)", 'a "$$((b))"', "a $(b <<E\nE)", "a $(b <<E && \nE\nc;d)", "a <(x=(b) c)"),
     ],
 )
 def test_what_parsers_read_differently_is_told(text: str) -> None:

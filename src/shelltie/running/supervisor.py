@@ -257,7 +257,10 @@ def check(command: Command) -> None:
     words = command.argv or (command.text,)
     if any("\0" in word for word in words) or "\0" in command.cwd:
         raise InvalidParameters("command or cwd has a NUL byte, which no program can be given")
-    longest = max(len(word.encode("utf-8", "surrogateescape")) for word in words)
+    try:
+        longest = max(len(word.encode("utf-8", "surrogateescape")) for word in words)
+    except UnicodeEncodeError as error:
+        raise InvalidParameters("command has half a character, which no program reads") from error
     if longest > _TEXT_MAX:
         raise InvalidParameters(
             f"command is {longest} bytes long, and the kernel takes {_TEXT_MAX}:"

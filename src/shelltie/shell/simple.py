@@ -156,8 +156,9 @@ class SimpleReader(LineReader):
         elif not _ARRAY_END.match(self.text, self.at):
             self.broken("something right behind an array", start)
         self.at = min(self.at + 1, self.end)
-        if _COMMENT.search(self.text, start, self.at):
-            self.doubtful("a comment inside an array", start)
+        if self.inside or _COMMENT.search(self.text, start, self.at):
+            # Bash 5.2 loses its place behind an array that it has met inside `<(…)`.
+            self.doubtful("an array with a comment, or inside a substitution", start)
         parts.append(self.expansion(Kind.EXPANSION, start, mark, quoted=False))
 
     def _element(self) -> bool:

@@ -9,7 +9,8 @@ from shelltie.shell.script import Kind, Part, Word
 # A word that means itself, and nothing behind it that could belong to it.
 _LITERAL = re.compile(r"[A-Za-z0-9_./:=@%+,^-]++(?=[ \t\n;&|)]|\Z)")
 _BARE = re.compile(r"[^ \t\n|&;()<>'\"\\$`]++")
-_GLOB = re.compile(r"[*?]|\A~|[+@!]\(")
+# Bash also expands the tilde in an argument that looks like an assignment.
+_GLOB = re.compile(r"[*?]|\A~|[+@!]\(|\A[A-Za-z_]\w*+\+?=(?:[^~]*:)?~")
 _EXTENDED = "?*+@!"
 _PLAIN_IN = {'"': re.compile(r"[^\"\\$`]++"), "": re.compile(r"[^\\$`]++")}
 _ESCAPED_IN = {'"': '$`"\\', "": "$`\\"}

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,7 +40,8 @@ _INSTRUCTIONS = """\
 shelltie runs shell commands for you and always comes back: a command that takes too long or falls \
 silent is ended with everything it started, and you get what it printed and a hint. Call `run` \
 with the command as you would type it. Read `status`, `exitCode`, `stdout` and `stderr`; after a \
-timeout follow `hint` instead of repeating the same call."""
+timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
+that ask) goes to `terminal_start` and `terminal_continue`."""
 
 _ONLY_CLIENT = "stdio"  # one server, one client
 _Call = Callable[[str, Mapping[str, object]], Awaitable[CallToolResult]]
@@ -62,23 +62,20 @@ async def serve(config: settings.Config) -> None:
 
     Raises: ConfigWrong.
     """
-    async with (
-        AsyncExitStack() as stack,
-        assemble(config, policy_file(config, Path()), serves=True) as supervisor,
-    ):
+    async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         sessions = Sessions(supervisor, Room(config.sessions_max))
         about = {"version": _version()}
-        await stack.enter_async_context(
-            steerable(supervisor, sessions, environment.inherited(), about)
-        )
-        contexts = await stack.enter_async_context(task_contexts(supervisor, config))
-        server = build(supervisor, config, sessions, contexts)
-        options = server.create_initialization_options()
+        async with (
+            steerable(supervisor, sessions, environment.inherited(), about),
+            task_contexts(supervisor, config) as contexts,
+        ):
+            server = build(supervisor, config, sessions, contexts)
+            options = server.create_initialization_options()
 
-        async def converse(messages: Messages, answers: Answers) -> None:
-            await server.run(messages, answers, options)
+            async def converse(messages: Messages, answers: Answers) -> None:
+                await server.run(messages, answers, options)
 
-        await serve_stdio(converse, supervisor.close)
+            await serve_stdio(converse, supervisor.close)
 
 
 def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:

@@ -47,8 +47,8 @@ command (builds and installs get more); `limits` in the answer says which held a
 `timeout_sec` only if you know better. A command that times out is ended with everything it \
 started; what it printed until then is returned, and `hint` says what to try next.
 - Nobody answers prompts: stdin is empty and closed unless you give `stdin`. Use flags such as -y.
-- Not for servers, watchers or anything that never ends: background processes are ended with the \
-command.
+- Not for servers, watchers or what never ends: use terminal_start. Background processes are \
+ended with the command.
 - A command rated dangerous (deletes trees, rewrites history, reads credentials, runs fetched \
 code…) waits for a person's yes; without one it is not run (`errorCode` CONFIRMATION_REQUIRED, \
 `reasons`). Do not work around it: say what you need and why, or find a milder command.

@@ -57,7 +57,8 @@ class Arg:
             return False
         if self.pattern and self.values:
             return self.head[:1] in "-*?[{@!+"
-        return not self.single or self.head[:1] in ("", "-")
+        # The value of a variable may be a pattern that stands for any name.
+        return not self.single or self.head[:1] in ("", *"-*?[{@!+")
 
     def after(self, count: int) -> "Arg":
         """Without its first characters: the value in `--name=value`."""

@@ -4,18 +4,24 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
-from shelltie.shell.script import Kind, Simple, Word
+from shelltie.policy.secrets import is_hook_name
+from shelltie.shell.script import Kind, Part, Simple, Word
 
 _COMMAND = re.compile(r"\$\(|`|\$\{")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SUBSCRIPT = re.compile(r"\[(?!\s*[@*\d]*\s*\])")
-_SUBSTRING = re.compile(r"\$\{[\w@*#?-]+:(?![-=?+])(.*)\}", re.DOTALL)  # ${x:offset:length}
+# ${x:offset:length}
+_SUBSTRING = re.compile(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
+_SETS = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
+_SETS_BEFORE = re.compile(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
 _PROMPT = re.compile(r"@[PA]\}|\$\{!")
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _HEX = re.compile(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
 
@@ -35,10 +41,12 @@ def rate_expression(case: Case, arg: Arg) -> None:
             case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs the code in {arg.text}", arg)
             return
     text = arg.text if not arg.exact else arg.guesses[0]
-    _rate_names(case, text, arg)
+    rate_names(case, text, arg)
 
 
-def _rate_names(case: Case, text: str, arg: Arg) -> None:
+def rate_names(case: Case, text: str, arg: Arg) -> None:
+    """The variables in an expression: what they hold is evaluated, and some must not be set."""
+    _rate_settings(case, (*_SETS.findall(text), *_SETS_BEFORE.findall(text)), arg)
     names = _NAME.findall(_HEX.sub("0", text))
     unsure = [name for name in names if not case.where.values.is_number(name)]
     if any(_COMMAND.search(value) for name in unsure for value in case.where.values.known(name)):
@@ -49,24 +57,36 @@ def _rate_names(case: Case, text: str, arg: Arg) -> None:
         )
 
 
+def _rate_settings(case: Case, names: Iterable[str], arg: Arg) -> None:
+    for name in names:
+        if is_hook_name(name):
+            case.unknown(
+                Code.ENV_INJECTION, f"{arg.text} sets {name}, which decides what runs", arg
+            )
+
+
 def rate_expansions(case: Case) -> None:
     """Expansions anywhere in a command that evaluate what a variable holds."""
     for word in words_of(case.simple):
         for part in word.parts:
             arg = Arg((), part.text, word.span, part.text)
+            if part.kind is Kind.EXPANSION:
+                _rate_settings(case, _DEFAULT.findall(part.text), arg)
             if part.kind is Kind.ARITHMETIC:
-                _rate_names(case, _without_substitutions(part.text), arg)
+                _rate_arithmetic(case, part, arg)
             elif part.kind is Kind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
-                _rate_names(case, piece[1], arg)
+                rate_names(case, piece[1], arg)
             elif part.kind is Kind.EXPANSION and _PROMPT.search(part.text):
                 case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a value", arg)
             elif part.kind is Kind.EXPANSION and _SUBSCRIPT.search(part.text):
                 case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a subscript", arg)
 
 
-def _without_substitutions(text: str) -> str:
-    """Commands inside are judged themselves; what they print is taken as a number."""
-    return re.sub(r"\$\([^()]*\)|`[^`]*`", "0", text.removeprefix("$"))
+def _rate_arithmetic(case: Case, part: Part, arg: Arg) -> None:
+    if part.commands:
+        # What it prints is evaluated: `a[$(…)]` would run.
+        case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates what a command prints", arg)
+    rate_names(case, _SUBSTITUTION.sub("0", part.text.removeprefix("$")), arg)
 
 
 def words_of(simple: Simple) -> Iterator[Word]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
+from shelltie.policy.safety.arithmetic import rate_names
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.sources import Source, origin_of
 from shelltie.policy.safety.values import CASE
@@ -49,6 +50,8 @@ def subscript(case: Case, name: str, arg: Arg) -> None:
     """The index of an array is arithmetic, and arithmetic runs what is in `$(…)`."""
     if _EVALUATED.search(name):
         case.unknown(Code.DYNAMIC_ARGUMENT, "a subscript runs a command", arg)
+    else:
+        rate_names(case, name.partition("[")[2], arg)
 
 
 def rate_pair(

@@ -20,6 +20,10 @@ _WRITES = {
 def rate_redirects(case: Case) -> None:
     """Every redirection of a command."""
     for redirect in case.simple.redirects:
+        if redirect.descriptor.startswith("{"):
+            case.unknown(
+                Code.ENV_INJECTION, f"{redirect.descriptor}{redirect.operator} sets a name"
+            )
         if redirect.body is not None:
             _rate_body(case, redirect)
         elif redirect.target is not None:

@@ -29,7 +29,8 @@ def rate_inner(
         return
     filled = [_filled(case, arg, given) for arg in args]
     if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
-        filled.append(unseen(args[0].span, _seen_before(case)))
+        # Two, because the first may be the value that the last option wants.
+        filled += [unseen(args[0].span, _seen_before(case))] * 2
     if _runs_its_input(args, given) and (appends or appends is None):
         case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
     case.again.command(filled, case, case.program)
@@ -56,6 +57,7 @@ def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
         if option.flag.name in _NAMES and option.value is not None
         for text in option.value.values
     ]
+    named += [f"{start}/x" for operand in given.operands for start in operand.values]
     return unseen(arg.span, _secret(named) or _seen_before(case))
 
 
@@ -110,7 +112,10 @@ def places_of(case: Case) -> Iterator[str | None]:
     """The directories a command goes to: by `cd`, or by an option such as `git -C`."""
     words = case.words
     if case.program in _GOES and words:
-        yield from _places([arg for arg in words if not arg.head.startswith("-")][:1])
+        named = [arg for arg in words if arg.value == "-" or not arg.head.startswith("-")]
+        yield from _places(named[:1])
+    if any(arg.value in ("-execdir", "-okdir") for arg in words):
+        yield None
     for before, arg in pairwise(words):
         if before.value in _DIRECTORY_OPTIONS:
             yield from _places([arg])
@@ -122,4 +127,5 @@ def places_of(case: Case) -> Iterator[str | None]:
 
 def _places(args: Sequence[Arg]) -> Iterator[str | None]:
     for arg in args:
-        yield from arg.values or (None,)
+        sure = arg.values if not arg.pattern and arg.value != "-" else ()
+        yield from sure or (None,)
