@@ -122,6 +122,8 @@ class _Reader:
                 self._given(candidate, arg, attached, sure=len(candidates) == 1)
         # An abbreviation may mean an option that the rule does not list.
         self._not_listed(arg)
+        if attached is not None and not candidates:
+            self.found.flags.append(Given(Flag(name, role=Role.READ), arg, attached))
 
     def _short(self, arg: Arg, head: str) -> None:
         if _NUMBER.fullmatch(head) and ANY_NUMBER in self.flags:

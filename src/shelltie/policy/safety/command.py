@@ -48,6 +48,8 @@ def rate_by_rule(case: Case, tree: Node) -> None:
     place = _descend(case, _Place(tree, _rule_of(tree, case.program, None), case.words))
     rule = place.rule
     case.rule = rule.name if rule.family else ""
+    if rule.requires:
+        case.conditions.add(rule.requires)
     if _asks_for_help(place):
         return
     if rule.verdict is not Rating.SAFE:
@@ -56,8 +58,6 @@ def rate_by_rule(case: Case, tree: Node) -> None:
     _rate_options(case, rule, given)
     _rate_operands(case, rule, given)
     _rate_conditions(case, rule, given, rule.whens)
-    if rule.requires:
-        case.conditions.add(rule.requires)
     rate_input(case, rule, given)
     rate_network(case, rule, place.args, given)
     if rule.wraps and (given.unknown or given.loose):
