@@ -64,7 +64,7 @@ _WANTED = (
     ("kaggle", "KAGGLE_*"),
 )
 _NAMED_MAX = 4
-_SESSION = "start what should stay with terminal_start"
+_SESSION = "what should stay needs a session (terminal_start)"
 
 
 def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | None:
