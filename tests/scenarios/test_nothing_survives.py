@@ -124,7 +124,7 @@ async def test_a_server_that_is_shot_takes_everything_with_it(
 
 @pytest.mark.needs("setpriv")
 @pytest.mark.proves("TX-8")
-async def test_a_fork_bomb_is_held_by_its_limit_and_ended(terminal: Terminal) -> None:
+async def test_a_fork_bomb_is_held_by_its_limit_and_ended(open_terminal: Open) -> None:
     tag = new_tag()
     # The limit of processes does not hold root. The bomb ends by itself if nobody else can end it.
     bomb = f"bomb() {{ [ $SECONDS -lt 20 ] || exit; sleep 20.{tag} & bomb | bomb; }}; bomb"
@@ -132,13 +132,15 @@ async def test_a_fork_bomb_is_held_by_its_limit_and_ended(terminal: Terminal) ->
     if ROOT:
         command = ["setpriv", "--reuid", "65534", "--clear-groups", *command]
 
-    result = await terminal.run(
-        command, timeout=2, silence=0, escalation=QUICK, resources=Resources(processes=1500)
-    )
+    async with open_terminal(run_dangerous="allow") as terminal:
+        result = await terminal.run(
+            command, timeout=2, silence=0, escalation=QUICK, resources=Resources(processes=1500)
+        )
+        await nobody_left(tag)
+        alive = await terminal.run("echo alive")
 
     assert (result.status, result.leaked) == ("timeout", False)
-    await nobody_left(tag)
-    assert (await terminal.run("echo alive")).stdout == "alive\n"
+    assert alive.stdout == "alive\n"
 
 
 async def test_a_thousand_short_runs_leave_no_descriptor_and_no_zombie(terminal: Terminal) -> None:
@@ -213,7 +215,7 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
     events: list[Event] = []
     command = f"echo $BASHPID > {ice}/tasks; echo FROZEN > {ice}/freezer.state; sleep 300.{tag}"
 
-    async with open_terminal(events.append) as terminal:
+    async with open_terminal(events.append, run_dangerous="allow") as terminal:
         with anyio.fail_after(15):
             result = await terminal.run(command, timeout=1, silence=0, escalation=QUICK)
         (ice / "freezer.state").write_text("THAWED", encoding="ascii")

@@ -120,7 +120,7 @@ class CommandReader(SimpleReader):
         return start
 
     def _command(self) -> None:
-        reserved = _RESERVED.match(self.text, self.at)
+        reserved = self._reserved()
         if self.next_is("("):
             self._parenthesis_command()
         elif reserved and reserved[0] in _COMPOUNDS:
@@ -135,6 +135,11 @@ class CommandReader(SimpleReader):
             self._simple_or_function()
             return
         self._redirects()
+
+    def _reserved(self) -> re.Match[str] | None:
+        """The reserved word here; `time` is one only where a pipeline begins, else a program."""
+        reserved = _RESERVED.match(self.text, self.at)
+        return None if reserved and reserved[0] == "time" else reserved
 
     def _redirects(self) -> None:
         """Those of a compound command; they are a command without words."""

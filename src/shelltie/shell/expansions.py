@@ -26,10 +26,15 @@ _PLAIN_IN_PAIR = {
     "]": re.compile(r"[^'\"\\$`<>\[\]]++"),
 }
 _QUOTED = re.compile(r"\\.|'[^']*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
+_MISCOUNTED = re.compile(r"#|<<|\besac\b")  # bash counts parentheses in these, too
 
 
 class ExpansionReader(Reading):
     """Reads what becomes something else when the word is expanded."""
+
+    @abstractmethod
+    def expandable(self, parts: list[Part], closer: str) -> None:
+        """Reads text as in double quotes, up to `closer` or the end."""
 
     @abstractmethod
     def double(self, parts: list[Part]) -> bool:
@@ -94,6 +99,8 @@ class ExpansionReader(Reading):
         if closed and not (ending == "))" and _balanced(body)) and self.again(start, mark):
             return False
         parts.append(self.expansion(Kind.ARITHMETIC, start, mark, quoted=quoted))
+        if parts[-1].commands and _MISCOUNTED.search(body):
+            self.doubtful("parentheses that bash may count differently", start)
         return True
 
     def again(self, start: int, mark: int) -> bool:
@@ -163,11 +170,11 @@ class ExpansionReader(Reading):
         closing = self.text.find("'", self.at + 1)
         if closing < 0:
             self.give_up("a single quote is not closed", self.at)
-        elif quoted:
-            self.doubtful("a single quote inside an expansion", self.at)
-            self.at += 1
-        else:
-            self.at = closing + 1
+            return
+        start, self.at = self.at, closing + 1
+        if quoted:
+            self.doubtful("a single quote inside an expansion", start)
+            self.inner(self.source.part(start + 1, closing)).expandable([], "")
 
     def _process_in_pair(self, parts: list[Part], *, quoted: bool) -> None:
         if quoted or self.text[self.at + 1 : self.at + 2] != "(":
