@@ -146,7 +146,7 @@ WRAPS = (
     *(around("x=$( ", " )"), around("x=( $( ", " ) )"), around("a ${x:-$( ", " )}")),
     *(around('a "${x:+$( ', ' )}"'), around("[[ -n $( ", " ) ]]"), around("a <<<$( ", " )")),
     *(around("a $(( 1 + $( ", " ) ))"), around("a >$( ", " )")),
-    *(around("a && "), around("a | "), around("a & "), around("a; "), around("'a' # b\n")),
+    *(around("a && "), around("a | { ", "\n}"), around("a & "), around("a; "), around("'a' # b\n")),
     *(around("until ", "\ndo a; done"), around("coproc N { ", "\n}"), around("a[$( ", " )]=1")),
     *(in_backticks("a ", ""), in_backticks("x=", " a"), in_backticks("a ${x:-", "}")),
 )

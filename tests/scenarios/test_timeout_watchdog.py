@@ -225,7 +225,8 @@ async def test_the_whole_group_is_signalled_and_killed_after_the_grace() -> None
     program = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "print(os.fork() or os.getpid())\n"
+        # One write each: two prints can be mixed up, newline and all.
+        "os.write(1, b'%d\\n' % (os.fork() or os.getpid()))\n"
         "time.sleep(60)"
     )
     async with child(program) as process:

@@ -96,7 +96,7 @@ class ExpansionReader(Reading):
         self.at += 2
         closed = self.pair(")")
         body, ending = self.text[start + 3 : self.at - 2], self.text[self.at - 2 : self.at]
-        if closed and not (ending == "))" and _balanced(body)) and self.again(start, mark):
+        if closed and not (ending == "))" and balanced(body)) and self.again(start, mark):
             return False
         parts.append(self.expansion(Kind.ARITHMETIC, start, mark, quoted=quoted))
         if parts[-1].commands and _MISCOUNTED.search(body):
@@ -211,7 +211,7 @@ class ExpansionReader(Reading):
         self.inner(source_of(unescaped, places)).commands("")
 
 
-def _balanced(expression: str) -> bool:
+def balanced(expression: str) -> bool:
     """Whether bash takes it for arithmetic: it counts parentheses without looking at commands."""
     depth = 0
     for char in re.findall(r"[()]", _QUOTED.sub("", expression)):

@@ -3,9 +3,11 @@
 import re
 
 from shelltie.model import Span
+from shelltie.shell.expansions import balanced
 from shelltie.shell.found import Draft
 from shelltie.shell.lines import Document, LineReader
 from shelltie.shell.script import Assignment, Kind, Part, Redirect, Word
+from shelltie.shell.source import source_of
 
 _COMMANDS_END = 5000
 
@@ -14,6 +16,7 @@ _REDIRECT = re.compile(
     rf"(?:(\d++|\{{{_NAME}\}})?+(<<<|<<-?|<[&>]|<(?!\()|>[>&|]|>(?!\())|(&>>?))", re.ASCII
 )
 _ASSIGNMENT = re.compile(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
+_EXPANDS = re.compile(r"[$`\\]")
 _EQUALS = re.compile(r"\+?=")
 _ARRAY = re.compile(rf"{_NAME}\+?=(?=\()", re.ASCII)
 _COMMENT = re.compile(r"[ \t\n(]#")
@@ -98,11 +101,21 @@ class SimpleReader(LineReader):
 
     def _redirected(self, draft: Draft, found: re.Match[str], word: Word, start: int) -> None:
         operator, span = found[2] or found[3], self.source.span(start, self.at)
+        if operator == ">&":
+            self._expanded_twice(word, start)
         target, body = (None, word) if operator == "<<<" else (word, None)
         if operator in ("<<", "<<-"):
             target = None
             self._await(draft, operator, word)
         draft.redirects.append(Redirect(operator, target, span, found[1] or "", body))
+
+    def _expanded_twice(self, word: Word, start: int) -> None:
+        """Bash expands the target of `>&` once more, though quoted, and runs what is in it."""
+        text = word.value or ""
+        if word.value is None or _EXPANDS.search(text):
+            self.doubtful("the target of `>&` is expanded twice", start)
+            places = [word.span.start] * (len(text) + 1)
+            self.inner(source_of(text, places)).expandable([], "")
 
     def _await(self, draft: Draft, operator: str, word: Word) -> None:
         quoted = any(part.quoted for part in word.parts)
@@ -213,7 +226,8 @@ class SimpleReader(LineReader):
         draft.words.append(self.operator(2))
         inside = self.at
         closed = self.pair(")")
-        if closed and not self.next_is(")") and self.again(start, mark):
+        arithmetic = self.next_is(")") and balanced(self.text[inside : self.at - 1])
+        if closed and not arithmetic and self.again(start, mark):
             return False
         self.at = min(self.at + 1, self.end)
         draft.words.append(self._expression(inside, mark + 1))
