@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from anyio.abc import ByteReceiveStream
 
 from shelltie.frontends.cli import reaching
 from shelltie.frontends.control import client
@@ -35,6 +36,11 @@ async def run_id_of(command: str) -> str:
             for one in await listed():
                 if command in str(one["command"]):
                     return str(one["runId"])
+
+
+async def all_of(stream: ByteReceiveStream) -> bytes:
+    """What is written until the end, in however many pieces."""
+    return b"".join([chunk async for chunk in stream])
 
 
 # What runs
@@ -152,7 +158,7 @@ async def test_follow_goes_on_until_the_end() -> None:
                 await shelltie("send", "term-1", "you")
                 async for chunk in follower.stdout:
                     shown += chunk
-                told = await follower.stderr.receive()
+                told = await all_of(follower.stderr)
                 code = await follower.wait()
 
     assert shown == b"before\nname? you\nhello you\n"
@@ -175,8 +181,8 @@ async def test_a_run_is_followed_to_its_end_although_its_server_forgets_it_then(
                 first = await follower.stdout.receive()
                 go.touch()
                 await server.answer()
-                second = await follower.stdout.receive()
-                told = await follower.stderr.receive()
+                second = await all_of(follower.stdout)
+                told = await all_of(follower.stderr)
                 code = await follower.wait()
 
     assert (first, second, code) == (b"one\n", b"two\n", 0)
@@ -228,7 +234,7 @@ async def test_a_follower_whose_server_dies_is_told() -> None:
             with anyio.fail_after(20):
                 assert await follower.stdout.receive() == b"here\n"
                 server.die()
-                told = await follower.stderr.receive()
+                told = await all_of(follower.stderr)
                 code = await follower.wait()
 
     assert code == 125

@@ -62,9 +62,9 @@ def width() -> int:
 
 
 def complain(message: str) -> None:
-    """One message for people who look for what went wrong."""
+    """One message for people who look for what went wrong, written whole even unbuffered."""
     with contextlib.suppress(OSError):
-        print(f"shelltie: {message}", file=sys.stderr)
+        print(f"shelltie: {message}\n", end="", file=sys.stderr)
 
 
 def print_json(value: object) -> None:
