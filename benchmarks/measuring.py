@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.rows import Row
 from shelltie import Config, Terminal
-from shelltie.assemble import ignore
 from shelltie.events import Publish
 
 TRUE = "/bin/true"
@@ -87,7 +86,7 @@ async def bare_spawn(*argv: str) -> None:
 
 
 @asynccontextmanager
-async def fresh_terminal(publish: Publish = ignore) -> AsyncIterator[Terminal]:
+async def fresh_terminal(publish: Publish | None = None) -> AsyncIterator[Terminal]:
     """A terminal with the settings we ship, whose output files vanish with it."""
     with TemporaryDirectory() as state:
         async with Terminal(Config(state_dir=state), publish) as terminal:

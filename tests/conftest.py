@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from shelltie import Config, Terminal
-from shelltie.assemble import ignore
 from shelltie.events import Publish
 
 Open = Callable[..., AbstractAsyncContextManager[Terminal]]
@@ -52,7 +51,7 @@ def open_terminal(tmp_path: Path) -> Open:
     """Opens terminals with the settings a test wants."""
 
     @asynccontextmanager
-    async def opened(publish: Publish = ignore, **settings: object) -> AsyncIterator[Terminal]:
+    async def opened(publish: Publish | None = None, **settings: object) -> AsyncIterator[Terminal]:
         config = Config(state_dir=str(tmp_path / "state"), **settings)  # type: ignore[arg-type]  # as named
         async with Terminal(config, publish) as terminal:
             yield terminal

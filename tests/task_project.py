@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from shelltie import Terminal
-from shelltie.events import Event
+from shelltie.events import Event, SessionEvent
 from shelltie.frontends import tasks
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import PROJECT_FILE, find_allowlist
@@ -102,11 +102,16 @@ class Project:
         self, terminal: Terminal, limits: TaskLimits | None = None, level: Level = Level.DEFAULT
     ) -> AsyncIterator[Caller]:
         events: list[Event] = []
+
+        def note(event: Event) -> None:
+            if isinstance(event, SessionEvent):
+                events.append(event)
+
+        terminal.supervisor.bus.subscribe(note)
         async with Contexts(
             terminal.supervisor,
             self.access(level),
             self.place,
             limits or TaskLimits(),
-            events.append,
         ) as contexts:
             yield Caller(contexts, events)

@@ -11,7 +11,7 @@ from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong
-from shelltie.events import Event, Publish
+from shelltie.events import Publish
 from shelltie.keeper.undumpable import hide_this_process
 from shelltie.model import (
     Decision,
@@ -31,6 +31,7 @@ from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
 from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.local import LocalProvider
+from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
@@ -39,10 +40,6 @@ _CLIENT = 50.0  # seconds; most clients give up after 60
 # The newest stay; older output leaves the disk when a supervisor starts.
 _KEEP_SPOOLS = 200
 _KEEP_BYTES = 1024 * 1024 * 1024
-
-
-def ignore(event: Event) -> None:
-    """Nobody watches."""
 
 
 def policy_file(config: Config, project: Path) -> PolicyFile:
@@ -112,7 +109,7 @@ def _rule_files(project: Path) -> list[RuleFile]:
 def assemble(
     config: Config,
     policy: PolicyFile,
-    publish: Publish = ignore,
+    publish: Publish | None = None,
     *,
     serves: bool = False,
 ) -> Supervisor:
@@ -144,6 +141,9 @@ def assemble(
         spool = Spool(spools / f"{run}.log", cap=config.spool_cap, threshold=threshold)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
+    bus = Bus()
+    if publish is not None:
+        bus.subscribe(publish)
     wants_login = config.path == "login" or (config.path == "auto" and serves)
     gate = Gate(
         judge_of(config, Path.cwd()),
@@ -152,7 +152,7 @@ def assemble(
             Approved(settings.approved_file()),
             approve_unknown_on_timeout=config.on_timeout == "approve",
         ),
-        publish,
+        bus.publish,
         _patience(config, serves=serves),
     )
     return Supervisor(
@@ -161,7 +161,7 @@ def assemble(
         LocalProvider(None if config.keeper == "auto" else config.keeper),
         policy.current,
         new_output,
-        publish,
+        bus,
         LoginPath() if wants_login else None,
     )
 

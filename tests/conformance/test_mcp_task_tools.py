@@ -25,7 +25,9 @@ from mcp_types import (
 
 from shelltie import Terminal
 from shelltie.frontends.mcp import task_tools
+from shelltie.frontends.mcp.call import Call
 from shelltie.running.contexts import Contexts
+from shelltie.running.gate import Party
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left
 
@@ -34,12 +36,16 @@ OWNER = "the client"
 _Context = ServerRequestContext[Any, Any]
 
 
+def called(name: str, arguments: dict[str, Any]) -> Call:
+    return Call(name, arguments, OWNER, Party())
+
+
 def server_of(contexts: Contexts) -> Server[Any]:
     async def list_tools(_: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=task_tools.TOOLS)
 
     async def call_tool(_: _Context, params: CallToolRequestParams) -> CallToolResult:
-        return await task_tools.call(params.name, params.arguments or {}, contexts, OWNER)
+        return await task_tools.answer_call(contexts, called(params.name, params.arguments or {}))
 
     return Server("tasks", on_list_tools=list_tools, on_call_tool=call_tool)
 
@@ -216,7 +222,9 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 
         for asked in (arguments, fitting):
             # Not through the SDK's client: it sends NaN as null.
-            result = await task_tools.call(f"terminal_{name}", asked, caller.contexts, OWNER)
+            result = await task_tools.answer_call(
+                caller.contexts, called(f"terminal_{name}", asked)
+            )
             assert "Traceback" not in str(checked(name, result))
 
 

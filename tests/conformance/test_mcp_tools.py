@@ -17,7 +17,9 @@ from mcp_types import CallToolResult, TextContent
 from shelltie import Config, Terminal
 from shelltie.events import Event
 from shelltie.frontends.mcp import tools
+from shelltie.frontends.mcp.call import Call
 from shelltie.policy.timeouts import TimeoutPolicy
+from shelltie.running.gate import Party
 from tests.conformance.servers import server_of
 from tests.conftest import Open
 
@@ -30,6 +32,10 @@ SEVEN = {
     "terminationMode": str | None,
     "durationMs": int,
 }
+
+
+def called(arguments: dict[str, object]) -> Call:
+    return Call("run", arguments, "", Party())
 
 
 @asynccontextmanager
@@ -176,7 +182,7 @@ async def test_wrong_parameters_are_answered_and_start_nothing(
     events: list[Event] = []
     async with open_terminal(events.append) as terminal:
         # Not through the SDK's client: it sends NaN as null.
-        answer = checked(await tools.run(terminal.supervisor, Config(), "run", arguments))
+        answer = checked(await tools.run(terminal.supervisor, Config(), called(arguments)))
 
     assert (answer["status"], answer["errorCode"]) == ("error", "INVALID_PARAMETERS")
     assert (answer["exitCode"], answer["durationMs"]) == (125, 0)
@@ -220,7 +226,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, arguments: dict[str, object]
 ) -> None:
-    checked(await tools.run(terminal.supervisor, Config(), "run", arguments))
+    checked(await tools.run(terminal.supervisor, Config(), called(arguments)))
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])

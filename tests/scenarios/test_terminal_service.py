@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from shelltie import Config
-from shelltie.assemble import ignore
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse, UnknownSession
 from shelltie.events import Event, Publish, RunStarted
 from shelltie.frontends.service import TerminalService
@@ -23,7 +22,7 @@ TERMINAL = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"typ
 WAIT = OutputWaitOptions(0.1, 0.3, 20)
 
 
-def make(tmp_path: Path, publish: Publish = ignore, **changes: object) -> TerminalService:
+def make(tmp_path: Path, publish: Publish | None = None, **changes: object) -> TerminalService:
     config = Config(state_dir=str(tmp_path / "state"), session_unknown="allow")
     return TerminalService({**TERMINAL, **changes}, config, tmp_path, publish)
 

@@ -102,15 +102,19 @@ class Broker:
         """Whoever was asked through it has left."""
         self._channels.remove(channel)
 
-    async def ask(self, question: Question, patience: float | None = None) -> Answer:
+    async def ask(
+        self, question: Question, patience: float | None = None, own: Channel | None = None
+    ) -> Answer:
         """The answer; it never takes longer than `patience` seconds, if that is not `None`.
 
-        Whoever is cancelled here takes the question back.
+        Whoever wants the command may be asked, too, through a channel of their `own`. Whoever is
+        cancelled here takes the question back.
         """
         granted = self._granted(question.digest)
         if granted is not None:
             return granted
-        channels = [channel for channel in self._channels if channel.can_ask]
+        everybody = self._channels if own is None else [*self._channels, own]
+        channels = [channel for channel in everybody if channel.can_ask]
         if not channels and not self.reachable:
             return _no("nobody can be asked here: allow the command in your settings first")
         if _length(question) > _READABLE:

@@ -11,7 +11,7 @@ import anyio
 
 from shelltie import config as settings
 from shelltie.approval.callback import Callback, CallbackChannel
-from shelltie.assemble import assemble, ignore, policy_file
+from shelltie.assemble import assemble, policy_file
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.report import Result, report
@@ -48,7 +48,7 @@ class Terminal:
     def __init__(
         self,
         config: settings.Config | None = None,
-        publish: Publish = ignore,
+        publish: Publish | None = None,
         approve: Callback | None = None,
     ) -> None:
         project = Path.cwd()

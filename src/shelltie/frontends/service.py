@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shelltie import config as settings
-from shelltie.assemble import assemble, ignore, policy_file
+from shelltie.assemble import assemble, policy_file
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
 from shelltie.frontends.local_terminal import LocalTerminal
@@ -86,7 +86,7 @@ class TerminalService:
         terminal: Mapping[str, object],
         config: settings.Config | None = None,
         root: Path | None = None,
-        publish: Publish = ignore,
+        publish: Publish | None = None,
     ) -> None:
         self._publish = publish
         self._given = service_config(terminal)

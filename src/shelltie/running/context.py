@@ -143,7 +143,7 @@ class Context:
         self._run = run
         stdout, stderr = Window(output, 0), Window(output, 0)
         heads = {Stream.STDOUT: stdout, Stream.STDERR: stderr}
-        run.on_output = lambda stream, chunk: heads[stream].append(chunk)
+        run.on_output.append(lambda stream, chunk: heads[stream].append(chunk))
         if self.closed is not None:  # while the run was being started
             run.stop(self.closed)
         try:

@@ -24,8 +24,6 @@ from shelltie.errors import (
 )
 from shelltie.events import (
     Asker,
-    Event,
-    Publish,
     SessionClosed,
     SessionOpened,
     SessionRefused,
@@ -55,10 +53,6 @@ _OTHER_IDS = (
 )
 
 
-def ignore(event: Event) -> None:
-    """Nobody watches."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Tombstone:
     """Whose it was, and why it is gone."""
@@ -79,7 +73,6 @@ class Contexts:
         access: Access,
         project: Path,
         limits: TaskLimits = TaskLimits(),  # noqa: B008  frozen
-        publish: Publish = ignore,
         passed: Sequence[str] = (),
     ) -> None:
         """`project` is where relative directories begin; `passed` is `environment.pass`."""
@@ -87,7 +80,7 @@ class Contexts:
         self._supervisor = supervisor
         self._access = access
         self._project = os.path.abspath(project)  # noqa: PTH100  resolve() would follow links
-        self._publish = publish
+        self._publish = supervisor.bus.publish
         self._base = variables.sift(variables.inherited(), passed)
         self._alarms = Alarms()
         self._contexts: dict[str, Context] = {}

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from shelltie.approval.broker import Broker
+from shelltie.approval.broker import Broker, Channel
 from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
-from shelltie.model import Command, Decision, Rating, Reason, RunId, Verdict
+from shelltie.model import Caller, Command, Decision, Rating, Reason, RunId, Verdict
 
 
 class Judge(Protocol):
@@ -39,6 +39,26 @@ class Patience:
         return self.dangerous if rating is Rating.DANGEROUS else self.unknown
 
 
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who wants a command to run, how they can be asked for a yes, and how many seconds they wait
+    for it at most, whatever else is configured.
+    """
+
+    caller: Caller = field(default_factory=Caller)
+    channel: Channel | None = None
+    patience: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """By whose rules a command shall run, where, and who wants it."""
+
+    profile: str
+    provider: str
+    party: Party = field(default_factory=Party)
+
+
 class Gate:
     """Every command of a supervisor passes here, once, before anything is started."""
 
@@ -56,12 +76,12 @@ class Gate:
         self._profiles = profiles
         self._publish = publish
 
-    async def admit(self, run: RunId, command: Command, profile: str, provider: str) -> Verdict:
+    async def admit(self, run: RunId, command: Command, request: Request) -> Verdict:
         """The verdict on a command that may run.
 
         Raises: CommandDenied; then it may not.
         """
-        decisions = self._profiles[profile]
+        decisions = self._profiles[request.profile]
         verdict = self.judge.first(command)
         if verdict.rating is Rating.SAFE and decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]:
             verdict = await self.judge.confirm(command, verdict)
@@ -70,13 +90,15 @@ class Gate:
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
         if decision is Decision.ASK:
-            await self._ask(run, command, verdict, provider)
+            await self._ask(run, command, verdict, request)
         return verdict
 
-    async def _ask(self, run: RunId, command: Command, verdict: Verdict, provider: str) -> None:
-        question = Question.about(command, verdict, provider)
+    async def _ask(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
+        party = request.party
+        question = Question.about(command, verdict, request.provider, party.caller.client)
         self._publish(ApprovalAsked(run, time.time(), question.id))
-        answer = await self.broker.ask(question, self.patience.of(verdict.rating))
+        patience = _shorter(self.patience.of(verdict.rating), party.patience)
+        answer = await self.broker.ask(question, patience, party.channel)
         self._publish(
             ApprovalAnswered(
                 run,
@@ -98,6 +120,11 @@ class Gate:
             )
         reason = f": {answer.reason}" if answer.reason else ""
         raise CommandDenied(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    """The shorter of two times; `None` is without end."""
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def _named(verdict: Verdict) -> str:

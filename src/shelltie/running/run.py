@@ -94,9 +94,9 @@ class Run:
         self.pid: int | None = None
         self.outcome: Outcome | None = None
         self.started_at = time.time()
-        self.on_output: Callable[[Stream, memoryview], None] | None = None
-        self.on_ended: Callable[[], None] | None = None
-        self.on_settled: Callable[[Run], None] | None = None
+        self.on_output: list[Callable[[Stream, memoryview], None]] = []
+        self.on_ended: list[Callable[[], None]] = []
+        self.on_settled: list[Callable[[], None]] = []
         self._provider = provider
         self._publish = publish
         self._alarms = alarms
@@ -242,8 +242,8 @@ class Run:
         def data(chunk: memoryview) -> None:
             self._watchdog.last = self._alarms.now()
             self.output.add(stream, chunk)
-            if self.on_output is not None:
-                self.on_output(stream, chunk)
+            for hear in self.on_output:
+                hear(stream, chunk)
 
         def end() -> None:
             self._hung_up.append(self._readers.pop(stream))
@@ -423,15 +423,15 @@ class Run:
             self._close_streams()
         self._publish(RunEnded(self.id, time.time(), self.outcome))
         self._turn.set()
-        if self.on_ended is not None:
-            self.on_ended()
+        for hear in self.on_ended:
+            hear()
         if self.settled:
             self._settle()
 
     def _settle(self) -> None:
         self._close_streams()
-        if self.on_settled is not None:
-            self.on_settled(self)
+        for hear in self.on_settled:
+            hear()
 
     def _close_streams(self) -> None:
         self._stop_feeding()

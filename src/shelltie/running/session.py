@@ -59,8 +59,8 @@ class Session:
         self._characters = Characters()
         self._printed: float | None = None
         self._news = anyio.Event()
-        run.on_output = self._hear
-        run.on_ended = self.end
+        run.on_output.append(self._hear)
+        run.on_ended.append(self.end)
         if run.outcome is not None:
             self.end()
 
@@ -162,6 +162,11 @@ class Session:
         self._characters.add(chunk)
         self._printed = anyio.current_time()
         self._tell()
+
+    def leave(self) -> None:
+        """Hear nothing of the run any more: somebody else does, and tells."""
+        self.run.on_output.remove(self._hear)
+        self.run.on_ended.remove(self.end)
 
     def _hear(self, _: Stream, chunk: memoryview) -> None:
         self.hear(chunk)

@@ -21,7 +21,7 @@ from shelltie.model import (
     Verdict,
 )
 from shelltie.policy.patterns import Pattern
-from shelltie.running.gate import Gate, Judge
+from shelltie.running.gate import Gate, Judge, Party
 from shelltie.running.session import Reading, Session
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
@@ -63,6 +63,7 @@ class Start:
     env: Mapping[str, str | None] = field(default_factory=dict)
     size: TerminalSize = field(default_factory=TerminalSize)
     limits: Limits = field(default_factory=lambda: Limits(None, None, "sessions have no limit"))
+    party: Party = field(default_factory=Party)
 
 
 @dataclass(slots=True)
@@ -92,8 +93,8 @@ class ShellSession:
         self._deciding = False
         run = session.run
         run.output = self._store = Unmarked(run.output, desk.marks, session.hear, self._pass)
-        run.on_output = None
-        run.on_ended = self._end
+        session.leave()
+        run.on_ended.append(self._end)
         if run.outcome is not None:
             self._end()
 
@@ -103,7 +104,11 @@ class ShellSession:
         return self._sent is not None and self._sent.end is None and not self.session.complete
 
     async def run(
-        self, text: str, waiting: Waiting | None = None, wait_for: Pattern | None = None
+        self,
+        text: str,
+        waiting: Waiting | None = None,
+        wait_for: Pattern | None = None,
+        party: Party = Party(),  # noqa: B008  frozen
     ) -> CommandEnd:
         """Give it a command when it may run, and wait for its end, or until it asks for input.
 
@@ -113,7 +118,7 @@ class ShellSession:
         self._deciding = True  # a question to a person may take long, and others come meanwhile
         try:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
-            await _admit(self._supervisor, self.session.run.id, command)
+            await _admit(self._supervisor, self.session.run.id, command, party)
         finally:
             self._deciding = False
         self.begin(text)
@@ -231,11 +236,13 @@ async def open_shell(
     Raises: TooManySessions, InvalidParameters, CommandDenied; and then nothing was started.
     """
     command = Command(first, cwd=start.cwd, env=start.env)
-    await _admit(supervisor, new_run_id(), command)
+    await _admit(supervisor, new_run_id(), command, start.party)
     desk = Desk()
     try:
         shell = replace(command, text="bash", argv=desk.argv, stays_open=True, pty=start.size)
-        session = await sessions.open(shell, Wish(None, start.limits), owner, Waiting())
+        session = await sessions.open(
+            shell, Wish(None, start.limits, party=start.party), owner, Waiting()
+        )
         opened = ShellSession(session, desk, supervisor)
     except BaseException:
         desk.close()
@@ -245,9 +252,9 @@ async def open_shell(
     return opened
 
 
-async def _admit(supervisor: Supervisor, run: RunId, command: Command) -> None:
+async def _admit(supervisor: Supervisor, run: RunId, command: Command, party: Party) -> None:
     _check(command.text)
-    await supervisor.admit(run, command, "session", _doubting(supervisor.gate))
+    await supervisor.admit(run, command, Wish("session", party=party), _doubting(supervisor.gate))
 
 
 def _check(text: str) -> None:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import anyio
 
 from shelltie.errors import CommandDenied, InvalidParameters, ProcessError
-from shelltie.events import CommandRefused, Publish
+from shelltie.events import CommandRefused
 from shelltie.model import (
     DEFAULT_ESCALATION,
     Command,
@@ -33,7 +34,8 @@ from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.alarms import Alarms
-from shelltie.running.gate import Gate
+from shelltie.running.bus import Bus
+from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.login_path import LoginPath
 from shelltie.running.run import Rules, Run
 
@@ -61,7 +63,7 @@ class Wish:
 
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
     `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
-    variables that no caller can change.
+    variables that no caller can change. `party` is who wants it.
     """
 
     profile: str | None = "run"
@@ -69,6 +71,7 @@ class Wish:
     own: Mapping[str, str] = field(default_factory=dict)
     escalation: Escalation | None = None
     survivors: Survivors | None = None
+    party: Party = field(default_factory=Party)
 
 
 class Supervisor:
@@ -81,7 +84,7 @@ class Supervisor:
         provider: Provider,
         policy: Callable[[], TimeoutPolicy],
         new_output: Callable[[RunId], Store],
-        publish: Publish,
+        bus: Bus,
         login_path: LoginPath | None = None,
     ) -> None:
         self.runs: dict[RunId, Run] = {}
@@ -90,7 +93,7 @@ class Supervisor:
         self._habits = habits
         self._policy = policy
         self._new_output = new_output
-        self._publish = publish
+        self.bus = bus
         self._login_path = login_path
         self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()
@@ -120,7 +123,7 @@ class Supervisor:
             await self._login_path.wait()
         run_id = new_run_id()
         ready = self._prepare(command, run_id, wish.own)
-        verdict = await self._admit(run_id, command, wish.profile)
+        verdict = None if wish.profile is None else await self.admit(run_id, command, wish)
         return self._begin(run_id, command, wish, ready, verdict)
 
     async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
@@ -138,26 +141,20 @@ class Supervisor:
                     await run.kill("cancelled")
         return run
 
-    async def _admit(self, run: RunId, command: Command, profile: str | None) -> Verdict | None:
-        if profile is None:
-            return None
-        try:
-            return await self.gate.admit(run, command, profile, self.provider.name)
-        except CommandDenied as refusal:
-            now = time.time()
-            self._publish(CommandRefused(run, now, command.text, refusal.code, str(refusal)))
-            raise
-
-    async def admit(self, run: RunId, command: Command, profile: str, gate: Gate) -> Verdict:
-        """Judge what is not started here but given to a run that lives.
+    async def admit(
+        self, run: RunId, command: Command, wish: Wish, gate: Gate | None = None
+    ) -> Verdict:
+        """The verdict on a command that may run, here or in a run that lives.
 
         Raises: CommandDenied.
         """
+        assert wish.profile is not None
+        request = Request(wish.profile, self.provider.name, wish.party)
         try:
-            return await gate.admit(run, command, profile, self.provider.name)
+            return await (gate or self.gate).admit(run, command, request)
         except CommandDenied as refusal:
-            now = time.time()
-            self._publish(CommandRefused(run, now, command.text, refusal.code, str(refusal)))
+            told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
+            self.bus.publish(told)
             raise
 
     async def _prove(self, run: Run) -> None:
@@ -193,11 +190,11 @@ class Supervisor:
             self.provider,
             self._new_output(run_id),
             self._alarms,
-            self._publish,
+            self.bus.publish,
             verdict,
         )
         self.runs[run_id] = run
-        run.on_settled = self._forget
+        run.on_settled.append(partial(self._forget, run))
         run.begin(prepared)
         return run
 

@@ -49,7 +49,7 @@ async def _show(ink: Ink) -> int:
     seen: list[int] = []
     async with Terminal(publish=_teller(ink, seen)) as terminal:
         run = await terminal.start(_COMMAND, silence=_SILENCE, escalation=_GRACE)
-        run.on_output = lambda _, chunk: _print(f"  {bytes(chunk).decode(errors='replace')}")
+        run.on_output.append(lambda _, chunk: _print(f"  {bytes(chunk).decode(errors='replace')}"))
         outcome = await run.wait()
         left = _living(run.id)
         for mark, text in explain(outcome, report(run)):

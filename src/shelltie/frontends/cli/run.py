@@ -92,7 +92,7 @@ class Leashed:
             terminal.supervisor.gate.broker.add(TerminalChannel())
             run = self._run = await terminal.start(command, **options)
             if not self._json:
-                run.on_output = self._tap.write
+                run.on_output.append(self._tap.write)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._end_early, run, tasks.cancel_scope)
                 await run.wait()

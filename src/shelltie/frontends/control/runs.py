@@ -71,36 +71,15 @@ class _Watched:
         self.run = run
         self.asked = time.monotonic()
         self._news = anyio.Event()
-        self._listen()
-
-    def _listen(self) -> None:
-        """Beside those who listen already; a session may have taken over since."""
-        run = self.run
-        if run.on_output != self._hear:
-            self._on_output, run.on_output = run.on_output, self._hear
-        if run.on_ended != self._end:
-            self._on_ended, run.on_ended = run.on_ended, self._end
-        if run.on_settled != self._settle:
-            self._on_settled, run.on_settled = run.on_settled, self._settle
+        run.on_output.append(self._hear)
+        run.on_ended.append(self._tell)
+        run.on_settled.append(self._tell)
 
     async def change(self) -> None:
         """Wait for the next news."""
-        self._listen()
         await self._news.wait()
 
-    def _hear(self, stream: Stream, chunk: memoryview) -> None:
-        if self._on_output is not None:
-            self._on_output(stream, chunk)
-        self._tell()
-
-    def _end(self) -> None:
-        if self._on_ended is not None:
-            self._on_ended()
-        self._tell()
-
-    def _settle(self, run: Run) -> None:
-        if self._on_settled is not None:
-            self._on_settled(run)
+    def _hear(self, _: Stream, __: memoryview) -> None:
         self._tell()
 
     def _tell(self) -> None:

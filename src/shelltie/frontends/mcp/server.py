@@ -1,14 +1,13 @@
 """The MCP server: the tools, on a supervisor of its own, for one client on stdio."""
 
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -24,6 +23,7 @@ from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
+from shelltie.frontends.mcp.call import Call, Context, call_of
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.policy import environment
@@ -44,8 +44,7 @@ timeout follow `hint` instead of repeating the same call. What stays (dev server
 that ask) goes to `terminal_start` and `terminal_continue`."""
 
 _ONLY_CLIENT = "stdio"  # one server, one client
-_Call = Callable[[str, Mapping[str, object]], Awaitable[CallToolResult]]
-_Context = ServerRequestContext[Any, Any]
+_Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
 def main(_: Namespace | None = None) -> int:
@@ -103,23 +102,24 @@ def build(
     contexts: Contexts,
 ) -> Server[Any]:
     """A server for any transport, with the tools that are switched on."""
-    ours = SessionTools(supervisor, sessions, _ONLY_CLIENT, manners(config))
-    groups: list[tuple[bool, list[Tool], _Call]] = [
+    ours = SessionTools(supervisor, sessions, manners(config))
+    groups: list[tuple[bool, list[Tool], _Answer]] = [
         (config.run_enabled, [tools.RUN], partial(tools.run, supervisor, config)),
         (config.sessions_enabled, session_schemas.TOOLS, ours.call),
-        (config.access_enabled, task_tools.TOOLS, partial(_task_call, contexts)),
+        (config.access_enabled, task_tools.TOOLS, partial(task_tools.answer_call, contexts)),
     ]
-    calls = {tool.name: call for on, group, call in groups if on for tool in group}
+    answers = {tool.name: answer for on, group, answer in groups if on for tool in group}
     listed = [tool for on, group, _ in groups if on for tool in group]
     schemas = {tool.name: tool.input_schema for tool in listed}
 
-    async def list_tools(_: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
 
-    async def call_tool(_: _Context, params: CallToolRequestParams) -> CallToolResult:
-        if params.name not in calls:
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in answers:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        return await calls[params.name](params.name, params.arguments or {})
+        call = call_of(context, params.name, params.arguments, _ONLY_CLIENT)
+        return await answers[params.name](call)
 
     server: Server[Any] = Server(
         "shelltie",
@@ -131,12 +131,6 @@ def build(
     )
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
-
-
-async def _task_call(
-    contexts: Contexts, name: str, arguments: Mapping[str, object]
-) -> CallToolResult:
-    return await task_tools.call(name, arguments, contexts, _ONLY_CLIENT)
 
 
 def manners(config: settings.Config) -> Manners:

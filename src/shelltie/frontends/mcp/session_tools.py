@@ -11,6 +11,7 @@ from shelltie.errors import InvalidParameters, TerminalError
 from shelltie.frontends import sessions as said
 from shelltie.frontends.library import Options, asked, understand
 from shelltie.frontends.mcp import session_schemas as schemas
+from shelltie.frontends.mcp.call import Call
 from shelltie.frontends.mcp.schema import check, result
 from shelltie.frontends.report import as_json, report
 from shelltie.model import Command, Limits, TerminalSize
@@ -40,18 +41,15 @@ class Manners:
 
 
 class SessionTools:
-    """The tools of one client; `owner` stands for it, and nobody else sees its sessions."""
+    """The tools of all clients; each sees its own sessions only."""
 
-    def __init__(
-        self, supervisor: Supervisor, sessions: Sessions, owner: str, manners: Manners
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, sessions: Sessions, manners: Manners) -> None:
         self._supervisor = supervisor
         self._sessions = sessions
-        self._owner = owner
         self._manners = manners
         self._shells: dict[str, ShellSession] = {}
         self._screens: dict[str, Screen] = {}
-        self._calls: dict[str, Callable[[Arguments], Awaitable[_Answer]]] = {
+        self._calls: dict[str, Callable[[Call], Awaitable[_Answer]]] = {
             schemas.BASH.name: self._bash,
             schemas.START.name: self._start,
             schemas.CONTINUE.name: self._continue,
@@ -60,24 +58,24 @@ class SessionTools:
             schemas.LIST.name: self._list,
         }
 
-    async def call(self, name: str, arguments: Arguments) -> CallToolResult:
+    async def call(self, call: Call) -> CallToolResult:
         """Whatever goes wrong on our side is an answer, too."""
         try:
-            check(arguments, _SCHEMAS[name])
-            answer, text = await self._calls[name](arguments)
+            check(call.arguments, _SCHEMAS[call.name])
+            answer, text = await self._calls[call.name](call)
         except TerminalError as error:
             answer = {"error": str(error), "errorCode": error.code, **said.details(error)}
             return result(answer, ok=False, text=said.refusal_text(error))
         except Exception:  # noqa: BLE001  the server lives on, whatever it was
-            _log.exception("a call of `%s` failed", name)
+            _log.exception("a call of `%s` failed", call.name)
             problem = "shelltie failed and says why on its stderr"
             return result({"error": problem, "errorCode": TerminalError.code}, ok=False)
         return result(answer, ok=True, text=text)
 
-    async def _bash(self, arguments: Arguments) -> _Answer:
-        command, _ = understand(arguments["command"], Options())
+    async def _bash(self, call: Call) -> _Answer:
+        command, _ = understand(call.arguments["command"], Options())
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
-        run = await self._supervisor.run(command, Wish(profile="session", limits=limits))
+        run = await self._supervisor.run(command, Wish("session", limits, party=call.party))
         made = report(run)
         answer: dict[str, object] = {
             "ok": made.status == "success",
@@ -88,21 +86,23 @@ class SessionTools:
         }
         return answer, said.result_text(made, self._manners.crop)
 
-    async def _start(self, arguments: Arguments) -> _Answer:
+    async def _start(self, call: Call) -> _Answer:
+        arguments = call.arguments
         if arguments.get("mode") == "shell":
-            return await self._start_shell(arguments)
+            return await self._start_shell(call)
         waiting, wait_for = self._waiting(arguments), _pattern(arguments)
-        command, wish = _command(arguments)
-        session = await self._sessions.open(command, wish, self._owner, self._manners.waiting)
+        command, wish = _command(call)
+        session = await self._sessions.open(command, wish, call.owner, self._manners.waiting)
         reading = await session.exchange(b"", waiting, wait_for)
         made = said.session_report(session, reading, limit=self._manners.crop)
         return as_json(made), said.started_text(made)
 
-    async def _start_shell(self, arguments: Arguments) -> _Answer:
+    async def _start_shell(self, call: Call) -> _Answer:
+        arguments = call.arguments
         waiting, wait_for = self._waiting(arguments), _pattern(arguments)
-        start = _shell_start(arguments)
+        start = _shell_start(call)
         first, typed = str(arguments["command"]), _text(arguments)
-        shell = await open_shell(self._sessions, self._supervisor, self._owner, first, start)
+        shell = await open_shell(self._sessions, self._supervisor, call.owner, first, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
         if typed and shell.busy:
@@ -111,16 +111,17 @@ class SessionTools:
         made = said.command_report(shell.session, end, limit=self._manners.crop)
         return as_json(made), said.started_text(made)
 
-    async def _continue(self, arguments: Arguments) -> _Answer:
+    async def _continue(self, call: Call) -> _Answer:
+        arguments = call.arguments
         waiting, wait_for, typed = self._waiting(arguments), _pattern(arguments), _typed(arguments)
-        session = self._session(arguments)
+        session = self._session(call)
         shell, text = self._shells.get(session.id), arguments.get("command")
         end = arguments.get("end") is True
         _check_kind(session, shell, text, typed=bool(typed) or end)
         if arguments.get("rows") is not None or arguments.get("columns") is not None:
             session.resize(_size(arguments))
         if shell is not None and text is not None:
-            return self._told(shell, await shell.run(str(text), waiting, wait_for))
+            return self._told(shell, await shell.run(str(text), waiting, wait_for, call.party))
         if shell is not None:
             if typed or end:
                 shell.type(typed, end=end)
@@ -129,8 +130,9 @@ class SessionTools:
         made = said.session_report(session, reading, limit=self._manners.crop)
         return as_json(made), said.continued_text(made)
 
-    async def _output(self, arguments: Arguments) -> _Answer:
-        session = self._session(arguments)
+    async def _output(self, call: Call) -> _Answer:
+        arguments = call.arguments
+        session = self._session(call)
         view = arguments.get("view") or "clean"
         if view == "screen":
             return await self._screen(session)
@@ -155,24 +157,24 @@ class SessionTools:
         return as_json(made), said.continued_text(made)
 
     def _forget_ended(self) -> None:
-        known = {session.id for session in self._sessions.of(self._owner)}
+        known = {session.id for session in self._sessions.everybody()}
         for kept in (self._shells, self._screens):
             for session_id in [one for one in kept if one not in known]:
                 del kept[session_id]
 
-    async def _stop(self, arguments: Arguments) -> _Answer:
-        session = await self._sessions.stop(str(arguments["sessionId"]), self._owner)
+    async def _stop(self, call: Call) -> _Answer:
+        session = await self._sessions.stop(str(call.arguments["sessionId"]), call.owner)
         outcome = session.run.outcome
         code = None if outcome is None else outcome.exit.number
         answer = {"id": session.id, "stopped": True, "exitCode": code}
         return answer, said.stopped_text(session.id)
 
-    async def _list(self, _: Arguments) -> _Answer:
-        sessions = self._sessions.of(self._owner)
+    async def _list(self, call: Call) -> _Answer:
+        sessions = self._sessions.of(call.owner)
         return {"sessions": [said.listed(one) for one in sessions]}, said.list_text(sessions)
 
-    def _session(self, arguments: Arguments) -> Session:
-        return self._sessions.get(str(arguments["sessionId"]), self._owner)
+    def _session(self, call: Call) -> Session:
+        return self._sessions.get(str(call.arguments["sessionId"]), call.owner)
 
     def _waiting(self, arguments: Arguments) -> Waiting:
         usual, most = self._manners.waiting, arguments.get("maxWait")
@@ -184,11 +186,12 @@ class SessionTools:
 _SCHEMAS = {tool.name: tool.input_schema for tool in schemas.TOOLS}
 
 
-def _command(arguments: Arguments) -> tuple[Command, Wish]:
+def _command(call: Call) -> tuple[Command, Wish]:
     """What to start.
 
     Raises: InvalidParameters.
     """
+    arguments = call.arguments
     given = {name: arguments.get(name) for name in ("cwd", "env")}
     command, _ = understand(arguments["command"], cast(Options, given))
     first = arguments.get("stdin")
@@ -200,19 +203,20 @@ def _command(arguments: Arguments) -> tuple[Command, Wish]:
     )
     limits = asked(arguments.get("timeoutSeconds"), arguments.get("silenceSeconds"))
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
-    return command, Wish("session", Limits(limits.total, limits.silence, source, literal=True))
+    held = Limits(limits.total, limits.silence, source, literal=True)
+    return command, Wish("session", held, party=call.party)
 
 
-def _shell_start(arguments: Arguments) -> Start:
+def _shell_start(call: Call) -> Start:
     """How to start a shell.
 
     Raises: InvalidParameters.
     """
-    if arguments.get("pty") is False:
+    if call.arguments.get("pty") is False:
         raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
-    command, wish = _command(arguments)
+    command, wish = _command(call)
     assert isinstance(wish.limits, Limits)
-    return Start(command.cwd, command.env, command.pty or TerminalSize(), wish.limits)
+    return Start(command.cwd, command.env, command.pty or TerminalSize(), wish.limits, call.party)
 
 
 def _check_kind(session: Session, shell: ShellSession | None, text: object, *, typed: bool) -> None:

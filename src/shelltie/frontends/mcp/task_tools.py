@@ -1,12 +1,12 @@
 """The tools for the commands of a task: an allowlist, a session for each task, and no shell."""
 
 import logging
-from collections.abc import Mapping
 
 from mcp_types import CallToolResult, Tool, ToolAnnotations
 
 from shelltie.errors import TerminalError
 from shelltie.frontends import tasks
+from shelltie.frontends.mcp.call import Call
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -227,13 +227,11 @@ time of the last one. What commands printed is in the answer of terminal_execute
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
 
 
-async def call(
-    name: str, arguments: Mapping[str, object], contexts: Contexts, owner: str
-) -> CallToolResult:
+async def answer_call(contexts: Contexts, call: Call) -> CallToolResult:
     """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
     try:
-        answer = await tasks.answer(name, contexts, arguments, owner)
+        answer = await tasks.answer(call.name, contexts, call.arguments, call.owner)
     except Exception:  # noqa: BLE001  the server lives on, whatever it was
-        _log.exception("a call of `%s` failed", name)
+        _log.exception("a call of `%s` failed", call.name)
         answer = tasks.failure(TerminalError("shelltie failed and says why on its stderr"))
     return result(answer, ok=answer["success"] is True)

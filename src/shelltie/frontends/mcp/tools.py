@@ -1,7 +1,7 @@
 """The tools an agent sees: what they take, what they answer, and how they are called."""
 
 import logging
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from mcp_types import CallToolResult, Tool, ToolAnnotations
@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, Tool, ToolAnnotations
 from shelltie.config import Config
 from shelltie.errors import CommandDenied, TerminalError
 from shelltie.frontends.library import Options, understand
+from shelltie.frontends.mcp.call import Call
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -176,12 +177,10 @@ RUN = Tool(
 )
 
 
-async def run(
-    supervisor: Supervisor, config: Config, _: str, arguments: Mapping[str, object]
-) -> CallToolResult:
+async def run(supervisor: Supervisor, config: Config, call: Call) -> CallToolResult:
     """Run one command to its end. Whatever goes wrong on our side is an answer, too."""
     try:
-        command, wish = _asked(arguments)
+        command, wish = _asked(call)
         answer = report(
             await supervisor.run(command, wish), config.shown, redact=config.redact
         ).to_json()
@@ -195,14 +194,16 @@ async def run(
     return result(answer, ok=answer["status"] == "success")
 
 
-def _asked(arguments: Mapping[str, object]) -> tuple[Command, Wish]:
+def _asked(call: Call) -> tuple[Command, Wish]:
     """What the client wants, in our words.
 
     Raises: InvalidParameters.
     """
+    arguments = call.arguments
     check(arguments, _INPUT)
     options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    return understand(arguments["command"], cast(Options, options))
+    command, wish = understand(arguments["command"], cast(Options, options))
+    return command, replace(wish, party=call.party)
 
 
 def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:
