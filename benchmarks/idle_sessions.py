@@ -1,17 +1,22 @@
-"""A thousand commands that wait: what each costs in memory, and how fast all of them end."""
+"""A thousand that wait, as runs and as sessions: what each costs, and how fast all of them end."""
 
 import asyncio
 import os
 import resource
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measuring import fresh_terminal, memory
 from benchmarks.rows import Goal, Of, Row
-from shelltie.model import State
+from shelltie import Terminal
+from shelltie.model import Command, Limits, State, TerminalSize
+from shelltie.running.run import Run
+from shelltie.running.sessions import Room, Sessions
+from shelltie.running.settling import Waiting
+from shelltie.running.supervisor import Wish
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]
@@ -28,18 +33,25 @@ class _Cost:
 def measure() -> list[Row]:
     """Runs of `sleep` against as many without us."""
     count = _most()
-    runs = f"{count} idle runs" + (" (limits forbid 1000)" if count < _WANTED else "")
     bare = _bare(count)
-    ours = asyncio.run(_ours(count))
+    runs, sessions = asyncio.run(_ours(count, _run)), asyncio.run(_ours(count, _session))
+    fewer = " (limits forbid 1000)" if count < _WANTED else ""
+    return [
+        *_rows(f"{count} idle runs{fewer}", runs, bare),
+        *_rows(f"{count} idle sessions on terminals{fewer}", sessions, bare),
+    ]
+
+
+def _rows(what: str, ours: _Cost, bare: _Cost) -> list[Row]:
     return [
         Row(
-            f"{runs}, memory for each",
+            f"{what}, memory for each",
             "KiB",
             ours=ours.memory / 1024,
             floor=bare.memory / 1024,
             goal=Goal(Of.MORE, 100),
         ),
-        Row(f"{runs} ended and proved gone", "s", ours.end, bare.end, goal=Goal(Of.OURS, 1)),
+        Row(f"{what} ended and proved gone", "s", ours.end, bare.end, goal=Goal(Of.OURS, 1)),
     ]
 
 
@@ -66,12 +78,23 @@ def _bare(count: int) -> _Cost:
     return _Cost(cost, time.monotonic() - begun)
 
 
-async def _ours(count: int) -> _Cost:
+async def _run(terminal: Terminal, _: Sessions) -> Run:
+    return await terminal.start(_SLEEP, timeout=600, silence=0)
+
+
+async def _session(_: Terminal, sessions: Sessions) -> Run:
+    command = Command("sleep 600", tuple(_SLEEP), stays_open=True, pty=TerminalSize())
+    wish = Wish("session", Limits(None, None, "sessions have no limit"))
+    return (await sessions.open(command, wish, "me", Waiting())).run
+
+
+async def _ours(count: int, start: Callable[[Terminal, Sessions], Awaitable[Run]]) -> _Cost:
     """The commands, their leashes, the keeper, and what the server grew by."""
     async with fresh_terminal() as terminal:
         await terminal.run(["true"])
         before = memory("self", "VmRSS")
-        runs = [await terminal.start(_SLEEP, timeout=600, silence=0) for _ in range(count)]
+        sessions = Sessions(terminal.supervisor, Room(count))
+        runs = [await start(terminal, sessions) for _ in range(count)]
         while any(run.state is State.CREATED for run in runs):
             await asyncio.sleep(0.01)
         commands = {run.pid for run in runs if run.pid is not None}

@@ -1,14 +1,20 @@
-"""How late a timeout is decided while two hundred other commands talk."""
+"""How late a timeout is decided, and anything else begins, while two hundred sessions talk."""
 
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Sequence
 
 from benchmarks.measuring import fresh_terminal, percentile
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Terminal
 from shelltie.events import Event, LimitReached
+from shelltie.model import Command, Limits, TerminalSize
+from shelltie.running.session import Session
+from shelltie.running.sessions import Room, Sessions
+from shelltie.running.settling import Waiting
+from shelltie.running.supervisor import Wish
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]
@@ -21,18 +27,21 @@ async def late(limit):
     begun = time.monotonic()
     await asyncio.sleep(limit)
     return time.monotonic() - begun - limit
-async def main(): return await asyncio.gather(*map(late, json.loads(sys.argv[1])))
+async def lag(): return [await late(0.01) for _ in range(300)]
+async def main():
+    return await asyncio.gather(lag(), asyncio.gather(*map(late, json.loads(sys.argv[1]))))
 print(json.dumps(asyncio.run(main())))
 """
 
 
 def measure() -> list[Row]:
     """Lateness of the decision against a bare timer's, and until everybody is proved gone."""
-    bare, decided, gone = asyncio.run(_measure())
-    what = f"timeout decided late, p99, beside {_COUNT} chatty runs"
+    (bare_lag, bare), lag, decided, gone = asyncio.run(_measure())
+    beside = f"beside {_COUNT} chatty sessions"
     return [
-        _row(what, bare, decided, Goal(Of.OURS, 50)),
+        _row(f"timeout decided late, p99, {beside}", bare, decided, Goal(Of.OURS, 50)),
         _row("the same until all of it is proved gone, p99", bare, gone, None),
+        _row(f"event loop lags, p99, {beside}", bare_lag, lag, None),
     ]
 
 
@@ -40,7 +49,7 @@ def _row(what: str, floor: Sequence[float], ours: Sequence[float], goal: Goal | 
     return Row(what, "ms", percentile(ours, 99) * 1000, percentile(floor, 99) * 1000, goal=goal)
 
 
-async def _measure() -> tuple[list[float], list[float], list[float]]:
+async def _measure() -> tuple[list[list[float]], list[float], list[float], list[float]]:
     decided: list[float] = []
 
     def watch(event: Event) -> None:
@@ -51,13 +60,30 @@ async def _measure() -> tuple[list[float], list[float], list[float]]:
             decided.append(run.elapsed - run.rules.limits.total)
 
     async with fresh_terminal(watch) as terminal:
-        chatty = [await terminal.start(_CHATTER, timeout=600) for _ in range(_COUNT)]
-        while any(run.output.total == 0 for run in chatty):
+        chatty = await _chatty(terminal)
+        while any(session.position == 0 for session in chatty):
             await asyncio.sleep(0.01)
-        bare, gone = await asyncio.gather(_bare(), _gone(terminal))
-        assert all(run.outcome is None for run in chatty)
+        bare, gone, lag = await asyncio.gather(_bare(), _gone(terminal), _lag())
+        assert not any(session.complete for session in chatty)
     assert len(decided) == _COUNT
-    return bare, decided, gone
+    return bare, lag, decided, gone
+
+
+async def _chatty(terminal: Terminal) -> list[Session]:
+    sessions = Sessions(terminal.supervisor, Room(_COUNT))
+    command = Command(_CHATTER, stays_open=True, pty=TerminalSize())
+    wish = Wish(None, Limits(None, None, "sessions have no limit"))
+    return [await sessions.open(command, wish, "me", Waiting()) for _ in range(_COUNT)]
+
+
+async def _lag() -> list[float]:
+    """How late a task has its turn that only wants to sleep for 10 ms."""
+    late = []
+    for _ in range(300):
+        begun = time.monotonic()
+        await asyncio.sleep(0.01)
+        late.append(time.monotonic() - begun - 0.01)
+    return late
 
 
 async def _gone(terminal: Terminal) -> list[float]:
@@ -66,9 +92,10 @@ async def _gone(terminal: Terminal) -> list[float]:
     return [outcome.duration - limit for outcome, limit in zip(outcomes, _LIMITS, strict=True)]
 
 
-async def _bare() -> list[float]:
+async def _bare() -> list[list[float]]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _BARE, json.dumps(_LIMITS), stdout=asyncio.subprocess.PIPE
     )
     printed, _ = await process.communicate()
-    return [float(late) for late in json.loads(printed)]
+    figures: list[list[float]] = json.loads(printed)
+    return figures
