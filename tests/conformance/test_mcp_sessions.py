@@ -15,6 +15,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config
+from shelltie.approval.question import Answer
 from shelltie.frontends.mcp import session_schemas
 from tests.conformance.servers import server_of
 from tests.conftest import Open
@@ -169,7 +170,7 @@ async def test_input_at_the_start_and_later_is_exactly_one_line(call: Caller, ty
     assert second["output"].strip().endswith("142")  # nothing more was there to read
 
 
-@pytest.mark.proves("T2-25", "S2-80", "C-74")
+@pytest.mark.proves("T2-25", "S2-80", "C-74", "S2-10", "S2-63")
 async def test_a_python_repl_answers_line_by_line(call: Caller) -> None:
     await call("terminal_start", command="python3 -q", waitFor=">>> ")
 
@@ -247,6 +248,39 @@ async def test_sessions_do_not_mix_their_output(call: Caller) -> None:
     assert {letter: set(re.findall(r"[abc]1", text)) for letter, text in found.items()} == {
         letter: {f"{letter}1"} for letter in "abc"
     }
+
+
+@pytest.mark.proves("S2-45", "S2-78")
+async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "build").mkdir()
+    config = Config(session_unknown="allow", unknown_wait=0.01)
+    answers: list[str] = []
+    async with open_terminal(unknown_wait=0.01) as terminal:
+        broker = terminal.supervisor.gate.broker
+        broker.reachable = True
+        async with (
+            Client(server_of(terminal, config)) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            call = Caller(client)
+
+            async def delete() -> None:
+                answers.append((await call("bash", command=f"rm -rf {tmp_path}/build"))[1])
+
+            tasks.start_soon(delete)
+            with anyio.fail_after(20):
+                while not broker.pending():
+                    await anyio.sleep(0.01)
+            _, listed = await call("bash", command=f"ls -la {tmp_path}")
+            assert not answers
+            question = broker.pending()[0].question
+            await broker.answer(question.id, question.digest, Answer(allowed=True))
+
+    assert " build\n" in listed
+    assert answers == ["Exit Code: 0\n\nOutput:\n"]
+    assert not (tmp_path / "build").exists()
 
 
 @pytest.mark.proves("T2-20", "C-53", "S2-47")
@@ -382,7 +416,7 @@ async def test_the_limit_of_sessions_is_told_and_a_finished_one_makes_room(conne
     assert third["id"] == "term-3"
 
 
-@pytest.mark.proves("T2-18", "T2-19", "S2-42", "S2-43", "S2-44", "S2-46", "S2-48")
+@pytest.mark.proves("T2-18", "T2-19", "S2-42", "S2-43", "S2-44", "S2-46", "S2-48", "S2-41")
 async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     connect: Any,  # noqa: ANN401
     tmp_path: Path,
@@ -403,7 +437,7 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     assert {answer["errorCode"] for answer, _ in missing} == {"INVALID_PARAMETERS"}
 
 
-@pytest.mark.proves("T2-20")
+@pytest.mark.proves("T2-20", "S2-1", "S2-5")
 async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller) -> None:
     program = "python3 -c \"print('x' * {}, end='')\""
 
@@ -415,6 +449,7 @@ async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller)
     assert len(cut["output"]) == 10_000
 
 
+@pytest.mark.proves("S2-10", "S2-63")
 async def test_a_dev_server_is_up_when_it_says_so(call: Caller) -> None:
     program = f"{sys.executable} -u -m http.server 0 --bind 127.0.0.1"
     up, _ = await call("terminal_start", command=program, waitFor="Serving HTTP", maxWait=15)

@@ -1,5 +1,6 @@
 """The server as a client starts it: a process, and a wire that carries nothing but the protocol."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,8 +12,9 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
 
-from shelltie.frontends.mcp import session_schemas
+from shelltie.frontends.mcp import session_schemas, task_tools
 from shelltie.frontends.mcp.stdio import LINE_MAX, Lines
 from tests.conformance.raw_mcp import (
     ENVELOPE,
@@ -33,6 +35,27 @@ def structured(message: dict[str, Any]) -> dict[str, Any]:
     answer = message["result"]["structuredContent"]
     assert isinstance(answer, dict)
     return answer
+
+
+@pytest.mark.parametrize(
+    ("said", "offered"),
+    [(None, False), ("false", False), ("true", True), ("1", True), ("yes", True)],
+)
+@pytest.mark.proves("T4-21", "S4-4", "S4-59", "C-70")
+async def test_the_tools_of_tasks_are_there_only_if_that_is_said(
+    said: str | None, offered: bool
+) -> None:
+    flag = {} if said is None else {"ENABLE_TERMINAL_ACCESS": said}
+    environ = {**server_environment(), **flag}
+    server = StdioServerParameters(command=sys.executable, args=PARAMETERS.args, env=environ)
+    async with Client(server) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        unless = contextlib.nullcontext() if offered else pytest.raises(MCPError, match="Unknown")
+        with unless:
+            await client.call_tool("terminal_create_session", {"taskId": "B-1", "agentId": "me"})
+
+    ours = {tool.name for tool in task_tools.TOOLS}
+    assert names & ours == (ours if offered else set())
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])

@@ -117,7 +117,7 @@ async def test_four_tools_are_listed_and_say_the_truth_about_themselves(tools: T
     assert read_only == ["terminal_get_status"]
 
 
-@pytest.mark.proves("T4-1", "C-39")
+@pytest.mark.proves("T4-1", "C-39", "S4-1", "S4-3")
 async def test_a_session_from_its_beginning_to_its_end(tools: Tools) -> None:
     session = await tools.create()
     executed = await tools(
@@ -133,7 +133,7 @@ async def test_a_session_from_its_beginning_to_its_end(tools: Tools) -> None:
     assert after["error"] == "SESSION_NOT_FOUND"
 
 
-@pytest.mark.proves("C-39", "TX-10")
+@pytest.mark.proves("C-39", "TX-10", "S4-52")
 async def test_every_kind_of_end_is_answered_as_the_schema_says(
     tools: Tools, project: Project
 ) -> None:

@@ -150,7 +150,7 @@ async def test_both_forms_of_the_allowlist_work(
     assert result.stdout == "hello world\n"
 
 
-@pytest.mark.proves("T4-8")
+@pytest.mark.proves("T4-8", "C-64")
 @pytest.mark.parametrize("content", [None, "", "{", "3", '{"commands": "npm"}', '["npm", {}]'])
 async def test_without_a_usable_allowlist_nothing_runs(
     terminal: Terminal, project: Project, content: str | None
@@ -187,7 +187,7 @@ async def test_an_edit_is_used_by_the_next_call(terminal: Terminal, project: Pro
     assert project.ran.read_text(encoding="utf-8").count("\n") == 2
 
 
-@pytest.mark.proves("T4-8")
+@pytest.mark.proves("T4-8", "C-65")
 async def test_a_path_passes_only_if_it_is_the_program_itself(
     terminal: Terminal, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

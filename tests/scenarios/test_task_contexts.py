@@ -33,7 +33,7 @@ async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
 # The whole way
 
 
-@pytest.mark.proves("T4-1", "S4-7", "S4-9", "S4-11", "S4-12")
+@pytest.mark.proves("T4-1", "S4-7", "S4-9", "S4-11", "S4-12", "S4-50", "S4-52")
 async def test_a_session_from_its_beginning_to_its_end(call: Caller, project: Project) -> None:
     created = await call("create_session", taskId="BUILD-001", agentId="agent-1")
     session = created["sessionId"]
@@ -63,7 +63,7 @@ async def test_a_session_from_its_beginning_to_its_end(call: Caller, project: Pr
     assert (after["success"], after["error"]) == (False, "SESSION_NOT_FOUND")
 
 
-@pytest.mark.proves("T4-2")
+@pytest.mark.proves("T4-2", "S4-30")
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [

@@ -249,7 +249,7 @@ async def test_when_its_owner_leaves_only_what_was_its_own_is_closed(call: Calle
     ],
     ids=lambda value: repr(value)[:40],
 )
-@pytest.mark.proves("TX-3", "S4-27")
+@pytest.mark.proves("TX-3", "S4-27", "C-35")
 async def test_an_id_of_another_kind_is_told_from_one_that_never_was(
     call: Caller, session: str, said: str
 ) -> None:

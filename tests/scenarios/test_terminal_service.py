@@ -150,7 +150,7 @@ async def test_input_environment_and_directory(service: TerminalService, tmp_pat
     assert result.output.split() == ["typed", str(tmp_path / "sub"), "blue", "unset"]
 
 
-@pytest.mark.proves("T2-16", "S2-2")
+@pytest.mark.proves("T2-16", "S2-2", "S2-1")
 async def test_the_service_waits_two_minutes_unless_told_otherwise(tmp_path: Path) -> None:
     events: list[Event] = []
     async with make(tmp_path, publish=events.append) as service:
@@ -230,7 +230,7 @@ async def test_a_session_through_the_provider(service: TerminalService) -> None:
     assert sessions.get_isolation_level() == "none"
 
 
-@pytest.mark.proves("S2-19", "S2-20", "S2-75")
+@pytest.mark.proves("S2-19", "S2-20", "S2-75", "S2-1")
 async def test_the_service_rates_and_splits(service: TerminalService) -> None:
     texts = ("rm -rf /", "my_custom_script.sh", "ls -la")
 

@@ -19,7 +19,7 @@ COMMANDS = json.loads(
 ABOUT = {"version": "1.0.0", "lastUpdated": "2025-10-13", "securityReview": "APPROVED"}
 
 
-@pytest.mark.proves("S4-14", "S4-15")
+@pytest.mark.proves("S4-14", "S4-15", "C-64")
 def test_both_forms_of_a_file_are_read_and_what_it_says_beside_is_kept() -> None:
     assert list(parse(json.dumps(ARRAY)).entries) == ARRAY
 
@@ -29,6 +29,7 @@ def test_both_forms_of_a_file_are_read_and_what_it_says_beside_is_kept() -> None
     assert found.about == ABOUT
 
 
+@pytest.mark.proves("C-64")
 def test_the_shipped_list_is_the_union_of_both() -> None:
     shipped = find_allowlist(Path("/nowhere"), "builtin").current()
 
@@ -79,6 +80,7 @@ def test_comments_and_the_same_name_again_are_no_mistakes() -> None:
     assert list(parse('\ufeff[ // ours\n "ls", "ls" /* twice */]').entries) == ["ls"]
 
 
+@pytest.mark.proves("S4-13")
 def test_the_projects_file_is_the_default(tmp_path: Path) -> None:
     assert PROJECT_FILE == "apps/tools/caws/tools-allow.json"
     (tmp_path / PROJECT_FILE).parent.mkdir(parents=True)

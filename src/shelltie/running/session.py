@@ -18,6 +18,7 @@ from shelltie.running.settling import AT_ONCE, Waiting, answer_at
 
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # within a character of UTF-8, never its beginning
 _BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it waits for input
 _BLOCKED_AGAIN = 2.0  # and how often it is asked at least while it stays quiet
 
@@ -255,8 +256,11 @@ class Session:
             piece = output.read(piece.end, piece.end + _READ_MAX)  # the gap begins right there
         if not piece.skipped:
             return piece, number
-        byte, number = self._characters.after(piece.start)
-        return output.read(byte, byte + _READ_MAX), number
+        known, number = self._characters.after(piece.start)
+        # From where a character begins, everybody sees the same ones: so they can be counted back.
+        before = output.read(piece.start, known).data.lstrip(_CONTINUATIONS)
+        start = known - len(before)
+        return output.read(start, start + _READ_MAX), number - len(decoder().decode(before))
 
 
 def checked_size(rows: object, columns: object) -> TerminalSize:
