@@ -24,8 +24,10 @@ from shelltie.errors import (
     WaitFailed,
 )
 from shelltie.frontends.library import Options, Terminal, run, run_sync
+from shelltie.frontends.plugin import TerminalPlugin
 from shelltie.frontends.report import Result, report
 from shelltie.frontends.service import TerminalService, TerminalState
+from shelltie.frontends.service_tools import ServiceTool, tools_of
 from shelltie.frontends.service_words import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
@@ -105,6 +107,7 @@ __all__ = [
     "Result",
     "Run",
     "Scope",
+    "ServiceTool",
     "SessionStatus",
     "SignalFailed",
     "State",
@@ -112,6 +115,7 @@ __all__ = [
     "TaskLimits",
     "Terminal",
     "TerminalError",
+    "TerminalPlugin",
     "TerminalProvider",
     "TerminalService",
     "TerminalSize",
@@ -130,4 +134,5 @@ __all__ = [
     "run",
     "run_sync",
     "split_compound_words",
+    "tools_of",
 ]

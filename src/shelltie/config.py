@@ -187,6 +187,18 @@ _VARIABLES = {
 }
 
 
+# The section of TerminalService, for those who keep one file for both.
+_ALIASES = {
+    "terminal.safeCommands": "safety.safeCommands",
+    "terminal.dangerousCommands": "safety.dangerousCommands",
+    "terminal.agentDefaults.bash.cropOutput": "bash.cropOutput",
+    "terminal.agentDefaults.bash.timeoutSeconds": "bash.timeoutSeconds",
+    "terminal.agentDefaults.persistent.minInterval": "persistent.minInterval",
+    "terminal.agentDefaults.persistent.settleInterval": "persistent.settleInterval",
+    "terminal.agentDefaults.persistent.maxInterval": "persistent.maxInterval",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Setting:
     name: str
@@ -330,8 +342,12 @@ def _parsed(content: bytes, path: Path) -> dict[str, object]:
 
 def _known(tree: Mapping[str, object], origin: str) -> dict[str, object]:
     """Dotted keys of nested tables, each of which must exist."""
-    flat = dict(_flatten(tree, ""))
-    for key in flat:
+    flat: dict[str, object] = {}
+    for written, value in _flatten(tree, ""):
+        key = _ALIASES.get(written, written)
+        if key in flat:
+            raise ConfigWrong(f"{origin}: {written} and {key} are the same setting: keep one")
+        flat[key] = value
         if key not in _SETTINGS:
             close = difflib.get_close_matches(key, _SETTINGS, 1)
             advice = f"did you mean {close[0]}?" if close else f"known: {', '.join(_SETTINGS)}"

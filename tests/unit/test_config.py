@@ -85,6 +85,8 @@ def test_a_project_may_not_loosen_anything(home: Path) -> None:
         ("[limits]\nidle_evidence = 'some'\n", "any, none"),
         ("[output]\nshown = 1.5\n", "bytes"),
         ("shell = ''\n", "shell"),
+        ("[terminal.agentDefaults.bash]\ntimeout = 5\n", "did you mean"),
+        ("bash.cropOutput = 1\n[terminal.agentDefaults.bash]\ncropOutput = 2\n", "keep one"),
         ("not toml at all\n", "cannot be read"),
         ("x = '" + "x" * 2_000_000 + "'\n", "1 MiB"),
     ],
@@ -98,6 +100,20 @@ def test_a_wrong_file_is_named_with_its_key(home: Path, text: str, says: str) ->
 
     assert str(path) in str(caught.value)
     assert says in str(caught.value)
+
+
+@pytest.mark.proves("S2-57", "S2-62")
+def test_the_section_of_a_service_is_understood_in_a_file_of_settings(home: Path) -> None:
+    (home / "user/shelltie/config.toml").write_text(
+        "[terminal]\nsafeCommands = ['^make$']\n"
+        "[terminal.agentDefaults.bash]\ntimeoutSeconds = 5\n"
+        "[terminal.agentDefaults.persistent]\nmaxInterval = 9\n",
+        encoding="utf-8",
+    )
+
+    config = load(home)
+
+    assert (config.safe_commands, config.bash_timeout, config.max_interval) == (("^make$",), 5, 9)
 
 
 def test_a_wrong_variable_is_named(home: Path) -> None:

@@ -17,9 +17,10 @@ from shelltie.frontends.service_words import (
     SessionStatus,
 )
 from shelltie.frontends.sessions import NOT_APPROVED, merged
-from shelltie.model import Command, Limits, TerminalSize
+from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
 from shelltie.running import keys
+from shelltie.running.gate import Party
 from shelltie.running.session import Session
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
@@ -37,6 +38,7 @@ class LocalTerminal:
         self._sessions = sessions
         self._owner = owner
         self._root = root
+        self._party = Party(Caller(agent=owner))
 
     async def execute_command(
         self, command: str, args: Sequence[str], options: ExecuteCommandOptions
@@ -47,19 +49,23 @@ class LocalTerminal:
             words = _split(command)
         return await self._run(words, options)
 
-    async def run_script(self, script: str, options: ExecuteCommandOptions) -> ExecuteCommandResult:
-        """Run a shell text."""
-        return await self._run(script, options)
+    async def run_script(
+        self, script: str, options: ExecuteCommandOptions, profile: str | None = "run"
+    ) -> ExecuteCommandResult:
+        """Run a shell text; without a `profile` it was allowed already."""
+        return await self._run(script, options, profile)
 
     async def _run(
-        self, command: str | list[str], options: ExecuteCommandOptions
+        self,
+        command: str | list[str],
+        options: ExecuteCommandOptions,
+        profile: str | None = "run",
     ) -> ExecuteCommandResult:
         made, _ = understand(command, self._options(options))
         timeout = options.timeout_seconds or DEFAULT_TIMEOUT
         try:
-            run = await self._supervisor.run(
-                made, Wish(limits=Limits(timeout, None, "timeoutSeconds"))
-            )
+            limits = Limits(timeout, None, "timeoutSeconds")
+            run = await self._supervisor.run(made, Wish(profile, limits, party=self._party))
         except CommandDenied as refusal:
             return ExecuteCommandResult(
                 ok=False, output="", exit_code=126, stdout="", stderr="",
@@ -105,7 +111,7 @@ class LocalTerminal:
             stays_open=True,
             pty=TerminalSize() if options.pty else None,
         )
-        wish = Wish("session", _NO_LIMIT)
+        wish = Wish("session", _NO_LIMIT, party=self._party)
         session = await self._sessions.open(command, wish, self._owner, Waiting())
         return session.id
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shelltie import config as settings
+from shelltie.approval.callback import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
@@ -16,16 +17,27 @@ from shelltie.frontends.service_config import AgentSettings, service_config
 from shelltie.frontends.service_words import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
+    InteractiveSessionOptions,
     SessionProvider,
     TerminalProvider,
 )
-from shelltie.model import Command
+from shelltie.model import Caller, Command
+from shelltie.running.gate import Party
 from shelltie.running.sessions import Sessions
-from shelltie.running.supervisor import Supervisor
+from shelltie.running.supervisor import Supervisor, Wish, new_run_id
 from shelltie.shell.names import parse_compound_command
 
 _LOCAL = "local"
 _TYPES = (_LOCAL,)
+
+
+@dataclass(slots=True)
+class SessionPlace:
+    """A session that an agent started through a tool, and how far it has read there."""
+
+    command: str
+    since: float
+    position: int = 0
 
 
 @dataclass(slots=True)
@@ -35,9 +47,11 @@ class TerminalState:
     settings: AgentSettings
     provider_name: str | None
     local: LocalTerminal = field(repr=False)
+    sessions: dict[str, SessionPlace] = field(default_factory=dict)
 
-    def reset(self, what: Sequence[str]) -> None:
+    def reset(self, what: Sequence[str]) -> None:  # noqa: ARG002  as S2 has it
         """Settings and provider survive a reset of any kind; the service ends the sessions."""
+        self.sessions.clear()
 
     def serialize(self) -> dict[str, object]:
         """As plain data."""
@@ -87,8 +101,11 @@ class TerminalService:
         config: settings.Config | None = None,
         root: Path | None = None,
         publish: Publish | None = None,
+        approve: Callback | None = None,
     ) -> None:
+        """`approve` is asked about commands that need a yes; without it they are refused."""
         self._publish = publish
+        self._approve = approve
         self._given = service_config(terminal)
         self._root = root or Path.cwd()
         loaded = config or settings.load(self._root)
@@ -134,6 +151,8 @@ class TerminalService:
         self.require_terminal_provider_by_name(self.default_provider)
         policy = policy_file(self._config, self._root)
         supervisor = assemble(self._config, policy, self._publish)
+        if self._approve is not None:
+            supervisor.gate.broker.add(CallbackChannel(self._approve))
         self._supervisor = await self._stack.enter_async_context(supervisor)
         self._sessions = Sessions(supervisor)
 
@@ -237,6 +256,34 @@ class TerminalService:
     ) -> ExecuteCommandResult:
         """Run a shell text, where the agent's commands run."""
         return await self.require_active_terminal(agent).run_script(script, options)
+
+    async def run_approved(
+        self, script: str, options: ExecuteCommandOptions, agent: str
+    ) -> ExecuteCommandResult:
+        """Run a shell text that is safe, or that somebody says yes to.
+
+        Raises: CommandDenied.
+        """
+        provider = self.require_active_terminal(agent)
+        await self._admit(script, agent)
+        if isinstance(provider, LocalTerminal):
+            return await provider.run_script(script, options, None)
+        return await provider.run_script(script, options)
+
+    async def start_approved(self, options: InteractiveSessionOptions, agent: str) -> str:
+        """The same for a session; its id.
+
+        Raises: CommandDenied, Misuse.
+        """
+        provider = self.require_sessions(agent)
+        if not isinstance(provider, LocalTerminal):  # which judges by itself
+            await self._admit(options.command, agent)
+        return await provider.start_interactive_session(options)
+
+    async def _admit(self, text: str, agent: str) -> None:
+        supervisor, _ = self._running()
+        wish = Wish("session", party=Party(Caller(agent=agent)))
+        await supervisor.admit(new_run_id(), Command(text, cwd=str(self._root)), wish)
 
     async def get_command_safety_level(self, text: str) -> str:
         """`safe`, `unknown` or `dangerous`."""

@@ -137,3 +137,42 @@ _SERVICE: _Checks = {
 _AGENT: _Checks = {"provider": _text, "bash": _mapping, "persistent": _mapping}
 _BASH: _Checks = {"cropOutput": _count, "timeoutSeconds": _span}
 _PERSISTENT: _Checks = {"minInterval": _span, "settleInterval": _span, "maxInterval": _span}
+_SECONDS = {"type": "number", "minimum": 0}
+_AGENT_PROPERTIES: dict[str, object] = {
+    "provider": {"type": "string", "minLength": 1},
+    "bash": {
+        "type": "object",
+        "properties": {"cropOutput": {"type": "integer", "minimum": 0}, "timeoutSeconds": _SECONDS},
+        "additionalProperties": False,
+    },
+    "persistent": {
+        "type": "object",
+        "properties": dict.fromkeys(_PERSISTENT, _SECONDS),
+        "additionalProperties": False,
+    },
+}
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+# What `service_config` takes, for those who check it before.
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "agentDefaults": {
+            "type": "object",
+            "properties": _AGENT_PROPERTIES,
+            "required": ["provider"],
+            "additionalProperties": False,
+        },
+        "providers": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"type": {"type": "string", "minLength": 1}},
+                "additionalProperties": False,
+            },
+        },
+        "safeCommands": _TEXTS,
+        "dangerousCommands": _TEXTS,
+    },
+    "required": ["agentDefaults"],
+    "additionalProperties": False,
+}

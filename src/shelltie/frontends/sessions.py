@@ -1,5 +1,6 @@
 """What every face says about interactive sessions: the texts and objects of S2."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
@@ -144,10 +145,19 @@ def stopped_text(session_id: str) -> str:
 
 def list_text(sessions: list[Session]) -> str:
     """A table of sessions."""
-    if not sessions:
+    return table_text(
+        (one.id, one.run.command.text, one.position, not one.complete, one.run.elapsed)
+        for one in sessions
+    )
+
+
+def table_text(sessions: Iterable[tuple[str, str, int, bool, float]]) -> str:
+    """The same of ids, commands, positions, whether they run, and since how many seconds."""
+    rows = [_row(*session) for session in sessions]
+    if not rows:
         return "No active terminal sessions."
-    rows = [("ID", "Command", "Position", "Running", "Uptime"), *map(_row, sessions)]
-    return "\n".join(["Active Terminal Sessions:", *map(_aligned, rows)])
+    head = ("ID", "Command", "Position", "Running", "Uptime")
+    return "\n".join(["Active Terminal Sessions:", *map(_aligned, [head, *rows])])
 
 
 def listed(session: Session) -> dict[str, object]:
@@ -163,12 +173,10 @@ def listed(session: Session) -> dict[str, object]:
     }
 
 
-def result_text(result: Result, limit: int = CROP) -> str:
-    """The answer of the tool `bash`."""
-    output = crop(merged(result), limit, _CROPPED_RESULT)
-    said = [f"Exit Code: {result.exit_code}"]
-    said += [f"Timed out: {result.hint}"] if result.status == "timeout" else []
-    return "\n".join([*said, "", "Output:", output])
+def result_text(exit_code: int, output: str, problem: str | None, limit: int = CROP) -> str:
+    """The answer of the tool `bash`; `problem` is what kept the command from its own end."""
+    said = [f"Exit Code: {exit_code}", *([] if problem is None else [problem])]
+    return "\n".join([*said, "", "Output:", crop(output, limit, _CROPPED_RESULT)])
 
 
 def merged(result: Result) -> str:
@@ -219,11 +227,10 @@ def _ended(report: SessionReport) -> list[str]:
     return lines
 
 
-def _row(session: Session) -> tuple[str, ...]:
-    uptime = human_duration(max(1, int(session.run.elapsed)))
-    running = "No" if session.complete else "Yes"
-    command = " ".join(session.run.command.text.split())
-    return session.id, command[: _COLUMNS[1]], str(session.position), running, uptime
+def _row(name: str, command: str, position: int, runs: bool, elapsed: float) -> tuple[str, ...]:
+    uptime = human_duration(max(1, int(elapsed)))
+    command = " ".join(command.split())[: _COLUMNS[1]]
+    return name, command, str(position), "Yes" if runs else "No", uptime
 
 
 def _aligned(row: tuple[str, ...]) -> str:

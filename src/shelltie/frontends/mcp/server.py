@@ -3,7 +3,6 @@
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from mcp_types import (
 
 from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
+from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
 from shelltie.frontends.mcp.call import Call, Context, call_of
@@ -63,9 +63,9 @@ async def serve(config: settings.Config) -> None:
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         sessions = Sessions(supervisor, Room(config.sessions_max))
-        about = {"version": _version()}
+        told = {"version": about.version()}
         async with (
-            steerable(supervisor, sessions, environment.inherited(), about),
+            steerable(supervisor, sessions, environment.inherited(), told),
             task_contexts(supervisor, config) as contexts,
         ):
             server = build(supervisor, config, sessions, contexts)
@@ -123,7 +123,7 @@ def build(
 
     server: Server[Any] = Server(
         "shelltie",
-        version=_version(),
+        version=about.version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -137,10 +137,3 @@ def manners(config: settings.Config) -> Manners:
     """How sessions behave, by the settings."""
     waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
     return Manners(waiting, config.crop_output, config.bash_timeout)
-
-
-def _version() -> str:
-    try:
-        return version("shelltie")
-    except PackageNotFoundError:  # run from a source tree
-        return "0+source"

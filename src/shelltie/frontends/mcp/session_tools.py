@@ -77,6 +77,7 @@ class SessionTools:
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
         run = await self._supervisor.run(command, Wish("session", limits, party=call.party))
         made = report(run)
+        late = f"Timed out: {made.hint}" if made.status == "timeout" else None
         answer: dict[str, object] = {
             "ok": made.status == "success",
             "output": crop(said.merged(made), self._manners.crop, ""),
@@ -84,7 +85,8 @@ class SessionTools:
             "stdout": made.stdout,
             "stderr": made.stderr,
         }
-        return answer, said.result_text(made, self._manners.crop)
+        text = said.result_text(made.exit_code, said.merged(made), late, self._manners.crop)
+        return answer, text
 
     async def _start(self, call: Call) -> _Answer:
         arguments = call.arguments
