@@ -349,7 +349,7 @@ def _known(tree: Mapping[str, object], origin: str) -> dict[str, object]:
             raise ConfigWrong(f"{origin}: {written} and {key} are the same setting: keep one")
         flat[key] = value
         if key not in _SETTINGS:
-            close = difflib.get_close_matches(key, _SETTINGS, 1)
+            close = difflib.get_close_matches(key, (*_SETTINGS, *_ALIASES), 1)
             advice = f"did you mean {close[0]}?" if close else f"known: {', '.join(_SETTINGS)}"
             raise ConfigWrong(f"{origin}: unknown key {key}; {advice}")
     return flat
