@@ -5,8 +5,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
+from shelltie import CommandDenied, Terminal
 from shelltie.model import Code, Command, Rating, TerminalSize, Verdict
 from shelltie.policy.safety.git_config import hazard
 from shelltie.policy.safety.judge import Judge, find_shfmt
@@ -300,3 +302,21 @@ async def test_git_is_not_safe_where_nobody_knows_the_repository(
     verdict = await judged(text, repository())
 
     assert (verdict.rating, codes(verdict)) == (Rating.UNKNOWN, {Code.DYNAMIC_ARGUMENT})
+
+
+async def test_others_have_their_turns_while_a_long_text_is_judged(terminal: Terminal) -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.sleep(0)
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take_turns)
+        with pytest.raises(CommandDenied):
+            await terminal.run("f() { :; }; " * 10_000)
+        tasks.cancel_scope.cancel()
+
+    assert turns > 10

@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import anyio.to_thread
+
 from shelltie.approval.broker import Broker, Channel
 from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
 from shelltie.model import Caller, Command, Decision, Rating, Reason, RunId, Verdict
+
+_LONG = 4096
 
 
 class Judge(Protocol):
@@ -82,7 +86,7 @@ class Gate:
         Raises: CommandDenied; then it may not.
         """
         decisions = self._profiles[request.profile]
-        verdict = self.judge.first(command)
+        verdict = await self._first(command)
         if verdict.rating is Rating.SAFE and decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]:
             verdict = await self.judge.confirm(command, verdict)
         decision = decisions[verdict.rating]
@@ -92,6 +96,12 @@ class Gate:
         if decision is Decision.ASK:
             await self._ask(run, command, verdict, request)
         return verdict
+
+    async def _first(self, command: Command) -> Verdict:
+        """A long text may take a second; others have their turns meanwhile."""
+        if len(command.text) <= _LONG:
+            return self.judge.first(command)
+        return await anyio.to_thread.run_sync(self.judge.first, command)
 
     async def _ask(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
         party = request.party

@@ -70,7 +70,7 @@ class Judge:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
         if verdict.rating is not Rating.SAFE:
             return verdict
-        script = _script_of(command)
+        script = await _parsed(command)
         if not await self._agrees(command, script):
             return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, script)])
         examined = self._examined(command)
@@ -137,6 +137,13 @@ def _run(argv: Sequence[str], text: str) -> bytes | None:
     except OSError:
         return None
     return output if process.returncode == 0 else None
+
+
+async def _parsed(command: Command) -> Script:
+    """A long text takes long; others have their turns meanwhile."""
+    if len(command.text) <= _REMEMBERED_LENGTH:
+        return _script_of(command)
+    return await anyio.to_thread.run_sync(_script_of, command)
 
 
 def _script_of(command: Command) -> Script:
