@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from shelltie import CommandDenied, Terminal
@@ -310,7 +311,7 @@ async def test_others_have_their_turns_while_a_long_text_is_judged(terminal: Ter
     async def take_turns() -> None:
         nonlocal turns
         while True:
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             turns += 1
 
     async with anyio.create_task_group() as tasks:
