@@ -134,7 +134,3 @@ class ConfigWrong(TerminalError):
     """A configuration file or variable says something we do not understand."""
 
     code = "CONFIG_WRONG"
-
-
-class PolicyWrong(ConfigWrong):
-    """The timeout policy cannot be used at all."""

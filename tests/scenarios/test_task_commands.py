@@ -1,7 +1,6 @@
 """What a task's command answers: in time or not, with all it printed, however it ended."""
 
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -13,17 +12,6 @@ from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged
 
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project")
-
-
-@pytest.fixture
-async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
-    async with project.contexts(terminal) as caller:
-        yield caller
 
 
 # Time

@@ -1,8 +1,6 @@
 """A task's commands: one session, one directory, one after another, and nothing left of them."""
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,17 +15,6 @@ from tests.task_project import Caller, Project
 from tests.tree import until
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project")
-
-
-@pytest.fixture
-async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
-    async with project.contexts(terminal) as caller:
-        yield caller
 
 
 # The whole way

@@ -1,7 +1,5 @@
 """How many sessions tasks may have, who may close one, and what is left when it ends."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,17 +12,6 @@ from shelltie.running.context_fields import TaskLimits
 from shelltie.running.run import Run
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, until
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project")
-
-
-@pytest.fixture
-async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
-    async with project.contexts(terminal) as caller:
-        yield caller
 
 
 @pytest.mark.proves("T4-15", "S4-20", "S4-31", "C-37")

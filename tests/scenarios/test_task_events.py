@@ -1,23 +1,14 @@
 """What a context's life looks like to those who watch, under S4's names."""
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shelltie import Terminal
 from shelltie.frontends import tasks
-from tests.task_project import Caller, Project
+from tests.task_project import Caller
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-@pytest.fixture
-async def call(terminal: Terminal, tmp_path: Path) -> AsyncIterator[Caller]:
-    async with Project(tmp_path / "project").contexts(terminal) as caller:
-        yield caller
 
 
 @pytest.mark.proves("T4-18", "S4-33", "S4-34", "S4-35")

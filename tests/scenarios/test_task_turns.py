@@ -1,6 +1,5 @@
 """Commands that come at the same time: who is first, who waits, and who is not left waiting."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,6 @@ from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged, until
 
 DESCRIPTORS = Path("/proc/self/fd")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project")
-
-
-@pytest.fixture
-async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
-    async with project.contexts(terminal) as caller:
-        yield caller
 
 
 @pytest.mark.proves("T4-22", "C-76")

@@ -48,11 +48,11 @@ def test_without_a_projects_file_ours_is_used_until_there_is_one(tmp_path: Path)
 def test_a_configured_file_that_is_absent_gives_the_fallback(tmp_path: Path) -> None:
     file = find(tmp_path, Path("mine.json"))
 
-    assert file.status == "fallback (no policy file)"
+    assert file.status == "fallback (no such file)"
     for command in ("ls", "npm install", "unknown"):
         limits = calculate_timeouts(file.current(), command)
         assert (limits.total, limits.silence) == (120, 30)
-        assert limits.source == "built-in fallback (no policy file)"
+        assert limits.source == "built-in fallback (no such file)"
 
     (tmp_path / "mine.json").write_text(SEED, encoding="utf-8")
     assert total(file) == 600
@@ -72,7 +72,7 @@ def test_an_edit_is_used_by_the_next_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("C-9")
-def test_an_old_file_is_not_read_again_until_it_changes(tmp_path: Path) -> None:
+def test_a_change_that_hides_its_time_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "policy.json"
     path.write_text(SEED, encoding="utf-8")
     os.utime(path, (1, 1))
@@ -80,8 +80,6 @@ def test_an_old_file_is_not_read_again_until_it_changes(tmp_path: Path) -> None:
     path.write_text(EDITED, encoding="utf-8")
     os.utime(path, (1, 1))
 
-    assert total(file) == 600  # same time, size and inode: it cannot be seen
-    file.force_reload()
     assert total(file) == 601
 
 
@@ -93,7 +91,7 @@ def test_an_old_file_is_not_read_again_until_it_changes(tmp_path: Path) -> None:
         (b"\xff\xfe{\x00", "not UTF-8 text"),
         (b'{"categories": {}}', "no usable category"),
         (b" " * (1024 * 1024 + 1), "larger than 1 MiB"),
-        (None, "no policy file"),
+        (None, "no such file"),
     ],
 )
 def test_after_a_bad_edit_the_last_good_policy_stays(
