@@ -29,9 +29,9 @@ def _number(value: object) -> float:
 
 
 def _size(value: object) -> int:
-    number = int(value) if isinstance(value, str) else value
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"it must be a number of bytes, 0 or more, not {value!r}")
+        raise ValueError(f"it must be a whole number, 0 or more, not {value!r}")
     return number
 
 
@@ -61,7 +61,12 @@ def _flag(value: object) -> bool:
 
 def _milliseconds(value: object) -> float:
     """Seconds; a variable of the environment has milliseconds."""
-    return _number(value) / 1000 if isinstance(value, str) else _number(value)
+    if not isinstance(value, str):
+        return _number(value)
+    try:
+        return _number(value) / 1000
+    except ValueError:
+        raise ValueError(f"it must be a number of milliseconds, not {value!r}") from None
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -158,6 +158,24 @@ async def test_a_finished_session_is_kept_until_its_rest_was_read(call: Caller) 
 
 
 @pytest.mark.proves("T2-24", "C-73")
+@pytest.mark.proves("C-53", "C-75", "T2-22")
+@pytest.mark.parametrize("mode", ["program", "shell"])
+async def test_all_of_a_finished_session_can_be_read(call: Caller, mode: str) -> None:
+    first, _ = await call("terminal_start", command="seq 20000; exit 4", mode=mode)
+    read, place = first["output"].removesuffix("\n[...Output truncated...]"), first["readFrom"]
+    again, _ = await call("terminal_continue", sessionId="term-1")
+    while place is not None:
+        part = {"from": place, "limit": 50_000}
+        more, _ = await call("terminal_output", sessionId="term-1", **part)
+        read += more["output"].removesuffix("\n[...Output truncated...]")
+        place = more["readFrom"]
+    gone, _ = await call.fails("terminal_continue", sessionId="term-1")
+
+    assert (first["complete"], first["exitCode"], again["complete"]) == (True, 4, True)
+    assert read.replace("exit\n", "") == "".join(f"{number}\n" for number in range(1, 20001))
+    assert gone["errorCode"] == "SESSION_NOT_FOUND"
+
+
 @pytest.mark.parametrize("typed", ["y", "y\n"])
 async def test_input_at_the_start_and_later_is_exactly_one_line(call: Caller, typed: str) -> None:
     program = 'read -r a; echo "[$a]"; read -r b; echo "<$b>"; read -t 0.2 c; echo "$?"'
@@ -333,6 +351,14 @@ async def test_the_end_of_input_ends_a_reader(call: Caller) -> None:
         ended, _ = await call("terminal_continue", sessionId=f"term-{number}", end=True)
         assert ended["output"].strip().endswith("over")
         assert ended["complete"]
+
+
+async def test_a_size_that_is_not_given_stays(call: Caller) -> None:
+    await call("terminal_start", command="bash --norc", rows=40, columns=150)
+    await call("terminal_continue", sessionId="term-1", rows=30)
+    said, _ = await call("terminal_continue", sessionId="term-1", stdin="stty size", waitFor="30 ")
+
+    assert "30 150" in said["output"]
 
 
 async def test_a_terminal_can_be_resized(call: Caller) -> None:

@@ -83,7 +83,7 @@ def test_a_project_may_not_loosen_anything(home: Path) -> None:
         ("[limits]\ngrace = -1\n", "limits.grace"),
         ("[limits]\ngrace = nan\n", "limits.grace"),
         ("[limits]\nidle_evidence = 'some'\n", "any, none"),
-        ("[output]\nshown = 1.5\n", "bytes"),
+        ("[output]\nshown = 1.5\n", "whole number"),
         ("shell = ''\n", "shell"),
         ("[terminal.agentDefaults.bash]\ntimeout = 5\n", "did you mean"),
         ("bash.cropOutput = 1\n[terminal.agentDefaults.bash]\ncropOutput = 2\n", "keep one"),

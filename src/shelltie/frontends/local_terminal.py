@@ -132,7 +132,7 @@ class LocalTerminal:
         session = self._session(session_id)
         waiting = Waiting(wait.min_interval, wait.settle_interval, wait.max_interval)
         reading = await session.read(from_position, waiting)
-        session.delivered = session.delivered or reading.complete
+        session.show(reading.start - reading.skipped, reading.end)
         return InteractiveTerminalOutput(
             output=clean(reading.text.encode("utf-8", "surrogateescape")),
             new_position=reading.end,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from shelltie.approval.shown import inline
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
 from shelltie.frontends.report import Result, refusal_report
 from shelltie.model import human_duration
@@ -229,7 +230,7 @@ def _ended(report: SessionReport) -> list[str]:
 
 def _row(name: str, command: str, position: int, runs: bool, elapsed: float) -> tuple[str, ...]:
     uptime = human_duration(max(1, int(elapsed)))
-    command = " ".join(command.split())[: _COLUMNS[1]]
+    command = inline(" ".join(command.split()))[: _COLUMNS[1]]
     return name, command, str(position), "Yes" if runs else "No", uptime
 
 

@@ -18,7 +18,7 @@ def find_allowlist(project: Path, configured: str | None) -> "AllowlistFile":
     if configured == BUILTIN:
         return AllowlistFile(SHIPPED_FILE, BUILTIN)
     name = configured or PROJECT_FILE
-    return AllowlistFile(project / name, name)
+    return AllowlistFile(project / name, name if configured is None else Path(name).name)
 
 
 class AllowlistFile:

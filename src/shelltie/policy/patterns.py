@@ -11,10 +11,12 @@ runs of blanks (`limits` shortens those that do), and a file may hold many slow 
 
 import re
 import warnings
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 LENGTH_MAX = 1000
 _HEAD = (4000, 4000, 2000, 250, 100)  # characters looked at, by the power of the worst time
+_REACH = (4000, 4000, 1000, 100)  # the same where each look should take 10 ms at most
 _WAYS_MAX = 100_000
 _COPIES_MAX = 20
 
@@ -47,19 +49,30 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """The pattern, ready for use.
+    """The pattern for commands, in upper or lower case.
 
     Raises: ValueError, which says what is wrong and what to do.
     """
+    return Pattern(text, _compiled(text, re.IGNORECASE), _HEAD[_power(text, _HEAD, _BLANKS)])
+
+
+def compile_for_output(text: str) -> Pattern:
+    """The pattern for lines that a program prints, of which there may be millions.
+
+    Raises: ValueError, which says what is wrong and what to do.
+    """
+    return Pattern(text, _compiled(text, 0), _REACH[_power(text, _REACH, frozenset())])
+
+
+def _compiled(text: str, flags: int) -> re.Pattern[str]:
     if len(text) > LENGTH_MAX:
         raise ValueError(f"is longer than {LENGTH_MAX} characters; split it")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about syntax that may change its meaning some day
-            regex = re.compile(text, re.IGNORECASE)
+            return re.compile(text, flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is not a regular expression: {error}") from error
-    return Pattern(text, regex, _head(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,8 @@ class _Group:
         return _Cost(ways, power, forks and not self.settled)
 
 
-def _head(text: str) -> int:
+def _power(text: str, known: Sequence[int], cheap: Set[str]) -> int:
+    """Of the worst time; to repeat what is `cheap` does not count."""
     groups = [_Group("")]
     possessive = False
     for token in _TOKEN.finditer(text):
@@ -120,18 +134,19 @@ def _head(text: str) -> int:
                 groups[-1].branch()
             case "times":
                 possessive = possessive or token[0][1:].endswith("+")
-                groups[-1].last = _repeated(groups[-1].last, groups[-1].last_text, token[0])
+                groups[-1].last = _repeated(groups[-1], token[0], cheap)
             case _:
                 groups[-1].add(_ONE, token[0])
     anchored = text.startswith(("^", r"\A")) and not groups[0].branches
     cost = groups[0].cost()
     power = cost.power + possessive + (not anchored and cost.power > 0)
-    if power >= len(_HEAD) or cost.ways > _WAYS_MAX:
+    if power >= len(known) or cost.ways > _WAYS_MAX:
         raise ValueError("could take very long to try; use fewer of * + ? |, or start it with ^")
-    return _HEAD[power]
+    return power
 
 
-def _repeated(cost: _Cost, text: str, times: str) -> _Cost:
+def _repeated(group: _Group, times: str, cheap: Set[str]) -> _Cost:
+    cost = group.last
     low, high = _bounds(times)
     possessive = times[1:].endswith("+")
     if high is not None and high <= 1:
@@ -142,7 +157,7 @@ def _repeated(cost: _Cost, text: str, times: str) -> _Cost:
             "make the inner part possessive, as in (?:a++b)*, or the outer, as in (?:a|b)*+"
         )
     if high is None or possessive:
-        unbounded = text not in _BLANKS and (cost.forks or not possessive)
+        unbounded = group.last_text not in cheap and (cost.forks or not possessive)
         return _Cost(cost.ways, cost.power + unbounded, forks=not possessive)
     if not cost.forks:
         return _Cost(cost.ways * high, cost.power, forks=low != high)

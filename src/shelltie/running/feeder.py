@@ -1,12 +1,17 @@
 """Input for a command, as fast as the command reads and no faster."""
 
 import asyncio
+import fcntl
 import os
+import termios
+from contextlib import suppress
 
 from shelltie.errors import InputFull
 
 QUEUE_MAX = 1024 * 1024
 _END_OF_FILE = b"\x04"
+_INTERRUPTS = (b"\x03", b"\x1c")
+_TIOCGPTPEER = 0x5441  # opens the other side of a terminal
 _WRITE_SIZE = 4096  # what a terminal takes at once
 
 
@@ -40,6 +45,8 @@ class Feeder:
 
         Raises: InputFull.
         """
+        if self._terminal and any(key in data for key in _INTERRUPTS):
+            self.forget()  # as the kernel would, if these keys could pass what is before them
         if len(self._queue) + len(data) > QUEUE_MAX:
             raise InputFull(
                 f"{len(self._queue)} bytes wait already, and {QUEUE_MAX} may:"
@@ -47,6 +54,21 @@ class Feeder:
             )
         self._queue += data
         self._watch()
+
+    def forget(self) -> None:
+        """Drop what nobody has read yet, in a terminal also what the kernel holds."""
+        self._queue.clear()
+        if self._fd is None or not self._terminal:
+            return
+        with suppress(OSError):  # a kernel before 4.13, or it has hung up
+            flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+            other = fcntl.ioctl(self._fd, _TIOCGPTPEER, flags)
+            try:
+                termios.tcflush(other, termios.TCIFLUSH)
+                termios.tcflush(self._fd, termios.TCOFLUSH)
+                termios.tcflush(other, termios.TCIFLUSH)
+            finally:
+                os.close(other)
 
     def end(self) -> None:
         """After what is queued comes the end: of a pipe, or the key that stands for it."""

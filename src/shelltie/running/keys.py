@@ -46,9 +46,11 @@ def bytes_of(key: str) -> bytes:
         return bytes([ord(control[1]) - ord("a") + 1])
     if alt := _ALT.fullmatch(key.strip()):
         return b"\x1b" + alt[1].encode("utf-8", "replace")
+    if len(key) == 1 and key.isprintable():
+        return key.encode("utf-8", "replace")
     close = difflib.get_close_matches(name, _NAMED, 1)
     advice = f"did you mean {close[0]}?" if close else "try enter, tab, up, ctrl-c, alt-x or f1"
-    raise InvalidParameters(f"unknown key {key!r}: {advice}")
+    raise InvalidParameters(f"unknown key {key[:40]!r}: {advice}")
 
 
 def pasted(text: str) -> bytes:

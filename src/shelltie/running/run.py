@@ -2,8 +2,10 @@
 
 import os
 import signal
+import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -159,6 +161,19 @@ class Run:
             ended = self.outcome is not None or self._exit is not None
             raise RunOver("it has ended" if ended else "its input is closed: it takes none")
         return self._feeder
+
+    def forget_input(self) -> None:
+        """Drop what was typed and nobody has read."""
+        if self._feeder is not None:
+            self._feeder.forget()
+
+    @property
+    def echoes(self) -> bool:
+        """Whether its terminal prints what is typed."""
+        with suppress(OSError, termios.error):
+            if self._terminal is not None and self.outcome is None:
+                return bool(termios.tcgetattr(self._terminal)[3] & termios.ECHO)
+        return False
 
     def look(self) -> Sighting | None:
         """What its tree is doing now."""

@@ -2,10 +2,11 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import anyio
+import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
@@ -13,11 +14,15 @@ from shelltie.output.characters import Characters
 from shelltie.output.store import Piece
 from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
+from shelltie.running.finding import Finder
 from shelltie.running.run import Run
 from shelltie.running.settling import AT_ONCE, Waiting, answer_at
 
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000
+_LOOK_AT = 64 * 1024  # bytes in which a text is looked for at once
+_TURN = 0.005  # seconds of looking before others have a turn
+_LATE = 1.0  # seconds in which old output may still be looked at when the wait is over
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # within a character of UTF-8, never its beginning
 _BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it waits for input
 _BLOCKED_AGAIN = 2.0  # and how often it is asked at least while it stays quiet
@@ -54,7 +59,8 @@ class Session:
         self.created = time.time()
         self.used = time.monotonic()
         self.cursor = 0
-        self.delivered = False  # somebody has read all there will ever be
+        self._shown = 0  # up to where somebody was shown all of it
+        self._end_shown = False
         self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
         self.size = run.command.pty
         self._characters = Characters()
@@ -74,6 +80,17 @@ class Session:
     def idle(self) -> float:
         """Seconds since anybody used it."""
         return time.monotonic() - self.used
+
+    @property
+    def delivered(self) -> bool:
+        """Somebody was shown all there will ever be, and its end."""
+        return self._end_shown and self._shown >= self.position
+
+    def show(self, start: int, end: int) -> None:
+        """Note that somebody was shown this part; what is lost counts as shown."""
+        if start <= self._shown:
+            self._shown = max(self._shown, end)
+        self._end_shown = self._end_shown or self.complete
 
     @property
     def complete(self) -> bool:
@@ -109,27 +126,33 @@ class Session:
         Raises: RunOver, InputFull.
         """
         async with self.turn:
+            typed = data.decode("utf-8", "replace") if self.run.echoes else ""
             if data:
                 self.send(data)
             if end:
                 self.run.input.end()
-            reading = await self.read(self.cursor, waiting or self.waiting, wait_for)
+            reading = await self.read(self.cursor, waiting or self.waiting, wait_for, typed)
             self.cursor = reading.position
-            self.delivered = self.delivered or reading.complete
             return reading
 
     async def read(
-        self, start: int, waiting: Waiting = AT_ONCE, wait_for: Pattern | None = None
+        self,
+        start: int,
+        waiting: Waiting = AT_ONCE,
+        wait_for: Pattern | None = None,
+        typed: str = "",
     ) -> Reading:
         """What it printed from `start` on, once it is an answer. Moves nobody's place.
 
+        What is waited for is not found in the echo of what was `typed`.
         Raises: InvalidParameters for a place that is not there yet.
         """
         if not 0 <= start <= self.position:
             raise InvalidParameters(f"position must be between 0 and {self.position}, not {start}")
         self.used = time.monotonic()
         if wait_for is not None:
-            return self.reading(start, found=await self._find(wait_for, start, waiting))
+            finder = self._finder(wait_for, start, typed)
+            return self.reading(start, found=await self._find(finder, start, waiting))
         await self._settle(waiting)
         return self.reading(start)
 
@@ -144,7 +167,7 @@ class Session:
         """
         self.used = time.monotonic()
         if wait_for is not None:
-            return await self._find(wait_for, start, waiting, done)
+            return await self._find(self._finder(wait_for, start), start, waiting, done)
         deadline = anyio.current_time() + waiting.longest
         pause = _BLOCKED_AFTER
         while not (self.complete or done()):
@@ -203,23 +226,35 @@ class Session:
         seen = self.run.look()
         return seen is not None and seen.waits_for_input
 
+    def _finder(self, pattern: Pattern, start: int, typed: str = "") -> Finder:
+        return Finder(pattern, skip=start - self._characters.near(start)[1], typed=typed)
+
     async def _find(
         self,
-        pattern: Pattern,
+        finder: Finder,
         start: int,
         waiting: Waiting,
         done: Callable[[], bool] = lambda: False,
     ) -> bool:
         deadline = anyio.current_time() + waiting.longest
+        place = self._characters.near(start)[0]
         while True:
-            last = self.position
-            if _found(pattern, self.reading(start).text):
-                return True
-            if self.complete or done() or anyio.current_time() >= deadline:
+            piece = self.run.output.read(place, place + _LOOK_AT)
+            place = piece.end
+            if piece.skipped:
+                finder.lose()
+            if piece.data:
+                if await _found(finder.feed(piece.data)):
+                    return True
+            elif self.complete or done():
                 return False
-            start = max(start, last - pattern.head)
-            with anyio.move_on_at(deadline):
-                await self._news.wait()
+            else:
+                with anyio.move_on_at(deadline):
+                    await self._news.wait()
+            if anyio.current_time() >= deadline and place == self.run.output.total:
+                return False
+            if anyio.current_time() >= deadline + _LATE:
+                return False
 
     # Reading
 
@@ -276,8 +311,13 @@ def checked_size(rows: object, columns: object) -> TerminalSize:
     return TerminalSize(rows, columns)
 
 
-def _found(pattern: Pattern, text: str) -> bool:
-    """A pattern looks at so much text at once; so the text is shown to it piece by piece."""
-    step = max(1, pattern.head // 2)
-    pieces = range(0, max(1, len(text)), step)
-    return any(pattern.regex.search(text, at, at + pattern.head) for at in pieces)
+async def _found(looks: Iterator[bool]) -> bool:
+    """Whether one of them is a yes; others have their turns meanwhile."""
+    begun = time.monotonic()
+    for found in looks:
+        if found:
+            return True
+        if time.monotonic() - begun > _TURN:
+            await anyio.lowlevel.checkpoint()
+            begun = time.monotonic()
+    return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.model import Command
 from shelltie.running.session import Session
@@ -60,7 +61,8 @@ class Sessions:
         self.sweep()
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
-            raise UnknownSession(f"Session {session_id} not found{self._why(session_id)}")
+            name, why = brief(session_id, 60), self._why(session_id)
+            raise UnknownSession(f"Session {name} not found{why}")
         return session
 
     def of(self, owner: str) -> list[Session]:

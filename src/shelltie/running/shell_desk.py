@@ -13,23 +13,27 @@ from shelltie.model import Stream
 from shelltie.output.store import Store
 from shelltie.running.shell_mark import FORMAT, Mark, Marks
 
+_PREFIX = "shelltie-shell-"
 _WITHHELD_MAX = 64 * 1024
 _LAUNCH = 'exec bash --noprofile --norc --noediting -i 0<>"$1"'
 # The nonce is in no environment, no argument and no file, and cannot be lost. A status goes through
 # a mark unchanged, unless `set -e` would end the shell for it. No prompt, whoever set one. Without
-# a trap an interactive shell ignores SIGTERM, and its end would take as long as its grace.
+# a trap an interactive shell ignores SIGTERM, and its end would take as long as its grace. Should a
+# command have closed the pipe, the shell must not go on with what somebody types.
 _SETUP = (
     "PS1= PS2=; unset HISTFILE; set +o history +H; history -c; trap 'exit 143' TERM; "
     "readonly _shelltie_nonce={nonce}; "
     "_shelltie_mark() {{ local code=$? cwd=$PWD; [[ $cwd == *[[:cntrl:]]* ]] && cwd=; "
     'builtin printf \'{format}\' "$_shelltie_nonce" "$1" "$2" "$code" "$cwd" >/dev/tty; '
     'PS1= PS2=; [[ $- == *e* ]] || return "$code"; }}; '
-    "readonly -f _shelltie_mark; _shelltie_mark E 0\n"
+    "_shelltie_check() {{ local code=$?; [[ /dev/fd/0 -ef {pipe} ]] || builtin exit 1; "
+    '[[ $- == *e* ]] || return "$code"; }}; '
+    "readonly -f _shelltie_mark _shelltie_check; _shelltie_mark E 0\n"
 )
 # A trace goes to stderr, and must not show the nonce. The end is asked for once more in a line of
 # its own: a shell that is interrupted drops the rest of the line it is in. No line has quotes, so
 # that half a line, which an interrupt may leave, cannot swallow the next.
-_ASK = "{{ _shelltie_mark E {number}; }} 2>/dev/null\n"
+_ASK = "{{ _shelltie_mark E {number}; _shelltie_check; }} 2>/dev/null\n"
 _COMMAND = (
     "{{ _shelltie_mark B {number}; }} 2>/dev/null; \\builtin . {path} </dev/tty; " + _ASK + _ASK
 )
@@ -44,13 +48,15 @@ class Desk:
     def __init__(self) -> None:
         nonce = secrets.token_hex(16).upper()
         self.marks = Marks(nonce)
-        self._path = Path(tempfile.mkdtemp(prefix="shelltie-"))
+        _sweep()
+        self._path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._pipe = self._path / "commands"
         self._text: Path | None = None
         os.mkfifo(self._pipe, 0o600)
         # Held open for both: who writes is never alone, and who reads never sees an end.
         self._fd: int | None = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.write(self._fd, _SETUP.format(nonce=nonce, format=FORMAT).encode())
+        pipe = shlex.quote(str(self._pipe))
+        os.write(self._fd, _SETUP.format(nonce=nonce, format=FORMAT, pipe=pipe).encode())
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -85,6 +91,16 @@ class Desk:
             fd, self._fd = self._fd, None
             os.close(fd)
             shutil.rmtree(self._path, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove what servers left behind that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = path.name.removeprefix(_PREFIX).partition("-")[0]
+        with suppress(OSError):
+            ours = path.lstat().st_uid == os.geteuid() and not path.is_symlink()
+            if ours and pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(path, ignore_errors=True)
 
 
 class Unmarked(Store):

@@ -6,7 +6,9 @@ typed reaches the command that runs, and is never itself a command that nobody j
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from shelltie.errors import InvalidParameters, RunOver, SessionBusy
 from shelltie.model import (
@@ -85,7 +87,7 @@ class ShellSession:
 
     def __init__(self, session: Session, desk: Desk, supervisor: Supervisor) -> None:
         self.session = session
-        self.cwd: str | None = None
+        self._told_cwd: str | None = None
         self._supervisor = supervisor
         self._desk = desk
         self._sent: _Sent | None = None
@@ -97,6 +99,15 @@ class ShellSession:
         run.on_ended.append(self._end)
         if run.outcome is not None:
             self._end()
+
+    @property
+    def cwd(self) -> str | None:
+        """Where it is. The kernel says so where it can: a shell's own word is anybody's."""
+        run = self.session.run
+        with suppress(OSError):
+            if run.isolation == "none" and run.pid is not None and not self.session.complete:
+                return str(Path(f"/proc/{run.pid}/cwd").readlink())
+        return self._told_cwd
 
     @property
     def busy(self) -> bool:
@@ -130,6 +141,7 @@ class ShellSession:
         Raises: InvalidParameters, SessionBusy, RunOver.
         """
         self._check_free()
+        self.session.run.forget_input()  # it was meant for somebody else
         self._number += 1
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
@@ -189,7 +201,6 @@ class ShellSession:
         earlier = start - earlier_from if start == sent.start else 0
         reading = session.reading(start, sent.end, found=found)
         session.cursor = sent.read = max(session.cursor, reading.position)
-        session.delivered = session.delivered or reading.complete
         sent.told = sent.end is not None or session.complete
         code = sent.exit_code
         if session.complete and sent.end is None:
@@ -210,7 +221,7 @@ class ShellSession:
         sent, session = self._sent, self.session
         if sent is None or mark.number != sent.number or sent.end is not None:
             return
-        self.cwd = mark.cwd
+        self._told_cwd = mark.cwd
         if sent.start is None:  # an interrupt may have come before the beginning was marked
             sent.start = sent.read = session.position
         if not mark.begins:

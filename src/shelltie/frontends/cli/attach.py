@@ -31,10 +31,10 @@ from shelltie.frontends.cli.replayed import DETACH, Modes, until_detached, witho
 from shelltie.frontends.cli.words import complain
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
-from shelltie.frontends.control.listed import WAIT_MAX
 
 _REPLAYED = 64 * 1024  # bytes of earlier output, so that there is something to see
 _TYPED_MAX = 4096
+_WAIT = 0.5  # seconds for more output; whoever detaches waits for the end of it
 _BELL = b"\a"
 T = TypeVar("T")
 
@@ -79,6 +79,8 @@ def _greet(found: Found, *, writes: bool) -> None:
 
 def _resize(found: Found) -> None:
     size = os.get_terminal_size(1)  # not $COLUMNS, which is as old as the shell
+    if not size.lines or not size.columns:
+        return  # nobody has told this terminal how large it is
     fields = {"id": found.listed.run, "rows": size.lines, "columns": size.columns}
     client.ask(found.server.path, "resize", **fields)
 
@@ -139,7 +141,7 @@ class _Attached:
     async def _show(self) -> None:
         piece = await self._replay()
         while not piece.last:
-            piece = await _aside(partial(read, self._found, piece.end, wait=WAIT_MAX))
+            piece = await _aside(partial(read, self._found, piece.end, wait=_WAIT))
             if piece.skipped:
                 await self._print(f"\r\n[{piece.skipped} bytes are no longer kept]\r\n".encode())
             await self._print(piece.data)

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import shlex
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -211,7 +210,7 @@ def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
     return Listed(
         run=run.id,
         session=session,
-        command=command.text if command.argv is None else shlex.join(command.argv),
+        command=command.text,
         cwd=run.surroundings.cwd,
         pid=run.pid,
         state=run.state,

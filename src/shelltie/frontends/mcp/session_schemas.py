@@ -170,7 +170,7 @@ while `stdin` and `keys` go to the command that runs.""",
         "command": {
             "type": "string",
             "minLength": 1,
-            "description": 'The next command, of any length; only in a session of mode "shell", '
+            "description": 'The next command; only in a session of mode "shell", '
             "and only when none runs there.",
         },
         "stdin": {"type": "string", "description": "Text to type, followed by Enter."},

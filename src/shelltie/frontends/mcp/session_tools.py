@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
+import anyio.to_thread
 from mcp_types import CallToolResult
 
 from shelltie.errors import InvalidParameters, TerminalError
@@ -17,9 +19,9 @@ from shelltie.frontends.report import as_json, report
 from shelltie.model import Command, Limits, TerminalSize
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
-from shelltie.policy.patterns import Pattern, compile_pattern
+from shelltie.policy.patterns import Pattern, compile_for_output
 from shelltie.running import keys
-from shelltie.running.session import Session, checked_size
+from shelltie.running.session import Reading, Session, checked_size
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
 from shelltie.running.shell_session import CommandEnd, ShellSession, Start, open_shell
@@ -28,6 +30,7 @@ from shelltie.running.supervisor import Supervisor, Wish
 _log = logging.getLogger(__name__)
 
 Arguments = Mapping[str, object]
+_LONG = 64 * 1024
 _Answer = tuple[dict[str, object], str]
 
 
@@ -95,8 +98,7 @@ class SessionTools:
         waiting, wait_for = self._waiting(arguments), _pattern(arguments)
         command, wish = _command(call)
         session = await self._sessions.open(command, wish, call.owner, self._manners.waiting)
-        reading = await session.exchange(b"", waiting, wait_for)
-        made = said.session_report(session, reading, limit=self._manners.crop)
+        made = self._shown(session, await session.exchange(b"", waiting, wait_for))
         return as_json(made), said.started_text(made)
 
     async def _start_shell(self, call: Call) -> _Answer:
@@ -109,8 +111,7 @@ class SessionTools:
         self._shells[shell.session.id] = shell
         if typed and shell.busy:
             shell.type(typed)
-        end = await shell.follow(waiting, wait_for)
-        made = said.command_report(shell.session, end, limit=self._manners.crop)
+        made = self._ended(shell, await shell.follow(waiting, wait_for))
         return as_json(made), said.started_text(made)
 
     async def _continue(self, call: Call) -> _Answer:
@@ -121,15 +122,14 @@ class SessionTools:
         end = arguments.get("end") is True
         _check_kind(session, shell, text, typed=bool(typed) or end)
         if arguments.get("rows") is not None or arguments.get("columns") is not None:
-            session.resize(_size(arguments))
+            session.resize(_size(arguments, session.size))
         if shell is not None and text is not None:
             return self._told(shell, await shell.run(str(text), waiting, wait_for, call.party))
         if shell is not None:
             if typed or end:
                 shell.type(typed, end=end)
             return self._told(shell, await shell.follow(waiting, wait_for))
-        reading = await session.exchange(typed, waiting, wait_for, end=end)
-        made = said.session_report(session, reading, limit=self._manners.crop)
+        made = self._shown(session, await session.exchange(typed, waiting, wait_for, end=end))
         return as_json(made), said.continued_text(made)
 
     async def _output(self, call: Call) -> _Answer:
@@ -142,7 +142,9 @@ class SessionTools:
         assert isinstance(start, int)
         assert isinstance(limit, int)
         reading = await session.read(start)
-        made = said.session_report(session, reading, raw=view == "raw", limit=limit)
+        make = partial(self._shown, session, reading, raw=view == "raw", limit=limit)
+        # What is long and full of escapes takes a second to clean; others have their turns.
+        made = await anyio.to_thread.run_sync(make) if limit > _LONG else make()
         return as_json(made), said.continued_text(made)
 
     async def _screen(self, session: Session) -> _Answer:
@@ -155,8 +157,23 @@ class SessionTools:
         return as_json(made), said.continued_text(made)
 
     def _told(self, shell: ShellSession, end: CommandEnd) -> _Answer:
-        made = said.command_report(shell.session, end, limit=self._manners.crop)
+        made = self._ended(shell, end)
         return as_json(made), said.continued_text(made)
+
+    def _shown(
+        self, session: Session, reading: Reading, *, raw: bool = False, limit: int | None = None
+    ) -> said.SessionReport:
+        """What is shown of a reading; a session stays until all of it was."""
+        most = self._manners.crop if limit is None else limit
+        made = said.session_report(session, reading, raw=raw, limit=most)
+        session.show(reading.start - reading.skipped, made.read_from or reading.end)
+        return made
+
+    def _ended(self, shell: ShellSession, end: CommandEnd) -> said.SessionReport:
+        made = said.command_report(shell.session, end, limit=self._manners.crop)
+        reading = end.reading
+        shell.session.show(reading.start - reading.skipped, made.read_from or reading.end)
+        return made
 
     def _forget_ended(self) -> None:
         known = {session.id for session in self._sessions.everybody()}
@@ -231,8 +248,8 @@ def _check_kind(session: Session, shell: ShellSession | None, text: object, *, t
         raise InvalidParameters("give either a command, or input for the one that runs")
 
 
-def _size(arguments: Arguments) -> TerminalSize:
-    usual = TerminalSize()
+def _size(arguments: Arguments, now: TerminalSize | None = None) -> TerminalSize:
+    usual = now or TerminalSize()
     rows, columns = arguments.get("rows"), arguments.get("columns")
     return checked_size(
         usual.rows if rows is None else rows, usual.columns if columns is None else columns
@@ -265,6 +282,6 @@ def _pattern(arguments: Arguments) -> Pattern | None:
     if not text:
         return None
     try:
-        return compile_pattern(str(text))
+        return compile_for_output(str(text))
     except ValueError as error:
         raise InvalidParameters(f"waitFor {error}") from error
