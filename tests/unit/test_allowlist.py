@@ -102,7 +102,7 @@ def test_what_is_no_file_does_not_hold_anybody_up(tmp_path: Path) -> None:
     ]
 
     assert problems[0] == "fifo: not a regular file"
-    assert problems[-1] == "/dev/zero: not a regular file"
+    assert problems[-1] == "zero: not a regular file"  # where it is, is nobody's business
     assert None not in problems
 
 
