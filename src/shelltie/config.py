@@ -88,6 +88,10 @@ def _more(current: object, given: object) -> object:
     return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
 
 
+def _both(current: object, given: object) -> object:
+    return bool(current) and bool(given)
+
+
 def _last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
     def stricter(current: object, given: object) -> object:
         return max(str(current), str(given), key=words.index)
@@ -158,6 +162,7 @@ class Config:
     sessions_enabled: bool = _setting("tools.sessions.enabled", _flag, True)
     unknown_wait: float = _setting("safety.unknown_timeout", _number, 10.0)
     dangerous_wait: float | None = _setting("safety.dangerous_timeout", _number, None)
+    ask_client: bool = _setting("safety.ask_client", _flag, True, project=_both)
     on_timeout: str = _setting("safety.on_timeout", _one_of("deny", "approve"), "deny")
     crop_output: int = _setting("bash.cropOutput", _size, 10_000, project=_as_given)
     bash_timeout: float = _setting("bash.timeoutSeconds", _number, 60.0, project=_as_given)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from shelltie.approval.broker import OPEN_MAX, RETRY, Broker
+from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Broker, Later
 from shelltie.approval.callback import CallbackChannel
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
@@ -50,6 +50,16 @@ class Silent(Voice):
     """Nobody is there."""
 
     can_ask = False
+
+
+class Repeating:
+    """Whose answer comes with the call, repeated."""
+
+    name = "repeating"
+    can_ask = True
+
+    async def ask(self, _: Question) -> Later:
+        return LATER
 
 
 class Broken(Voice):
@@ -242,12 +252,36 @@ async def test_of_two_calls_one_yes_lets_one_run(reachable: Broker) -> None:
     assert sorted(answers) == [False, True]
 
 
-async def test_a_late_no_allows_nothing(reachable: Broker) -> None:
+async def test_a_late_no_reaches_whoever_repeats_the_call_once(reachable: Broker) -> None:
     asked = await late(reachable)
-    await reachable.answer(asked.id, asked.digest, NO)
+    no = Answer(allowed=False, by="a person", reason="use git restore")
+    await reachable.answer(asked.id, asked.digest, no)
 
     assert reachable.pending() == []
-    assert not (await reachable.ask(question(), 0)).allowed
+    assert await reachable.ask(question(), 0) == no
+    assert (await reachable.ask(question(), 0)).by == NOBODY
+
+
+async def test_who_answers_later_is_not_waited_for_and_others_may_answer(reachable: Broker) -> None:
+    asked = question()
+
+    with anyio.fail_after(20):
+        answer = await reachable.ask(asked, None, Repeating())
+    (waiting,) = reachable.pending()
+    await reachable.answer(asked.id, asked.digest, YES)
+    again = await reachable.ask(question(), None, Repeating())
+
+    assert (answer.allowed, answer.by) == (False, NOBODY)
+    assert waiting.late
+    assert again.allowed
+
+
+async def test_who_answers_later_is_no_silence_that_approves() -> None:
+    careless = Broker(approve_unknown_on_timeout=True)
+
+    answer = await careless.ask(question(rating=Rating.UNKNOWN), 20, Repeating())
+
+    assert not answer.allowed
 
 
 async def test_the_refusal_says_how_to_allow_it_later(reachable: Broker) -> None:

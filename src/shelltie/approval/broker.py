@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Protocol
 
 import anyio
@@ -16,12 +17,21 @@ from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.model import Rating, human_duration
 
 OPEN_MAX = 100  # questions, asked and late ones together
-RETRY = 600.0  # how long a late question may be answered, and a late yes be used
+RETRY = 600.0  # how long a late question may be answered, and a late answer be used
 _READABLE = 128 * 1024  # characters; what nobody can read, nobody can approve
 _SESSION_MAX = 1000
 _OLD_IDS_MAX = 20  # of one question that was asked again and again
 
 _log = logging.getLogger(__name__)
+
+
+class Later(Enum):
+    """What a channel says whose answer comes with the same call, repeated."""
+
+    LATER = auto()
+
+
+LATER = Later.LATER
 
 
 class Channel(Protocol):
@@ -34,8 +44,11 @@ class Channel(Protocol):
         """Whether somebody is there to be asked."""
         ...
 
-    async def ask(self, question: Question) -> Answer | None:
-        """What they say; `None` if they say nothing. Cancelled when somebody else was faster."""
+    async def ask(self, question: Question) -> Answer | Later | None:
+        """What they say; `None` if they say nothing. Cancelled when somebody else was faster.
+
+        With `LATER` nobody is waited for: the call must come back without its command, and again.
+        """
         ...
 
 
@@ -49,6 +62,7 @@ class _Open:
     late: bool = False
     claimed: bool = False  # an answer is being taken; there is no second one
     answer: Answer | None = None
+    comes_back: bool = False  # whoever wants the command repeats the call, with an answer
     until: float = 0.0
     over: anyio.Event = field(default_factory=anyio.Event)
 
@@ -110,9 +124,9 @@ class Broker:
         Whoever wants the command may be asked, too, through a channel of their `own`. Whoever is
         cancelled here takes the question back.
         """
-        granted = self._granted(question.digest)
-        if granted is not None:
-            return granted
+        known = self._known(question.digest)
+        if known is not None:
+            return known
         everybody = self._channels if own is None else [*self._channels, own]
         channels = [channel for channel in everybody if channel.can_ask]
         if not channels and not self.reachable:
@@ -184,13 +198,16 @@ class Broker:
             tasks.cancel_scope.cancel()
 
     async def _through(self, channel: Channel, one: _Open) -> None:
-        answer: Answer | None = None
+        answer: Answer | Later | None = None
         try:
             answer = await channel.ask(one.question)
         except Exception:  # noqa: BLE001  a channel is anybody's code; it must not silence others
             _log.debug("%s could not ask", channel.name, exc_info=True)
         if isinstance(answer, Answer):
             await self._take(one, replace(answer, by=answer.by or channel.name))
+        if answer is LATER:
+            one.comes_back = True
+            one.over.set()
         one.asking -= 1
         if not one.asking and not self.reachable:
             one.over.set()
@@ -213,11 +230,14 @@ class Broker:
         return answer
 
     def _settle_late(self, one: _Open, answer: Answer) -> None:
+        """Whoever repeats the call is told, once."""
         self._drop(one)
-        if answer.allowed:
-            self._retries[one.question.digest] = (self._clock() + RETRY, answer)
+        self._retries[one.question.digest] = (self._clock() + RETRY, answer)
 
     def _silence(self, one: _Open, patience: float | None) -> Answer:
+        if one.comes_back:
+            one.late, one.until = True, self._clock() + RETRY
+            return _no("whoever wants it is asked, and repeats the call with the answer")
         dangerous = one.question.verdict.rating is Rating.DANGEROUS
         if self._approve_unknown and not dangerous and patience is not None:
             return Answer(allowed=True, by="timeout", reason="nobody objected in time")
@@ -243,10 +263,10 @@ class Broker:
             if self._open.get(name) is one:
                 del self._open[name]
 
-    # What was allowed before
+    # What was answered before
 
-    def _granted(self, digest: str) -> Answer | None:
-        """A yes that was given earlier. One for a single use is used up by this."""
+    def _known(self, digest: str) -> Answer | None:
+        """An answer that was given earlier. One for a single use is used up by this."""
         self._expire()
         if digest in self._retries:
             return self._retries.pop(digest)[1]

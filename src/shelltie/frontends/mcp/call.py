@@ -6,9 +6,11 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
+from shelltie.approval.broker import Channel
 from shelltie.model import Caller
 from shelltie.running.gate import Party
 
+_ONLY_CLIENT = "stdio"  # one server, one client
 Context = ServerRequestContext[Any, Any]
 
 
@@ -28,8 +30,17 @@ def client_of(context: Context) -> str:
     return "" if about is None else f"{about.client_info.name} {about.client_info.version}".strip()
 
 
+def owner_of(_: Context) -> str:
+    """Whose sessions a request may see."""
+    return _ONLY_CLIENT
+
+
 def call_of(
-    context: Context, name: str, arguments: Mapping[str, object] | None, owner: str
+    context: Context,
+    name: str,
+    arguments: Mapping[str, object] | None,
+    channel: Channel | None = None,
 ) -> Call:
-    """What a request asks for."""
-    return Call(name, arguments or {}, owner, Party(Caller(client=client_of(context))))
+    """What a request asks for; its client can be asked through the channel."""
+    party = Party(Caller(client=client_of(context)), channel)
+    return Call(name, arguments or {}, owner_of(context), party)

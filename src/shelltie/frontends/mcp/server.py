@@ -13,6 +13,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     Tool,
@@ -23,7 +24,8 @@ from shelltie.assemble import assemble, policy_file
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
-from shelltie.frontends.mcp.call import Call, Context, call_of
+from shelltie.frontends.mcp.call import Call, Context, call_of, owner_of
+from shelltie.frontends.mcp.confirm import Confirmations
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.policy import environment
@@ -43,7 +45,6 @@ with the command as you would type it. Read `status`, `exitCode`, `stdout` and `
 timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
 that ask) goes to `terminal_start` and `terminal_continue`."""
 
-_ONLY_CLIENT = "stdio"  # one server, one client
 _Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
@@ -111,15 +112,20 @@ def build(
     answers = {tool.name: answer for on, group, answer in groups if on for tool in group}
     listed = [tool for on, group, _ in groups if on for tool in group]
     schemas = {tool.name: tool.input_schema for tool in listed}
+    secrets = environment.sift(environment.inherited()).secrets
+    confirmations = Confirmations(secrets, ask=config.ask_client)
 
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
         if params.name not in answers:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        call = call_of(context, params.name, params.arguments, _ONLY_CLIENT)
-        return await answers[params.name](call)
+        channel = confirmations.channel(context, params, owner_of(context))
+        call = call_of(context, params.name, params.arguments, channel)
+        return channel.instead_of(await answers[params.name](call))
 
     server: Server[Any] = Server(
         "shelltie",

@@ -1,0 +1,216 @@
+"""Asks the client that called: in a dialogue during the call, or by having the call repeated.
+
+A client of the 2026 protocol cannot be asked while it waits. Its call returns at once with the
+question and a token; it asks its person, and repeats the call with the token and the answer. A
+token cannot be guessed, works once, and only for the same call of the same client.
+"""
+
+import hashlib
+import json
+import secrets as chance
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from shelltie.approval import shown
+from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Later
+from shelltie.approval.question import Answer, Question
+from shelltie.errors import ConfirmationRequired
+from shelltie.frontends.mcp.call import Context, client_of
+from shelltie.frontends.mcp.discreet import message
+
+_KEY = "allow"
+_FORM = {
+    "type": "object",
+    "properties": {
+        _KEY: {
+            "type": "boolean",
+            "title": "Allow this command",
+            "description": "Yes lets exactly this command run, once. Anything else is no.",
+            "default": False,
+        }
+    },
+    "required": [_KEY],
+}
+_NAME_ROOM = 60
+_BAD_STATE = (
+    "Invalid or expired requestState: it works once, for the same call, and for "
+    f"{RETRY / 60:.0f} minutes. Repeat the call without it to be asked again"
+)
+
+Outcome = CallToolResult | InputRequiredResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a token stands for."""
+
+    call: str
+    question: str
+    until: float
+
+
+class Dialogue:
+    """A way to whoever sits at a client that can be asked during the call."""
+
+    def __init__(self, context: Context, secrets: Mapping[str, str]) -> None:
+        self.name = _name(context)
+        self.can_ask = _has_forms(context) and context.session.can_send_request
+        self._context = context
+        self._secrets = secrets
+
+    async def ask(self, question: Question) -> Answer | None:
+        """See `Channel`."""
+        text = message(question, self._secrets, time.time())
+        session, call = self._context.session, self._context.request_id
+        return answer_of(await session.elicit_form(text, _FORM, call), self.name)
+
+    def instead_of(self, result: CallToolResult) -> Outcome:
+        """What the call returns."""
+        return result
+
+
+class Round:
+    """A way to whoever sits at a client that repeats its call with the answer."""
+
+    def __init__(
+        self,
+        context: Context,
+        secrets: Mapping[str, str],
+        keep: Callable[[Question], str],
+        answered: tuple[str, ElicitResult] | None,
+    ) -> None:
+        self.name = _name(context)
+        self.can_ask = _has_forms(context)
+        self._secrets = secrets
+        self._keep = keep
+        self._answered = answered
+        self._wanted: Question | None = None
+
+    async def ask(self, question: Question) -> Answer | Later | None:
+        """See `Channel`."""
+        if self._answered is not None and self._answered[0] == question.digest:
+            return answer_of(self._answered[1], self.name)
+        self._wanted = question
+        return LATER
+
+    def instead_of(self, result: CallToolResult) -> Outcome:
+        """What the call returns: the question, unless somebody else was faster to answer it."""
+        wanted = self._wanted
+        if wanted is None or _unanswered(result) != wanted.id:
+            return result
+        text = message(wanted, self._secrets, time.time())
+        form = ElicitRequestFormParams(message=text, requested_schema=_FORM)
+        return InputRequiredResult(
+            input_requests={_KEY: ElicitRequest(params=form)}, request_state=self._keep(wanted)
+        )
+
+
+class Confirmations:
+    """Everything that clients of one server were asked and have not answered.
+
+    `secrets` are values that no question repeats. Without `ask`, clients are asked nothing.
+    """
+
+    def __init__(
+        self,
+        secrets: Mapping[str, str],
+        *,
+        ask: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._secrets = secrets
+        self._ask = ask
+        self._clock = clock
+        self._asked: dict[str, _Asked] = {}
+
+    def channel(
+        self, context: Context, params: CallToolRequestParams, owner: str
+    ) -> Dialogue | Round:
+        """How the client of this call can be asked.
+
+        Raises: MCPError if it brings a token that is not, or no longer, for this call.
+        """
+        made = self._channel(context, params, owner)
+        made.can_ask = made.can_ask and self._ask
+        return made
+
+    def _channel(
+        self, context: Context, params: CallToolRequestParams, owner: str
+    ) -> Dialogue | Round:
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return Dialogue(context, self._secrets)
+        call = _fingerprint(params, owner)
+
+        def keep(question: Question) -> str:
+            return self._keep(_Asked(call, question.digest, self._clock() + RETRY))
+
+        return Round(context, self._secrets, keep, self._answered(params, call))
+
+    def _answered(
+        self, params: CallToolRequestParams, call: str
+    ) -> tuple[str, ElicitResult] | None:
+        """What was asked, and the answer that a repeated call brings. Uses its token up."""
+        if params.request_state is None:
+            return None
+        asked = self._asked.get(params.request_state)
+        if asked is None or asked.call != call or asked.until <= self._clock():
+            raise MCPError(INVALID_PARAMS, _BAD_STATE, {"reason": "invalid_request_state"})
+        del self._asked[params.request_state]
+        said = (params.input_responses or {}).get(_KEY)
+        return (asked.question, said) if isinstance(said, ElicitResult) else None
+
+    def _keep(self, asked: _Asked) -> str:
+        for old in list(self._asked)[: max(0, len(self._asked) - OPEN_MAX + 1)]:
+            del self._asked[old]
+        token = chance.token_urlsafe(32)
+        self._asked[token] = asked
+        return token
+
+
+def answer_of(said: ElicitResult, name: str) -> Answer | None:
+    """Yes only if it is said in so many words: some clients accept whatever they are asked.
+
+    A dialogue that was closed, or that a client without a person closed itself, says nothing.
+    """
+    if said.action == "cancel":
+        return None
+    allowed = said.action == "accept" and (said.content or {}).get(_KEY) is True
+    return Answer(allowed=allowed, by=name)
+
+
+def _unanswered(result: CallToolResult) -> object:
+    """The question for want of whose answer a command was not run."""
+    match result.structured_content:
+        case {"errorCode": ConfirmationRequired.code, "details": {"question": question}}:
+            return question
+        case _:
+            return None
+
+
+def _has_forms(context: Context) -> bool:
+    """It declares forms, or, as was usual before there was anything else, just elicitation."""
+    capabilities = context.session.client_capabilities
+    asking = None if capabilities is None else capabilities.elicitation
+    return asking is not None and (asking.form is not None or asking.url is None)
+
+
+def _name(context: Context) -> str:
+    return shown.brief(client_of(context), _NAME_ROOM) or "the client"
+
+
+def _fingerprint(params: CallToolRequestParams, owner: str) -> str:
+    bound = json.dumps([owner, params.name, params.arguments or {}], sort_keys=True)
+    return hashlib.sha256(bound.encode("ascii")).hexdigest()
