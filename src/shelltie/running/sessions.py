@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,7 +28,10 @@ class Room:
 
 
 class Sessions:
-    """The registry. An id is never used twice, and is nobody's but its owner's."""
+    """The registry. An id is never used twice, and is nobody's but its owner's.
+
+    `on_changed` is told an owner whose sessions have become other ones.
+    """
 
     def __init__(self, supervisor: Supervisor, room: Room = Room()) -> None:  # noqa: B008  frozen
         self._supervisor = supervisor
@@ -36,6 +40,7 @@ class Sessions:
         self._last = 0
         self._sessions: dict[str, Session] = {}
         self._opening = 0
+        self.on_changed: list[Callable[[str], None]] = []
 
     async def open(self, command: Command, wish: Wish, owner: str, waiting: Waiting) -> Session:
         """Start a session.
@@ -51,6 +56,7 @@ class Sessions:
         self._last = next(self._numbers)
         session = Session(f"term-{self._last}", owner, run, waiting)
         self._sessions[session.id] = session
+        self._tell(owner)
         return session
 
     def get(self, session_id: str, owner: str) -> Session:
@@ -83,7 +89,7 @@ class Sessions:
         session = self.get(session_id, owner)
         if not session.complete:
             await session.run.kill(reason)
-        self._sessions.pop(session_id, None)
+        self._forget(session)
         return session
 
     async def stop_all(self, owner: str, reason: str) -> None:
@@ -100,7 +106,15 @@ class Sessions:
         """Forget what has ended and was read, or was not read for long."""
         for session in tuple(self._sessions.values()):
             if session.complete and (session.delivered or session.idle > self._room.kept):
-                del self._sessions[session.id]
+                self._forget(session)
+
+    def _forget(self, session: Session) -> None:
+        if self._sessions.pop(session.id, None) is not None:
+            self._tell(session.owner)
+
+    def _tell(self, owner: str) -> None:
+        for hear in self.on_changed:
+            hear(owner)
 
     def _make_room(self) -> None:
         self.sweep()
@@ -113,7 +127,7 @@ class Sessions:
                     active,
                     most,
                 )
-            del self._sessions[oldest.id]
+            self._forget(oldest)
 
     def _why(self, session_id: str) -> str:
         if _TASK_SESSION.fullmatch(session_id):

@@ -9,6 +9,7 @@ from shelltie import config as settings
 from shelltie.assemble import policy_file
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.words import Ink, complain, marked, print_json, table
+from shelltie.frontends.policy_report import policy_report
 from shelltie.model import human_duration
 from shelltie.policy.lint import lint
 from shelltie.policy.load import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile
@@ -77,7 +78,7 @@ def _show(args: Namespace) -> int:
     file = policy_file(config, Path.cwd())
     rows = [*config.rows()] if args.origin else []
     if args.json:
-        print_json(_as_json(file) | ({"settings": _settings(rows)} if args.origin else {}))
+        print_json(policy_report(file) | ({"settings": _settings(rows)} if args.origin else {}))
         return 0
     ink = Ink(sys.stdout, args.color)
     print(f"{ink('bold', file.origin)}: {file.status}")
@@ -107,28 +108,6 @@ def _show_policy(policy: TimeoutPolicy, ink: Ink) -> None:
         print(f"  {program}: {_span(total)}, whatever its category")
     if policy.max_total is not None:
         print(f"  nothing may take longer than {_span(policy.max_total)}")
-
-
-def _as_json(file: PolicyFile) -> dict[str, object]:
-    policy = file.current()
-    return {
-        "file": file.origin,
-        "status": file.status,
-        "problems": list(file.problems),
-        "categories": {
-            name: {
-                "description": one.description,
-                "execSec": one.total,
-                "silenceSec": one.silence,
-                "patterns": [e.pattern.text for e in policy.patterns if e.category == name],
-            }
-            for name, one in policy.categories.items()
-        },
-        "defaultCategory": policy.default_category,
-        "matchStrategy": policy.match_strategy,
-        "maxExecSec": policy.max_total,
-        "commandTimeouts": dict(policy.command_timeouts),
-    }
 
 
 def _settings(rows: list[tuple[str, object, str]]) -> dict[str, object]:

@@ -26,8 +26,12 @@ from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
 from shelltie.frontends.mcp.call import Call, Context, call_of, owner_of
 from shelltie.frontends.mcp.confirm import Confirmations
+from shelltie.frontends.mcp.host import Host
+from shelltie.frontends.mcp.recent import Recent
+from shelltie.frontends.mcp.resources import Resources
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
+from shelltie.frontends.mcp.subscriptions import Subscriptions, add_resources
 from shelltie.policy import environment
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import find_allowlist
@@ -114,6 +118,10 @@ def build(
     schemas = {tool.name: tool.input_schema for tool in listed}
     secrets = environment.sift(environment.inherited()).secrets
     confirmations = Confirmations(secrets, ask=config.ask_client)
+    recent = Recent()
+    resources = Resources(sessions, recent, config, policy_file(config, Path()))
+    subscriptions = Subscriptions(resources)
+    sessions.on_changed.append(subscriptions.list_changed)
 
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
@@ -125,16 +133,21 @@ def build(
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
         channel = confirmations.channel(context, params, owner_of(context))
         call = call_of(context, params.name, params.arguments, channel)
-        return channel.instead_of(await answers[params.name](call))
+        result = await answers[params.name](call)
+        if recent.note(call, result):
+            subscriptions.ran(call.owner)
+        return channel.instead_of(result)
 
-    server: Server[Any] = Server(
+    server = Host(
         "shelltie",
+        subscriptions.deliver,
         version=about.version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         get_tool_input_schema=schemas.get,
     )
+    add_resources(server, resources, subscriptions)
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
 

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 LINE_MAX = 32 * 1024 * 1024
 _CANCELLED = "notifications/cancelled"
+_ENDLESS = "subscriptions/listen"  # is answered when it ends
 _READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
 _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
 _QUICK = 0.5  # a script closes its end at once: what takes no longer is still answered
@@ -134,7 +135,7 @@ class _Wire:
             await self._room()
 
     def _note(self, message: JSONRPCMessage) -> None:
-        if isinstance(message, JSONRPCRequest):
+        if isinstance(message, JSONRPCRequest) and message.method != _ENDLESS:
             self._unanswered.add(str(message.id))
         if isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._forget((message.params or {}).get("requestId"))  # no answer will come
