@@ -13,7 +13,6 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
-    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     Tool,
@@ -32,6 +31,7 @@ from shelltie.frontends.mcp.resources import Resources
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.subscriptions import Subscriptions, add_resources
+from shelltie.frontends.mcp.tasks_extension import Answer, Tasks, add_tasks, declares
 from shelltie.policy import environment
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import find_allowlist
@@ -49,6 +49,7 @@ with the command as you would type it. Read `status`, `exitCode`, `stdout` and `
 timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
 that ask) goes to `terminal_start` and `terminal_continue`."""
 
+_LONG = frozenset({tools.RUN.name})  # may become tasks
 _Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
@@ -118,7 +119,7 @@ def build(
     schemas = {tool.name: tool.input_schema for tool in listed}
     secrets = environment.sift(environment.inherited()).secrets
     confirmations = Confirmations(secrets, ask=config.ask_client)
-    recent = Recent()
+    recent, tasks = Recent(), Tasks()
     resources = Resources(sessions, recent, config, policy_file(config, Path()))
     subscriptions = Subscriptions(resources)
     sessions.on_changed.append(subscriptions.list_changed)
@@ -126,17 +127,21 @@ def build(
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
 
-    async def call_tool(
-        context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    async def call_tool(context: Context, params: CallToolRequestParams) -> Answer:
         if params.name not in answers:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
         channel = confirmations.channel(context, params, owner_of(context))
         call = call_of(context, params.name, params.arguments, channel)
-        result = await answers[params.name](call)
-        if recent.note(call, result):
-            subscriptions.ran(call.owner)
-        return channel.instead_of(result)
+
+        async def work() -> CallToolResult:
+            result = await answers[params.name](call)
+            if recent.note(call, result):
+                subscriptions.ran(call.owner)
+            return result
+
+        if params.name in _LONG and declares(context):
+            return await tasks.answer(context, params.name, work, channel.instead_of)
+        return channel.instead_of(await work())
 
     server = Host(
         "shelltie",
@@ -148,6 +153,7 @@ def build(
         get_tool_input_schema=schemas.get,
     )
     add_resources(server, resources, subscriptions)
+    add_tasks(server, tasks)
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
 

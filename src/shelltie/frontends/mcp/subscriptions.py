@@ -37,6 +37,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.frontends.mcp.call import Context, owner_of
 from shelltie.frontends.mcp.resources import POLICY, RUNS, TEMPLATES, Resources
+from shelltie.frontends.mcp.tasks_extension import must_declare
 
 _PAUSE = 1.0  # seconds between two words about the same thing
 _TAKES = 1.0  # for a client to read one; else it is dropped, as the next one says the same
@@ -159,6 +160,8 @@ class Subscriptions:
     ) -> SubscriptionsListenResult:
         """Serve one stream. What is not the client's own is not in what is acknowledged."""
         owner, wanted = owner_of(context), params.notifications
+        if "taskIds" in (wanted.model_extra or {}):  # and then they may, which is not done here
+            must_declare(context)
         asked = (wanted.resource_subscriptions or [])[:_URIS_MAX]
         known = [uri for uri in asked if self._resources.has(uri, owner)]
         for uri in known:
