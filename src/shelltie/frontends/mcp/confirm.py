@@ -152,21 +152,22 @@ class Confirmations:
     ) -> Dialogue | Round:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return Dialogue(context, self._secrets)
-        call = _fingerprint(params, owner)
 
         def keep(question: Question) -> str:
+            call = _fingerprint(params, owner)
             return self._keep(_Asked(call, question.digest, self._clock() + RETRY))
 
-        return Round(context, self._secrets, keep, self._answered(params, call))
+        return Round(context, self._secrets, keep, self._answered(params, owner))
 
     def _answered(
-        self, params: CallToolRequestParams, call: str
+        self, params: CallToolRequestParams, owner: str
     ) -> tuple[str, ElicitResult] | None:
         """What was asked, and the answer that a repeated call brings. Uses its token up."""
         if params.request_state is None:
             return None
         asked = self._asked.get(params.request_state)
-        if asked is None or asked.call != call or asked.until <= self._clock():
+        late = asked is not None and asked.until <= self._clock()
+        if asked is None or late or asked.call != _fingerprint(params, owner):
             raise MCPError(INVALID_PARAMS, _BAD_STATE, {"reason": "invalid_request_state"})
         del self._asked[params.request_state]
         said = (params.input_responses or {}).get(_KEY)
