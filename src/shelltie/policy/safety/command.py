@@ -1,14 +1,14 @@
 """Rating one command by the rule of its program. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shelltie.model import Code, Rating
-from shelltie.policy.safety.args import Arg
+from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.arguments import Arguments, Given, roles, slots_for, split
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.flows import rate_input, rate_network
-from shelltie.policy.safety.rule import Flag, Role, Rule, When, found
+from shelltie.policy.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.policy.safety.rules import Node
 from shelltie.policy.safety.uses import use
 from shelltie.policy.safety.wrappers import rate_inner, scan_suffixes
@@ -83,6 +83,7 @@ def _descend(case: Case, place: _Place) -> _Place:
     for _ in range(_DEPTH_MAX):
         if not place.node.has_subcommands:
             break
+        place = _detached(place)
         at, given = _next_word(place)
         word = place.args[at] if at is not None else None
         child = place.node.child(word.head) if word is not None and word.values else None
@@ -99,6 +100,22 @@ def _below(place: _Place, child: Node, at: int) -> _Place:
     word = place.args[at].value or ""
     rule = _rule_of(child, word, place.rule)
     return _Place(child, rule, place.args[at + 1 :], more, (*place.path, word))
+
+
+def _detached(place: _Place) -> _Place:
+    """`python -mjson.tool` is `python -m json.tool`."""
+    exact = place.node.exact
+    flags = place.rule.flags.items()
+    choosing = {name for name, flag in flags if name in exact and flag.arity is Arity.ONE}
+    if not choosing:
+        return place
+    rest = split(place.rule, place.args, place.more, stop=True).rest
+    for at, arg in enumerate(place.args[:rest]):
+        option, word = arg.head[:2], arg.head[2:]
+        if arg.exact and word and option in choosing and arg.head not in exact:
+            pair = (literal(option, arg.span), literal(word, arg.span))
+            return replace(place, args=(*place.args[:at], *pair, *place.args[at + 1 :]))
+    return place
 
 
 def _next_word(place: _Place) -> tuple[int | None, Arguments]:

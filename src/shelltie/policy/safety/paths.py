@@ -21,6 +21,7 @@ _NAMED = re.compile(r"^-{0,2}[\w.-]+=(.+)", re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
 _ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _FILE_ADDRESS = re.compile(r"^file:(?://(?:localhost)?)?")
+_REVISION = re.compile(r"@(?:[~^]\d*)+")  # git's: `@~2` is no file
 _UNWRAPPED_MAX = 4
 _LENGTH_MAX = 4096  # no system opens a longer path
 
@@ -149,7 +150,7 @@ def _meanings(text: str, directories: Iterable[str]) -> Iterator[str]:
 def _inside(text: str) -> Iterator[str]:
     if named := _NAMED.match(text):
         yield named[1]
-    if "@" in text[:2]:
+    if "@" in text[:2] and not _REVISION.fullmatch(text):
         yield text.partition("@")[2]
     if remote := _REMOTE.match(text):
         yield remote[1]

@@ -44,7 +44,7 @@ class Values:
         self._script = script
         self._known: dict[str, tuple[str, ...]] = {}
         self._secret: set[str] = set()
-        self._bound: set[str] = set()
+        self._bound: dict[str, int] = {}  # and where in the text for the first time
         self._opaque: set[str] = set()  # set to something that the text does not tell
         self.directories: tuple[str, ...] = ()
         self._blanks = re.compile(r"\s+")
@@ -74,7 +74,7 @@ class Values:
             exact=False,
             pattern=word.pattern,
             single=word.single or all(map(_is_one_word, word.parts)),
-            bound=all(map(self._is_bound, word.parts)),
+            bound=all(self._is_bound(part, word.span.start) for part in word.parts),
             secrets=tuple(self.secrets_in(word)),
             parts=word.parts,
         )
@@ -145,12 +145,14 @@ class Values:
             return (_IFS,)
         return (_GIVEN.get(name, HOLE) if name not in self._bound else HOLE,)
 
-    def _is_bound(self, part: Part) -> bool:
+    def _is_bound(self, part: Part, at: int) -> bool:
+        """Whether the script has said what it is before it stands there."""
         match part.kind:
             case Kind.TEXT | Kind.ARITHMETIC | Kind.PROCESS:
                 return True
             case Kind.VARIABLE:
-                return part.text in self._bound or part.text in _GIVEN or part.text in _NUMBERS
+                first = self._bound.get(part.text, at)
+                return first < at or part.text in _GIVEN or part.text in _NUMBERS
             case Kind.COMMAND:
                 return self._prints_names(part.commands)
             case _:
@@ -165,7 +167,8 @@ class Values:
 
     def _learn(self) -> None:
         for simple in self._script.commands:
-            self._bound.update(_bindings(simple))
+            for name in _bindings(simple):
+                self._bound.setdefault(name, simple.span.start)
             if simple.words and simple.words[0].value in _READERS:
                 self._opaque.update(_bindings(simple))
         for _ in range(_PASSES):
