@@ -71,9 +71,9 @@ def literal(value: str, span: Span) -> Arg:
     return Arg((value,), value, span, value)
 
 
-def unseen(span: Span, guesses: Sequence[str] = ()) -> Arg:
-    """An argument that another program adds, such as xargs."""
-    return Arg(tuple(guesses), HOLE, span, "…", exact=False)
+def unseen(span: Span, guesses: Sequence[str] = (), *, known: bool = True) -> Arg:
+    """An argument that another program adds, such as xargs; `known`: it names an ordinary file."""
+    return Arg(tuple(guesses), HOLE, span, "…", exact=False, bound=known)
 
 
 def written(word: Word) -> Iterator[Arg]:

@@ -9,6 +9,7 @@ from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg, unseen
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.case import Case, base_name
+from shelltie.policy.safety.fed_names import names_known_files
 from shelltie.policy.safety.paths import is_secret_path
 
 _SUFFIXES_MAX = 30
@@ -27,10 +28,11 @@ def rate_inner(
     """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
     if not args:
         return
-    filled = [_filled(case, arg, given) for arg in args]
+    known = not appends or names_known_files(case, args)
+    filled = [_filled(case, arg, given, known=known) for arg in args]
     if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
         # Two, because the first may be the value that the last option wants.
-        filled += [unseen(args[0].span, _seen_before(case))] * 2
+        filled += [unseen(args[0].span, _seen_before(case), known=known)] * 2
     if _runs_its_input(args, given) and (appends or appends is None):
         case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
     case.again.command(filled, case, case.program)
@@ -46,7 +48,7 @@ def _placeholders(given: Arguments) -> set[str]:
     return {_PLACEHOLDER, *(name for name in named if name)}
 
 
-def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
+def _filled(case: Case, arg: Arg, given: Arguments, *, known: bool) -> Arg:
     """A placeholder is an argument that nobody sees, but find says what it may be called."""
     holders = _placeholders(given)
     if arg.value not in holders:
@@ -58,7 +60,7 @@ def _filled(case: Case, arg: Arg, given: Arguments) -> Arg:
         for text in option.value.values
     ]
     named += [f"{start}/x" for operand in given.operands for start in operand.values]
-    return unseen(arg.span, _secret(named) or _seen_before(case))
+    return unseen(arg.span, _secret(named) or _seen_before(case), known=known)
 
 
 def _with_holes(arg: Arg, holders: set[str]) -> Arg:
