@@ -299,6 +299,23 @@ async def test_the_dialogue_shows_everything_but_secrets_and_what_cannot_be_seen
     assert "│ │ forged" in body
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_long_command_is_shown_with_where_to_read_the_rest(
+    connect: Connect, tmp_path: Path, era: str
+) -> None:
+    person, mark = Person(YES), tmp_path / "mark"
+    command = "".join(f": {number}\n" for number in range(5000)) + f"echo launch >> {mark}"
+
+    async with connect(era, person) as (client, _):
+        with anyio.fail_after(30):
+            result = await client.call_tool("run", {"command": command})
+
+    (message,) = person.read
+    assert not result.is_error
+    assert re.search(r"more lines: shelltie pending [0-9A-Z]{6} --full", message)
+    assert len(message) < 10_000
+
+
 # The state of a call that is repeated
 
 

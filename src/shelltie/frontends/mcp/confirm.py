@@ -29,7 +29,7 @@ from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.call import Context, client_of
-from shelltie.frontends.mcp.discreet import message
+from shelltie.frontends.mcp.discreet import message_for
 
 _KEY = "allow"
 _FORM = {
@@ -73,7 +73,7 @@ class Dialogue:
 
     async def ask(self, question: Question) -> Answer | None:
         """See `Channel`."""
-        text = message(question, self._secrets, time.time())
+        text = await message_for(question, self._secrets)
         session, call = self._context.session, self._context.request_id
         return answer_of(await session.elicit_form(text, _FORM, call), self.name)
 
@@ -97,24 +97,23 @@ class Round:
         self._secrets = secrets
         self._keep = keep
         self._answered = answered
-        self._wanted: Question | None = None
+        self._wanted: tuple[Question, str] | None = None
 
     async def ask(self, question: Question) -> Answer | Later | None:
         """See `Channel`."""
         if self._answered is not None and self._answered[0] == question.digest:
             return answer_of(self._answered[1], self.name)
-        self._wanted = question
+        self._wanted = question, await message_for(question, self._secrets)
         return LATER
 
     def instead_of(self, result: CallToolResult) -> Outcome:
         """What the call returns: the question, unless somebody else was faster to answer it."""
-        wanted = self._wanted
-        if wanted is None or _unanswered(result) != wanted.id:
+        if self._wanted is None or _unanswered(result) != self._wanted[0].id:
             return result
-        text = message(wanted, self._secrets, time.time())
+        question, text = self._wanted
         form = ElicitRequestFormParams(message=text, requested_schema=_FORM)
         return InputRequiredResult(
-            input_requests={_KEY: ElicitRequest(params=form)}, request_state=self._keep(wanted)
+            input_requests={_KEY: ElicitRequest(params=form)}, request_state=self._keep(question)
         )
 
 

@@ -1,21 +1,35 @@
 """A question as a client's dialogue may show it: nothing hidden, nothing forged, no secrets."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import anyio.to_thread
+
 from shelltie.approval.card import card
 from shelltie.approval.question import Question
-from shelltie.model import Command, Reason, Span
+from shelltie.model import Command, Span, Verdict
 from shelltie.output.redact import Redactor
 from shelltie.policy import environment
 
 _ADVICE = "Allow it only if you want exactly this to run, once."
 # In Markdown this is a block of code, in which a command's own Markdown means nothing.
 _MARGIN = " " * 4
+_MOVED_MAX = 50  # reasons; each costs a look at the whole text,
+_SHORT = 1024  # which is quick only if it is short
+
+
+async def message_for(question: Question, secrets: Mapping[str, str]) -> str:
+    """What a person reads before they say yes. `secrets` are values never to repeat."""
+    now, command = time.time(), question.command
+    texts = (command.text, *(command.argv or ()), *filter(None, command.env.values()))
+    if sum(map(len, texts)) <= _SHORT and question.input is None:
+        return message(question, secrets, now)
+    return await anyio.to_thread.run_sync(message, question, secrets, now, abandon_on_cancel=True)
 
 
 def message(question: Question, secrets: Mapping[str, str], now: float) -> str:
-    """What a person reads before they say yes. `secrets` are values never to repeat."""
+    """The same, however long it takes."""
     question = without_secrets(question, secrets)
     lines = [(_MARGIN + line).rstrip() for line in card(question, now=now)]
     return "\n".join(("An agent wants to run this command:", "", *lines, "", _ADVICE))
@@ -23,22 +37,15 @@ def message(question: Question, secrets: Mapping[str, str], now: float) -> str:
 
 def without_secrets(question: Question, secrets: Mapping[str, str]) -> Question:
     """The same question, with marks in place of secrets."""
-    command = question.command
-    given = {name: value for name, value in command.env.items() if value is not None}
-    redactor = Redactor({**secrets, **environment.sift(given).secrets})
+    command, given = question.command, question.input
+    values = {name: value for name, value in command.env.items() if value is not None}
+    redactor = Redactor({**secrets, **environment.sift(values).secrets})
     text = redactor.audit(command.text)
     return replace(
         question,
         command=_redacted(command, text, redactor),
-        verdict=replace(
-            question.verdict,
-            reasons=tuple(
-                _about(reason, redactor, None if text == command.text else text)
-                for reason in question.verdict.reasons
-            ),
-        ),
-        input=question.input
-        and replace(question.input, head=_redacted_bytes(question.input.head, redactor)),
+        verdict=_about(question.verdict, command.text, text, redactor),
+        input=None if given is None else replace(given, head=_bytes(given.head, redactor)),
     )
 
 
@@ -56,12 +63,33 @@ def _redacted(command: Command, text: str, redactor: Redactor) -> Command:
     )
 
 
-def _redacted_bytes(head: bytes, redactor: Redactor) -> bytes:
+def _bytes(head: bytes, redactor: Redactor) -> bytes:
     text = redactor.audit(head.decode("utf-8", "surrogateescape"))
     return text.encode("utf-8", "surrogateescape")
 
 
-def _about(reason: Reason, redactor: Redactor, changed: str | None) -> Reason:
-    """Where the text has changed, nobody knows any more which part of it a reason is about."""
-    span = reason.span if changed is None else Span(0, len(changed))
-    return replace(reason, message=redactor.audit(reason.message), span=span)
+def _about(verdict: Verdict, text: str, shown: str, redactor: Redactor) -> Verdict:
+    """Its reasons, at their places in the text that is shown."""
+    costly = text != shown and (len(verdict.reasons) > _MOVED_MAX or len(text) > _SHORT)
+    whole = Span(0, len(shown))
+    return replace(
+        verdict,
+        reasons=tuple(
+            replace(
+                reason,
+                message=redactor.audit(reason.message),
+                span=whole if costly else _moved(reason.span, text, shown, redactor),
+            )
+            for reason in verdict.reasons
+        ),
+    )
+
+
+def _moved(span: Span, text: str, shown: str, redactor: Redactor) -> Span:
+    """The same place; all of the text where a secret hides which one that is."""
+    if text == shown:
+        return span
+    before = [redactor.audit(text[:at]) for at in (span.start, span.end)]
+    if not all(map(shown.startswith, before)):
+        return Span(0, len(shown))
+    return Span(len(before[0]), len(before[1]))
