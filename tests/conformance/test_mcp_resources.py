@@ -299,7 +299,7 @@ def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def owner_of(context: Context) -> str:
         return call.client_of(context)
 
-    for module in ("call", "server", "subscriptions"):
+    for module in ("call", "reception", "subscriptions"):
         monkeypatch.setattr(f"shelltie.frontends.mcp.{module}.owner_of", owner_of)
 
 

@@ -23,15 +23,12 @@ from shelltie.assemble import assemble, policy_file
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp import session_schemas, task_tools, tools
-from shelltie.frontends.mcp.call import Call, Context, call_of, owner_of
-from shelltie.frontends.mcp.confirm import Confirmations
+from shelltie.frontends.mcp.call import Call, Context, call_of
 from shelltie.frontends.mcp.host import Host
-from shelltie.frontends.mcp.recent import Recent
-from shelltie.frontends.mcp.resources import Resources
+from shelltie.frontends.mcp.reception import Reception
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
-from shelltie.frontends.mcp.subscriptions import Subscriptions, add_resources
-from shelltie.frontends.mcp.tasks_extension import Answer, Tasks, add_tasks, declares
+from shelltie.frontends.mcp.tasks_extension import Answer
 from shelltie.policy import environment
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import find_allowlist
@@ -49,7 +46,6 @@ with the command as you would type it. Read `status`, `exitCode`, `stdout` and `
 timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
 that ask) goes to `terminal_start` and `terminal_continue`."""
 
-_LONG = frozenset({tools.RUN.name})  # may become tasks
 _Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
@@ -117,12 +113,7 @@ def build(
     answers = {tool.name: answer for on, group, answer in groups if on for tool in group}
     listed = [tool for on, group, _ in groups if on for tool in group]
     schemas = {tool.name: tool.input_schema for tool in listed}
-    secrets = environment.sift(environment.inherited()).secrets
-    confirmations = Confirmations(secrets, ask=config.ask_client)
-    recent, tasks = Recent(), Tasks()
-    resources = Resources(sessions, recent, config, policy_file(config, Path()))
-    subscriptions = Subscriptions(resources)
-    sessions.on_changed.append(subscriptions.list_changed)
+    reception = Reception(sessions, config)
 
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
@@ -130,30 +121,20 @@ def build(
     async def call_tool(context: Context, params: CallToolRequestParams) -> Answer:
         if params.name not in answers:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        channel = confirmations.channel(context, params, owner_of(context))
+        channel = reception.channel(context, params)
         call = call_of(context, params.name, params.arguments, channel)
-
-        async def work() -> CallToolResult:
-            result = await answers[params.name](call)
-            if recent.note(call, result):
-                subscriptions.ran(call.owner)
-            return result
-
-        if params.name in _LONG and declares(context):
-            return await tasks.answer(context, params.name, work, channel.instead_of)
-        return channel.instead_of(await work())
+        return await reception.answer(context, channel, call, answers[params.name])
 
     server = Host(
         "shelltie",
-        subscriptions.deliver,
+        reception.deliver,
         version=about.version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         get_tool_input_schema=schemas.get,
     )
-    add_resources(server, resources, subscriptions)
-    add_tasks(server, tasks)
+    reception.add_to(server)
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
 
