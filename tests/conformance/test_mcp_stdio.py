@@ -14,8 +14,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from shelltie.frontends.lines import LINE_MAX, Lines
 from shelltie.frontends.mcp import session_schemas, task_tools
-from shelltie.frontends.mcp.stdio import LINE_MAX, Lines
 from tests.conformance.raw_mcp import (
     ENVELOPE,
     INITIALIZED,

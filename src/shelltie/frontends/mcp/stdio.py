@@ -3,12 +3,10 @@
 Our own because the SDK's transport skips all clean-up on SIGTERM and hangs on SIGINT.
 """
 
-import fcntl
 import json
-import os
 import signal
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
@@ -27,10 +25,10 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-LINE_MAX = 32 * 1024 * 1024
+from shelltie.frontends.lines import LINE_MAX, Lines, own_wire, read, write
+
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends
-_READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
 _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
 _QUICK = 0.5  # a script closes its end at once: what takes no longer is still answered
 _LAST_WORDS = 1.0  # for the answers of what was ended
@@ -52,7 +50,7 @@ async def serve_stdio(
     to_server, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, to_client = anyio.create_memory_object_stream[SessionMessage](0)
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    with _own_wire() as (source, sink), signals as arriving, to_server, messages, to_client:
+    with own_wire() as (source, sink), signals as arriving, to_server, messages, to_client:
         wire = _Wire(source, sink)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.listen, to_server, answers.clone())
@@ -89,7 +87,7 @@ class _Wire:
     async def listen(self, to_server: _ToServer, answers: Answers) -> None:
         """Hand on what the client says, until it closes its end."""
         with answers, suppress(anyio.BrokenResourceError):  # when it is over already
-            while chunk := await _read(self._source):
+            while chunk := await read(self._source):
                 await self._take(chunk, to_server, answers)
             await self._take(b"\n", to_server, answers)  # the last line may lack it
             with anyio.move_on_after(_QUICK):
@@ -103,7 +101,7 @@ class _Wire:
                 message = envelope.message
                 line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
                 self._writing = True
-                await _write(self._sink, line.encode())
+                await write(self._sink, line.encode())
                 self._writing = False
                 self._forget(_answered(message))
         self.over.set()
@@ -146,32 +144,6 @@ class _Wire:
         self._moved = anyio.Event()
 
 
-class Lines:
-    """Cuts bytes into lines. One that is longer than `most` is dropped; `None` stands for it."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._rest = bytearray()
-        self._dropping = False
-
-    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The lines that are whole now."""
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            self._keep(end)
-            yield None if self._dropping else bytes(self._rest)
-            self._rest.clear()
-            self._dropping = False
-        self._keep(rest)
-
-    def _keep(self, part: bytes) -> None:
-        if self._dropping or len(self._rest) + len(part) > self._most:
-            self._dropping = True
-            self._rest.clear()
-        else:
-            self._rest += part
-
-
 def _answered(message: JSONRPCMessage) -> int | str | None:
     """Which request this answers, if it is an answer at all."""
     return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
@@ -195,49 +167,3 @@ def _malformed(line: bytes) -> JSONRPCError:
 
 def _error(request: int | str | None, code: int, message: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message))
-
-
-@contextmanager
-def _own_wire() -> Iterator[tuple[int, int]]:
-    """Stdin and stdout for us alone, while whoever else reads finds the end of a file, and whoever
-    prints is heard on stderr: the wire carries nothing but the protocol.
-    """
-    wire = source, sink = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1)]
-    blocking = [os.get_blocking(fd) for fd in wire]
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.close(null)
-    with suppress(OSError):  # there may be no stderr
-        os.dup2(2, 1)
-    for fd in wire:
-        os.set_blocking(fd, False)
-    try:
-        yield source, sink
-    finally:
-        # A terminal is shared with the shell that we return to.
-        for fd, (own, blocked) in enumerate(zip(wire, blocking, strict=True)):
-            os.set_blocking(own, blocked)
-            os.dup2(own, fd)
-            os.close(own)
-
-
-async def _read(source: int) -> bytes:
-    """The next bytes; none at the end. Files never block, and so need no polling they cannot do."""
-    await anyio.lowlevel.checkpoint()
-    while True:
-        try:
-            return os.read(source, _READ_SIZE)
-        except BlockingIOError:
-            await anyio.wait_readable(source)
-        except OSError:  # a terminal or a socket that hung up
-            return b""
-
-
-async def _write(sink: int, line: bytes) -> None:
-    rest = memoryview(line)
-    while rest:
-        try:
-            rest = rest[os.write(sink, rest) :]
-        except BlockingIOError:
-            await anyio.wait_writable(sink)
