@@ -56,10 +56,11 @@ def shell_of(config: Config) -> tuple[str, ...]:
 
 
 def profiles(config: Config) -> dict[str, Decisions]:
-    """What follows from each rating, for one-shot commands and for sessions."""
+    """What follows from each rating: for one-shot commands, for sessions, for agents of editors."""
     return {
         "run": _decisions(config.run_unknown, config.run_dangerous),
         "session": _decisions(config.session_unknown, config.session_dangerous),
+        "acp": _decisions(config.acp_unknown, config.acp_dangerous),
     }
 
 

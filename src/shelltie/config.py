@@ -143,6 +143,8 @@ class Config:
     run_dangerous: str = _decision("safety.profiles.run.dangerous", Decision.ASK)
     session_unknown: str = _decision("safety.profiles.session.unknown", Decision.ASK)
     session_dangerous: str = _decision("safety.profiles.session.dangerous", Decision.ASK)
+    acp_unknown: str = _decision("safety.profiles.acp.unknown", Decision.ALLOW)
+    acp_dangerous: str = _decision("safety.profiles.acp.dangerous", Decision.ASK)
     safe_commands: tuple[str, ...] = _setting("safety.safeCommands", _texts, ())
     dangerous_commands: tuple[str, ...] = _setting(
         "safety.dangerousCommands", _texts, (), project=_more
@@ -170,6 +172,9 @@ class Config:
     settle_interval: float = _setting("persistent.settleInterval", _number, 2.0, project=_as_given)
     max_interval: float = _setting("persistent.maxInterval", _number, 30.0, project=_as_given)
     sessions_max: int = _setting("sessions.max", _size, 50)
+    acp_timeout: float = _setting("acp.timeout", _number, 0.0, project=_as_given)
+    acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", _texts, (), project=_as_given)
+    acp_empty: str = _setting("acp.empty_result", _one_of("object", "null"), "object")
     keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)

@@ -31,7 +31,9 @@ def limit_reached(limit: Limit, limits: Limits, subject: str = "Command") -> str
     if limit is Limit.SILENCE:
         window = human_duration(limits.silence or 0)
         return f"{subject} produced no output within the allowed inactivity window ({window})."
-    total = human_duration(limits.total or 0)
+    if limits.total is None:
+        return f"{subject} was still running when the time its caller gave it was over."
+    total = human_duration(limits.total)
     return f"{subject} exceeded the maximum allowed wall-clock time ({total})."
 
 

@@ -209,6 +209,17 @@ class Run:
         Raises: SignalFailed or KillFailed when some are left; the run then still goes on.
         """
         self.stop(reason, escalation)
+        return await self._proved_gone()
+
+    async def time_out(self) -> Outcome:
+        """End it as timed out: a clock of its caller's ran out. Else it is like `kill`."""
+        if self._process is not None and self._exit is None and self.outcome is None:
+            now = self._alarms.now()
+            self._follow(self._watchdog.time_out(Limit.TOTAL, now), now)
+            self._arm()
+        return await self._proved_gone()
+
+    async def _proved_gone(self) -> Outcome:
         if self.outcome is None:
             await self._turn.wait()
         if self.outcome is not None:

@@ -1,0 +1,1 @@
+"""ACP: terminals for editors and their agents, on our engine."""

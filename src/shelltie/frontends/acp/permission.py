@@ -1,0 +1,52 @@
+"""A question about a command as ACP's permission request, and what the answer means. Pure."""
+
+from typing import Any
+
+from shelltie.approval.card import card, text_of
+from shelltie.approval.question import Answer, Question, Scope
+from shelltie.approval.shown import brief
+
+_WIDTH = 100
+_TITLE = 200
+_ALLOWED = {"allow-once": Scope.ONCE, "allow-session": Scope.SESSION}
+_OPTIONS = (
+    ("allow-once", "Allow once", "allow_once"),
+    ("allow-session", "Allow exactly this until shelltie ends", "allow_always"),
+    ("reject-once", "Do not run it", "reject_once"),
+)
+
+
+def permission_request(question: Question, session_id: str) -> dict[str, Any]:
+    """The parameters of `session/request_permission`, with all that a yes is bound to."""
+    told = "\n".join(card(question, now=question.asked_at, width=_WIDTH))
+    return {
+        "sessionId": session_id,
+        "toolCall": {
+            "toolCallId": f"shelltie-{question.id}",
+            "title": brief(text_of(question), _TITLE),
+            "kind": "execute",
+            "status": "pending",
+            "content": [{"type": "content", "content": {"type": "text", "text": fenced(told)}}],
+        },
+        "options": [
+            {"optionId": option, "name": name, "kind": kind} for option, name, kind in _OPTIONS
+        ],
+    }
+
+
+def permission_answer(result: object, by: str) -> Answer | None:
+    """What was chosen; `None` if that was nothing: the turn was cancelled, or it is no answer."""
+    match result:
+        case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
+            allowed = option in _ALLOWED
+            return Answer(allowed=allowed, scope=_ALLOWED.get(option, Scope.ONCE), by=by)
+        case _:
+            return None
+
+
+def fenced(text: str) -> str:
+    """As a block of Markdown that nothing in the text can end."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}console\n{text}\n{fence}"
