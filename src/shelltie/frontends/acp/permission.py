@@ -35,11 +35,13 @@ def permission_request(question: Question, session_id: str) -> dict[str, Any]:
 
 
 def permission_answer(result: object, by: str) -> Answer | None:
-    """What was chosen; `None` if that was nothing: the turn was cancelled, or it is no answer."""
+    """What was chosen; `None` if this is no answer: others may still be asked."""
     match result:
         case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
             allowed = option in _ALLOWED
             return Answer(allowed=allowed, scope=_ALLOWED.get(option, Scope.ONCE), by=by)
+        case {"outcome": {"outcome": "cancelled"}}:
+            return Answer(allowed=False, by=by, reason="the turn was cancelled")
         case _:
             return None
 

@@ -121,6 +121,7 @@ def build() -> Parser:
     completion = _plain(commands, "completion", "a script that lets your shell complete")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     _plain(commands, "mcp", "serve MCP over stdio")
+    _add_acp(commands)
     return parser
 
 
@@ -162,6 +163,30 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
 
 
+def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
+    acp = _plain(commands, "acp", "stand between an editor and its agent, and serve terminals")
+    acp.usage = "shelltie acp [OPTIONS] -- AGENT…"
+    acp.epilog = (
+        "exit codes: the agent's own; 125 shelltie failed; 126, 127 no such agent; 2 wrong usage"
+    )
+    acp.add_argument(
+        "--terminals",
+        choices=("always", "missing"),
+        default="always",
+        help="serve them to the agent always (default), or only where the editor has none",
+    )
+    acp.add_argument(
+        "--display",
+        choices=("auto", "meta", "text", "v2"),
+        default="auto",
+        help="how the editor shows them: what it understands (default), or this; v2 is a draft",
+    )
+    acp.add_argument("--total", type=duration, metavar="TIME", help="end each after this time")
+    acp.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="AGENT", help="the agent and its arguments"
+    )
+
+
 def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
     check = _plain(commands, "check", "say what would happen to a command; runs nothing")
     how = check.add_mutually_exclusive_group()
@@ -170,7 +195,10 @@ def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--jsonl", action="store_true", help='stdin: objects with "command", one a line'
     )
     check.add_argument(
-        "--profile", choices=("run", "session"), default="run", help="whose rules decide (run)"
+        "--profile",
+        choices=("run", "session", "acp"),
+        default="run",
+        help="whose rules decide (run)",
     )
     check.add_argument("words", nargs="*", metavar="CMD", help="the command")
 

@@ -1,0 +1,154 @@
+"""`shelltie acp -- AGENT…`: an agent for an editor, with our terminals between them."""
+
+import logging
+import signal
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shelltie.assemble import assemble, policy_file
+from shelltie.config import Config
+from shelltie.errors import ConfigWrong
+from shelltie.frontends.acp.agent_process import AgentProcess
+from shelltie.frontends.acp.display import Mode
+from shelltie.frontends.acp.host import Manners, TerminalHost
+from shelltie.frontends.acp.proxy import Proxy, Serve
+from shelltie.frontends.acp.speech import Speaker
+from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
+from shelltie.frontends.acp.words import OUTPUT_LIMIT
+from shelltie.frontends.control.runs import steerable
+from shelltie.frontends.lines import Lines, own_wire, read
+from shelltie.model import ExitStatus
+from shelltie.policy import environment
+from shelltie.running.gate import Patience
+from shelltie.running.sessions import Sessions
+
+LINE_MAX = 64 * 1024 * 1024  # a prompt may carry pictures
+_DRAIN = 0.5  # for what an agent that has ended still had to say
+_DIALOGUE = 600.0  # a person in front of an editor may think for so long
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the command line says."""
+
+    serve: Serve = Serve.ALWAYS
+    display: Mode | None = None
+    total: float | None = None
+
+
+async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
+    """Serve until the editor or the agent leaves; the agent's exit code. Nothing is left then.
+
+    Raises: ConfigWrong; CannotStart if there is no such agent.
+    """
+    logging.basicConfig(format="shelltie: %(message)s", level=logging.WARNING)
+    manners = manners_of(config, choices)
+    # What is shown of a flood is its end, whole.
+    config = replace(config, kept_tail=max(config.kept_tail, OUTPUT_LIMIT))
+    inherited, keeper = environment.inherited(), None if config.keeper == "auto" else config.keeper
+    async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
+        supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
+        async with (
+            steerable(supervisor, Sessions(supervisor), inherited, {"serves": "acp"}),
+            TerminalHost(supervisor, manners, offered=False) as host,
+            AgentProcess(agent, inherited, keeper) as process,
+        ):
+            with own_wire() as (source, sink):
+                null_result = config.acp_empty == "null"
+                conversation = _Conversation(host, process, source, sink)
+                return await conversation.last(choices, null_result=null_result)
+
+
+def manners_of(config: Config, choices: Choices) -> Manners:
+    """How terminals behave, by the settings and the command line.
+
+    Raises: ConfigWrong.
+    """
+    try:
+        commands = command_timeouts(config.acp_timeouts)
+    except ValueError as error:
+        raise ConfigWrong(f"acp.command_timeouts: {error}") from error
+    total = config.acp_timeout if choices.total is None else choices.total
+    return Manners(TerminalPolicy(total or None, commands), redact=config.redact)
+
+
+class _Conversation:
+    """Both directions, from the first word to the last."""
+
+    def __init__(self, host: TerminalHost, agent: AgentProcess, source: int, sink: int) -> None:
+        self._host = host
+        self._agent = agent
+        self._source = source
+        self._sink = sink
+        self._to_agent = Speaker(agent.stdin)
+        self._left = anyio.Event()  # the editor has
+
+    async def last(self, choices: Choices, *, null_result: bool) -> int:
+        """Carry messages until one side leaves; the agent's exit code."""
+        signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        with signals as arriving:
+            async with anyio.create_task_group() as tasks:
+                proxy = Proxy(
+                    self._host,
+                    Speaker(self._sink),
+                    self._to_agent,
+                    tasks,
+                    serve=choices.serve,
+                    wanted=choices.display,
+                    null_result=null_result,
+                )
+                tasks.start_soon(self._obey, arriving)
+                tasks.start_soon(self._agent.copy_errors)
+                tasks.start_soon(self._from_editor, proxy)
+                await self._until_over(proxy, tasks)
+                tasks.cancel_scope.cancel()
+        return _exit_code(self._agent.status) if self._agent.ended.is_set() else 0
+
+    async def _until_over(self, proxy: Proxy, tasks: TaskGroup) -> None:
+        spoken = anyio.Event()
+        tasks.start_soon(self._from_agent, proxy, spoken)
+        tasks.start_soon(self._part, tasks.cancel_scope)
+        await self._agent.ended.wait()
+        with anyio.move_on_after(_DRAIN):
+            await spoken.wait()
+
+    async def _part(self, over: anyio.CancelScope) -> None:
+        await self._left.wait()
+        self._to_agent.close()
+        await self._agent.say_goodbye()
+        if not self._agent.ended.is_set():
+            over.cancel()
+
+    async def _obey(self, arriving: AsyncIterable[signal.Signals]) -> None:
+        async for _ in arriving:
+            self._left.set()
+
+    async def _from_editor(self, proxy: Proxy) -> None:
+        await _carry(self._source, proxy.from_editor)
+        self._left.set()
+
+    async def _from_agent(self, proxy: Proxy, spoken: anyio.Event) -> None:
+        if not await _carry(self._agent.stdout, proxy.from_agent):
+            self._left.set()  # nobody reads what it says
+        spoken.set()
+
+
+async def _carry(source: int, hand_on: Callable[[bytes | None], Awaitable[None]]) -> bool:
+    """Every line from one side to the other; whether the other was there to the end."""
+    lines = Lines(LINE_MAX)
+    try:
+        while chunk := await read(source):
+            for line in lines.feed(chunk):
+                if line is None or line.strip():
+                    await hand_on(line)
+    except (OSError, anyio.ClosedResourceError):
+        return False
+    return True
+
+
+def _exit_code(status: ExitStatus) -> int:
+    return status.number or 0

@@ -1,0 +1,298 @@
+"""Stands between an editor and its agent: hands everything on, and serves terminals itself."""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shelltie.approval.broker import Channel
+from shelltie.approval.question import Answer, Question
+from shelltie.frontends.acp.display import Display, Mode
+from shelltie.frontends.acp.host import TerminalHost
+from shelltie.frontends.acp.permission import permission_answer, permission_request
+from shelltie.frontends.acp.rpc import CANCELLED, INTERNAL_ERROR, Rpc
+from shelltie.frontends.acp.speech import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Speaker,
+    Unclear,
+    as_line,
+    error_line,
+    lenient,
+    one_line,
+    unambiguous,
+)
+
+_IN_FLIGHT = 1000  # requests for terminals that have no answer yet
+_PENDING = 10_000  # requests of the editor whose answer tells us of a session
+_TAKE_BACK = 1.0
+_CANCEL = "$/cancel_request"
+_OPENS = ("session/new", "session/load", "session/resume", "session/fork")
+_CLOSES = ("session/close", "session/delete")
+
+_log = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+
+
+class Serve(StrEnum):
+    """Whose terminals an agent gets: ours `ALWAYS`, or only where the editor has none."""
+
+    ALWAYS = "always"
+    MISSING = "missing"
+
+
+class Proxy:
+    """One conversation. `wanted` is how terminals are displayed; `None` looks at the editor."""
+
+    def __init__(
+        self,
+        host: TerminalHost,
+        editor: Speaker,
+        agent: Speaker,
+        tasks: TaskGroup,
+        *,
+        serve: Serve = Serve.ALWAYS,
+        wanted: Mode | None = None,
+        null_result: bool = False,
+    ) -> None:
+        self._host = host
+        self._editor = editor
+        self._agent = agent
+        self._tasks = tasks
+        self._serve = serve
+        self._wanted = wanted
+        self._serving = True  # who asks before the two have shaken hands is refused by the host
+        self._display = Display(host, editor, tasks)
+        self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
+        self._flights: dict[str, anyio.CancelScope] = {}
+        self._questions: dict[str, _Asked] = {}
+        self._noted: dict[str, Message] = {}
+
+    # From the editor
+
+    async def from_editor(self, line: bytes | None) -> None:
+        """Hand a line on to the agent.
+
+        Raises: OSError when the agent does not read any more.
+        """
+        if line is None:
+            await self._editor.say(error_line(None, INVALID_REQUEST, "the line is too long"))
+            return
+        message = lenient(line)
+        if message is not None and self._is_ours(message):
+            return
+        changed = None if message is None else self._note(message)
+        await self._agent.say(line + b"\n" if changed is None else as_line(changed))
+
+    def _is_ours(self, message: Message) -> bool:
+        """An answer to what we asked; nobody else knows these ids."""
+        if "method" in message or not isinstance(message.get("id"), str):
+            return False
+        asked = self._questions.get(message["id"])
+        if asked is not None:
+            asked.answer(message.get("result"))
+        return asked is not None
+
+    def _note(self, message: Message) -> Message | None:
+        """Remember what concerns terminals; the message if it has to be another one."""
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(params, dict) or "id" not in message:
+            return None
+        if method == "initialize":
+            return self._initialize(message, params)
+        if method in (*_OPENS, *_CLOSES) and len(self._noted) < _PENDING:
+            self._noted[_key(message["id"])] = {"method": method, "params": params}
+        if method in _OPENS[1:3]:  # their sessions exist already, and may speak before the answer
+            self._open(params.get("sessionId"), params)
+        return None
+
+    def _initialize(self, message: Message, params: Message) -> Message | None:
+        version = params.get("protocolVersion")
+        given = params.get("clientCapabilities")
+        capabilities = given if isinstance(given, dict) else {}
+        has = capabilities.get("terminal") is True
+        v1 = not isinstance(version, int) or version < 2  # v2 has no terminals of the client's
+        self._serving = v1 and (self._serve is Serve.ALWAYS or not has)
+        self._host.offered = self._serving
+        self._host.client = _name(params.get("clientInfo"))
+        self._display.mode = self._wanted or _mode_for(capabilities)
+        if not self._serving or has:
+            return None
+        return {**message, "params": {**params, "clientCapabilities": _with(capabilities)}}
+
+    # From the agent
+
+    async def from_agent(self, line: bytes | None) -> None:
+        """Hand a line on to the editor, or do what it asks for.
+
+        Raises: OSError when the editor does not read any more.
+        """
+        if line is None:
+            await self._refuse(None, INVALID_REQUEST, "the line is too long")
+            return
+        try:
+            message = unambiguous(line)
+        except Unclear as error:
+            _log.warning("a line of the agent was not handed on: %s", error)
+            await self._refuse(None, PARSE_ERROR, f"not handed on: {error}")
+            return
+        if not await self._take(message):
+            changed = self._watch(message)
+            await self._editor.say(one_line(line) if changed is None else as_line(changed))
+
+    async def _take(self, message: Message) -> bool:
+        """Whether it was meant for us."""
+        method = message.get("method")
+        if method == _CANCEL:
+            return self._cancel(message.get("params"))
+        if not self._serving or not isinstance(method, str) or not method.startswith("terminal/"):
+            return False
+        if "id" not in message:
+            _log.warning("%s without an id is not answered, and not done", method)
+        elif len(self._flights) >= _IN_FLIGHT or _key(message["id"]) in self._flights:
+            said = "too many requests are without an answer, or one with this id is"
+            await self._refuse(message["id"], INTERNAL_ERROR, said)
+        else:
+            scope = self._flights[_key(message["id"])] = anyio.CancelScope()
+            self._tasks.start_soon(self._answer, message, method, scope)
+        return True
+
+    async def _answer(self, message: Message, method: str, scope: anyio.CancelScope) -> None:
+        said: Mapping[str, object] = {"error": {"code": CANCELLED, "message": "Request cancelled"}}
+        try:
+            with scope:
+                said = await self._rpc.answer(method, message.get("params"))
+        finally:
+            self._flights.pop(_key(message["id"]), None)
+        with suppress(OSError):  # it has left; whoever waits for its end knows
+            await self._agent.tell({"jsonrpc": "2.0", "id": message["id"], **said})
+
+    def _cancel(self, params: object) -> bool:
+        """To stop waiting ends no terminal; what is not ours is the editor's."""
+        request = params.get("requestId") if isinstance(params, dict) else None
+        scope = self._flights.get(_key(request))
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
+
+    def _watch(self, message: Message) -> Message | None:
+        """Learn of sessions, and show our terminals; the message if it has to be another one."""
+        if "method" not in message:
+            self._learn(message)
+            return None
+        params = message.get("params")
+        if not self._serving or not isinstance(params, dict):
+            return None
+        name = {"session/update": "update", "session/request_permission": "toolCall"}.get(
+            str(message["method"])
+        )
+        if name is None:
+            return None
+        update = self._display.rewrite(params.get("sessionId"), params.get(name))
+        if update is None:
+            return None
+        if name == "toolCall":
+            update.pop("sessionUpdate", None)
+        return {**message, "params": {**params, name: update}}
+
+    def _learn(self, answer: Message) -> None:
+        noted = self._noted.pop(_key(answer.get("id")), None)
+        result = answer.get("result")
+        if noted is None or "error" in answer:
+            return
+        params = noted["params"]
+        if noted["method"] in _CLOSES:
+            self._tasks.start_soon(self._host.close_session, str(params.get("sessionId")))
+            return
+        made = result.get("sessionId") if isinstance(result, dict) else None
+        self._open(made or params.get("sessionId"), params)
+
+    def _open(self, session: object, params: Message) -> None:
+        cwd = params.get("cwd")
+        if isinstance(session, str) and isinstance(cwd, str):
+            self._host.open_session(session, cwd)
+
+    async def _refuse(self, request: object, code: int, message: str) -> None:
+        with suppress(OSError):
+            await self._agent.say(error_line(request, code, message))
+
+    # Questions to the editor
+
+    def _channel(self, session: str) -> Channel:
+        return _EditorChannel(self, session)
+
+    async def ask(self, params: Message) -> object:
+        """The editor's answer to a permission request of ours."""
+        request = f"shelltie-{secrets.token_hex(16)}"
+        asked = self._questions[request] = _Asked()
+        message = {"jsonrpc": "2.0", "id": request, "method": "session/request_permission"}
+        try:
+            await self._editor.tell({**message, "params": params})
+            await asked.answered.wait()
+        finally:
+            del self._questions[request]
+            if not asked.answered.is_set():
+                await self._take_back(request)
+        return asked.result
+
+    async def _take_back(self, request: str) -> None:
+        """Somebody else was faster, or nobody wants it any more."""
+        params = {"requestId": request}
+        with anyio.move_on_after(_TAKE_BACK, shield=True), suppress(OSError):
+            await self._editor.tell({"jsonrpc": "2.0", "method": _CANCEL, "params": params})
+
+
+class _Asked:
+    """A question to the editor that waits for its answer."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.result: object = None
+
+    def answer(self, result: object) -> None:
+        self.result = result
+        self.answered.set()
+
+
+class _EditorChannel:
+    """Asks the person in front of the editor."""
+
+    name = "the editor"
+    can_ask = True
+
+    def __init__(self, proxy: Proxy, session: str) -> None:
+        self._proxy = proxy
+        self._session = session
+
+    async def ask(self, question: Question) -> Answer | None:
+        """See `Channel`."""
+        return permission_answer(
+            await self._proxy.ask(permission_request(question, self._session)), self.name
+        )
+
+
+def _key(request: object) -> str:
+    """1 and "1" are two ids."""
+    return repr(request)
+
+
+def _name(info: object) -> str:
+    name = info.get("name") if isinstance(info, dict) else None
+    return name[:100] if isinstance(name, str) else ""
+
+
+def _mode_for(capabilities: Message) -> Mode:
+    meta = capabilities.get("_meta")
+    return (
+        Mode.META if isinstance(meta, dict) and meta.get("terminal_output") is True else Mode.TEXT
+    )
+
+
+def _with(capabilities: Message) -> Message:
+    return {**capabilities, "terminal": True}

@@ -1,0 +1,109 @@
+"""JSON-RPC messages as lines, and what must not get past us in one."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+
+
+class Unclear(ValueError):
+    """Two readers could take this line for two different messages."""
+
+
+def unambiguous(line: bytes) -> dict[str, Any]:
+    """The one message in a line, as every reader must understand it.
+
+    Raises: Unclear: no JSON, no object, or a name that is there twice, of which readers take
+    different ones.
+    """
+    try:
+        message = json.loads(line.decode("utf-8"), object_pairs_hook=_once)
+    except Unclear:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Unclear("the line is not JSON") from error
+    if not isinstance(message, dict):
+        raise Unclear("a message is one object; a list of them is not taken apart")
+    return message
+
+
+def lenient(line: bytes) -> dict[str, Any] | None:
+    """The message in a line, if there is one."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def one_line(line: bytes) -> bytes:
+    """As it is, and a single line for everybody: some take a carriage return for the end of one.
+
+    Between JSON's words it is a blank, and within them it cannot stand.
+    """
+    return line.replace(b"\r", b" ") + b"\n"
+
+
+def as_line(message: Mapping[str, object]) -> bytes:
+    """A message of our own, or one that we changed."""
+    return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def error_line(request: object, code: int, message: str) -> bytes:
+    """What is answered to a line that nobody gets."""
+    return as_line({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unclear("a name is there twice")
+    return found
+
+
+class Speaker:
+    """One end of the wire, for any number who speak: each line stays whole."""
+
+    def __init__(self, sink: int) -> None:
+        self._sink: int | None = sink
+        self._turn = anyio.Lock()
+        # Of a line whose speaker was cancelled: without it the next line would be spoiled.
+        self._rest = bytearray()
+
+    async def say(self, line: bytes) -> None:
+        """Write a line when it is our turn.
+
+        Raises: OSError when nobody reads.
+        """
+        async with self._turn:
+            self._rest += line
+            while self._rest:
+                if self._sink is None:
+                    raise BrokenPipeError
+                try:
+                    del self._rest[: os.write(self._sink, self._rest)]
+                except BlockingIOError:
+                    await self._room(self._sink)
+
+    async def tell(self, message: Mapping[str, object]) -> None:
+        """Write a message of ours.
+
+        Raises: OSError when nobody reads.
+        """
+        await self.say(as_line(message))
+
+    def close(self) -> None:
+        """Say nothing any more: the descriptor will be somebody else's."""
+        if self._sink is not None:
+            anyio.notify_closing(self._sink)
+            self._sink = None
+
+    async def _room(self, sink: int) -> None:
+        with suppress(anyio.ClosedResourceError):
+            await anyio.wait_writable(sink)

@@ -1,0 +1,24 @@
+"""`shelltie acp -- AGENT…`: an editor's agent, with its terminals on a leash."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import anyio
+
+from shelltie import config as settings
+from shelltie.errors import InvalidParameters
+from shelltie.frontends.acp.display import Mode
+from shelltie.frontends.acp.program import Choices, serve
+from shelltie.frontends.acp.proxy import Serve
+
+
+def main(args: Namespace) -> int:
+    """Serve; the agent's exit code.
+
+    Raises: ConfigWrong, CannotStart, InvalidParameters.
+    """
+    if not args.words:
+        raise InvalidParameters("name the agent: shelltie acp -- AGENT [ARGUMENT…]")
+    display = None if args.display == "auto" else Mode(args.display)
+    choices = Choices(Serve(args.terminals), display, args.total)
+    return anyio.run(serve, settings.load(Path()), args.words, choices)
