@@ -20,6 +20,7 @@ PUPPET = Path(__file__).parent / "programs" / "puppet_agent.py"
 PROGRAM = [sys.executable, "-m", "shelltie", "acp"]
 LIMIT = 20.0
 SESSION = "sess_1"
+DEVNULL = subprocess.DEVNULL
 MOST = 128 * 1024 * 1024
 
 Message = dict[str, Any]
@@ -123,15 +124,13 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(
-    place: Path, *options: str, stderr: int | None = None, **settings: str
-) -> AsyncIterator[Pair]:
+async def pair(place: Path, *options: str, **settings: str) -> AsyncIterator[Pair]:
     """The program, running, with both ends of it in our hands."""
     path = place / "strings"
     env = {**os.environ, "SHELLTIE_ENVIRONMENT_PATH": "inherit", **settings}
     argv = [*PROGRAM, *options, "--", sys.executable, "-I", str(PUPPET), str(path)]
     listener = await anyio.create_unix_listener(path)
-    process = await anyio.open_process(argv, env=env, stderr=stderr)
+    process = await anyio.open_process(argv, env=env, stderr=DEVNULL)
     try:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -152,9 +151,9 @@ async def leave(process: Process) -> int:
             with contextlib.suppress(OSError, anyio.BrokenResourceError):
                 await process.stdin.aclose()
         with anyio.move_on_after(LIMIT):
-            return await process.wait()
-        process.kill()
-        return await process.wait()
-
-
-DEVNULL = subprocess.DEVNULL
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    assert process.returncode is not None
+    return process.returncode

@@ -96,8 +96,8 @@ async def test_every_wrong_request_is_told_what_is_wrong(both: Pair, tmp_path: P
     terminal = await both.agent.terminal("sleep", "30")
     released = await both.agent.terminal("true")
     await both.agent.of(released, "release")
-    create = {"sessionId": SESSION, "command": "true"}
-    use = {"sessionId": SESSION, "terminalId": terminal}
+    create: dict[str, object] = {"sessionId": SESSION, "command": "true"}
+    use: dict[str, object] = {"sessionId": SESSION, "terminalId": terminal}
     cases: list[tuple[str, dict[str, object], int, str]] = [
         ("output", use | {"terminalId": "term_none"}, -32602, "Terminal not found: term_none"),
         ("output", use | {"terminalId": released}, -32602, "Terminal not found"),
@@ -132,7 +132,8 @@ async def test_every_wrong_request_is_told_what_is_wrong(both: Pair, tmp_path: P
 
 
 async def test_params_that_are_no_object_are_refused(both: Pair) -> None:
-    for params in (None, [], "text", 5):
+    wrong: tuple[object, ...] = (None, [], "text", 5)
+    for params in wrong:
         await both.agent.say(
             {"jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": params}
         )
@@ -209,8 +210,8 @@ async def test_an_empty_result_may_be_null(tmp_path: Path) -> None:
 
 @pytest.mark.proves("T1-22", "S1-27", "S1-30", "S1-32")
 async def test_limits_come_from_the_settings_and_the_command_line(tmp_path: Path) -> None:
-    settings = {"SHELLTIE_ACP_COMMAND_TIMEOUTS": "sleep=0.2,cargo=600"}
-    async with pair(tmp_path, "--total", "30s", **settings) as both:
+    commands = "sleep=0.2,cargo=600"
+    async with pair(tmp_path, "--total", "30s", SHELLTIE_ACP_COMMAND_TIMEOUTS=commands) as both:
         await both.begin(tmp_path)
 
         made = await both.agent.result("terminal/create", sessionId=SESSION, command="true")

@@ -124,7 +124,7 @@ def report(run: Run, shown: int = _ALL, *, redact: bool = False) -> Result:
         leaked_pids=outcome.leaked_pids,
         provider=run.provider,
         isolation=run.isolation,
-        verdict=_rating(run.verdict),
+        verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
         warnings=tuple(warnings),
         hint=_hint(run, outcome, said),
@@ -175,13 +175,13 @@ def refusal_report(refusal: CommandDenied) -> dict[str, object]:
     """What there is to say about a command that was not run."""
     verdict = refusal.verdict
     return {
-        "verdict": _rating(verdict),
+        "verdict": rating_of(verdict),
         "reasons": [] if verdict is None else [as_json(r) for r in reasons_report(verdict)],
         "details": refusal.details,
     }
 
 
-def _rating(verdict: Verdict | None) -> str | None:
+def rating_of(verdict: Verdict | None) -> str | None:
     """Safe is only what two parsers agree on."""
     if verdict is None:
         return None

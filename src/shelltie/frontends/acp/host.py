@@ -32,6 +32,7 @@ from shelltie.frontends.acp.words import (
     span,
     variables,
 )
+from shelltie.frontends.report import rating_of
 from shelltie.model import Caller, Command, RunId, State
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
@@ -266,12 +267,12 @@ class TerminalHost:
             f"term_{run.id}", session_id, run, kept, redact=self._manners.redact
         )
         session.terminals[terminal.id] = terminal
-        limits, verdict = run.rules.limits, run.verdict
+        limits = run.rules.limits
         return CreatedTerminal(
             terminal.id,
             {
                 "runId": str(run.id),
-                "verdict": None if verdict is None else str(verdict.rating),
+                "verdict": rating_of(run.verdict),
                 "isolation": run.isolation,
                 "limits": {"execSec": limits.total, "source": limits.source},
             },
