@@ -1,5 +1,7 @@
 """ACP's terminals, directly on the host: what each method promises."""
 
+import os
+import shutil
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -8,17 +10,30 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from acp import RequestError
 
 from shelltie import Answer, CommandDenied, EscalationStep, Question, Terminal
-from shelltie.errors import CannotStart, ConfirmationRequired, InvalidParameters
+from shelltie.errors import (
+    CannotStart,
+    ConfirmationRequired,
+    InvalidParameters,
+    KillFailed,
+    SignalFailed,
+    TerminalError,
+    WaitFailed,
+)
 from shelltie.events import Escalated, Event, LimitReached
 from shelltie.frontends.acp.agent import Completed, TimedOut, execute_with_timeout
 from shelltie.frontends.acp.host import Manners, TerminalHost
+from shelltie.frontends.acp.rpc import problem
 from shelltie.frontends.acp.terminal import shown
 from shelltie.frontends.acp.timeouts import TerminalPolicy
 from shelltie.frontends.acp.words import (
+    CreatedTerminal,
     ForeignTerminal,
     NoCapability,
+    TerminalExit,
+    TerminalOutput,
     TooManyTerminals,
     UnknownAcpSession,
     UnknownTerminal,
@@ -506,3 +521,114 @@ async def test_a_dangerous_command_needs_a_yes(host: TerminalHost) -> None:
 
     assert made.field_meta["verdict"] == "dangerous"
     assert [question.command.argv for question in yes.questions] == [("git", "push", "--force")]
+
+
+class _Connection:
+    """A connection to a client that breaks, or cannot end what it started."""
+
+    def __init__(self, wait: Exception | None, kill: Exception | None = None) -> None:
+        self.done: list[str] = []
+        self._wait = wait
+        self._kill = kill
+
+    async def create_terminal(self, **_: object) -> CreatedTerminal:
+        return CreatedTerminal("term_1", {})
+
+    async def wait_for_terminal_exit(self, *_: object) -> TerminalExit:
+        if self._wait is None:
+            await anyio.sleep_forever()
+        raise self._wait or AssertionError
+
+    async def terminal_output(self, *_: object) -> TerminalOutput:
+        return TerminalOutput("", truncated=False, exit_status=None, field_meta={})
+
+    async def kill_terminal(self, *_: object, **meta: object) -> None:
+        self.done.append(f"kill {meta}")
+        if self._kill is not None:
+            raise self._kill
+
+    async def release_terminal(self, *_: object) -> None:
+        self.done.append("release")
+
+
+@pytest.mark.proves("T1-23", "S1-17", "S1-38", "S1-39", "S1-57")
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (SignalFailed("the kernel does not let us"), SignalFailed),
+        (KillFailed("some are left", (7,)), KillFailed),
+        (ConnectionError("gone"), KillFailed),
+    ],
+)
+async def test_a_terminal_that_cannot_be_ended_has_a_name_for_it(
+    raised: Exception, told: type[Exception]
+) -> None:
+    direct, over_the_wire = _Connection(None, raised), _Connection(None, _as_told(raised))
+
+    for connection in (direct, over_the_wire):
+        with pytest.raises(told):
+            await execute_with_timeout(connection, S, "true", timeout=0.01)
+
+        assert connection.done == ["kill {'timedOut': True}", "release"]
+
+
+def _as_told(error: Exception) -> Exception:
+    """What an agent gets of it over a connection."""
+    if not isinstance(error, TerminalError):
+        return error
+    said = problem(error)
+    return RequestError(said.code, said.message, said.data)
+
+
+@pytest.mark.proves("S1-17", "S1-47")
+async def test_an_end_that_is_not_told_has_a_name_and_is_released() -> None:
+    connection = _Connection(ConnectionError("gone"))
+
+    with pytest.raises(WaitFailed, match="gone"):
+        await execute_with_timeout(connection, S, "true", timeout=20)
+
+    assert connection.done == ["release"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a set-uid program")
+@pytest.mark.needs("setpriv")
+@pytest.mark.proves("T1-23", "S1-39")
+async def test_who_may_not_be_signalled_is_not_called_killed(
+    open_terminal: Open, public_path: Path
+) -> None:
+    tag = new_tag()
+    become_root = public_path / "become-root"
+    become_root.write_bytes(Path(shutil.which("setpriv") or "").read_bytes())
+    become_root.chmod(0o4755)
+
+    async with open_terminal() as opened, TerminalHost(opened.supervisor) as host:
+        host.open_session(S, "/", TerminalPolicy(escalation=QUICK))
+        provider = opened.supervisor.provider
+        binary = public_path / "keeper"
+        binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]
+        binary.chmod(0o755)
+        as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
+        provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]
+        terminal = await start(host, str(become_root), "--reuid", "0", "sleep", f"60.{tag}")
+        await until(lambda: any(process.name() == "sleep" for process in tagged(tag)))
+
+        with pytest.raises(SignalFailed, match="does not let us signal"):
+            await host.kill_terminal(S, terminal)
+
+        assert (await host.terminal_output(S, terminal)).field_meta == {"state": "running"}
+        for process in tagged(tag):
+            process.kill()
+        assert (await host.wait_for_terminal_exit(S, terminal)).signal == "SIGKILL"
+
+
+@pytest.mark.proves("T1-24", "S1-14", "S1-18", "S1-19", "S1-54")
+async def test_a_kill_reaches_three_levels_and_who_left_the_session(host: TerminalHost) -> None:
+    tag = new_tag()
+    deep = f"sh -c 'sleep 300.{tag} & setsid sleep 301.{tag} & wait' & sleep 302.{tag}"
+    terminal = await start(host, "sh", "-c", deep)
+    await until(lambda: len([one for one in tagged(tag) if one.name() == "sleep"]) == 3)
+
+    await host.kill_terminal(S, terminal)
+
+    assert not tagged(tag)
+    assert (await host.wait_for_terminal_exit(S, terminal)).signal == "SIGTERM"

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from shelltie.assemble import assemble, policy_file
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong
+from shelltie.frontends.about import version
 from shelltie.frontends.acp.agent_process import AgentProcess
 from shelltie.frontends.acp.display import Mode
 from shelltie.frontends.acp.host import Manners, TerminalHost
@@ -53,7 +54,9 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
         async with (
-            steerable(supervisor, Sessions(supervisor), inherited, {"serves": "acp"}),
+            steerable(
+                supervisor, Sessions(supervisor), inherited, {"version": version(), "serves": "acp"}
+            ),
             TerminalHost(supervisor, manners, offered=False) as host,
             AgentProcess(agent, inherited, keeper) as process,
         ):
