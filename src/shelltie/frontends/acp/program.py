@@ -50,6 +50,7 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     manners = manners_of(config, choices)
     # What is shown of a flood is its end, whole.
     config = replace(config, kept_tail=max(config.kept_tail, OUTPUT_LIMIT))
+    about = {"version": version(), "serves": "acp"}
     inherited, keeper = environment.inherited(), None if config.keeper == "auto" else config.keeper
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
