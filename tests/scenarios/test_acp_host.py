@@ -127,7 +127,7 @@ async def test_a_killed_terminal_still_answers(host: TerminalHost) -> None:
     assert (seen.exit_status.signal, seen.field_meta["state"]) == ("SIGTERM", "killed")
 
 
-@pytest.mark.proves("T1-4", "T1-28", "T1-30", "S1-28", "S1-29")
+@pytest.mark.proves("T1-4", "T1-28", "T1-30", "S1-2", "S1-28", "S1-29", "S1-44", "S1-53", "S1-81")
 async def test_a_deaf_terminal_is_killed_after_its_grace_and_told_of(
     open_terminal: Open, tmp_path: Path
 ) -> None:
@@ -210,6 +210,35 @@ async def test_a_kill_does_not_wait_for_fifty_who_wait(host: TerminalHost) -> No
     assert ends == ["SIGTERM"] * 50
 
 
+@pytest.mark.proves("S1-23", "S1-24", "S1-35", "S1-68")
+async def test_a_kill_and_an_exit_at_once_leave_one_truth(host: TerminalHost) -> None:
+    ends: set[tuple[object, int | None, str | None]] = set()
+
+    async def end(terminal: str, delay: float) -> None:
+        await anyio.sleep(delay)
+        await host.kill_terminal(S, terminal)
+
+    for number in range(60):
+        terminal = await start(host, "sh", "-c", "exit 3")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end, terminal, number % 6 * 0.001)
+            first = await host.wait_for_terminal_exit(S, terminal)
+        assert await host.wait_for_terminal_exit(S, terminal) == first
+        assert first.field_meta is not None
+        ends.add((first.field_meta["state"], first.exit_code, first.signal))
+        await host.release_terminal(S, terminal)
+
+    assert ends <= {("finished", 3, None), ("killed", None, "SIGTERM"), ("killed", 3, None)}
+
+
+@pytest.mark.proves("S1-69", "C-41")
+async def test_the_grace_is_five_seconds_unless_said_otherwise(host: TerminalHost) -> None:
+    found = host.find(await start(host, "sleep", "30"))
+
+    assert found is not None
+    assert [step.pause for step in found.run.rules.escalation] == [5.0, 2.0]
+
+
 @pytest.mark.proves("T1-9", "S1-66", "S1-67")
 async def test_output_grows_while_it_runs(host: TerminalHost, tmp_path: Path) -> None:
     script = "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two"
@@ -288,7 +317,7 @@ def test_what_is_no_text_stays_within_the_limit() -> None:
     assert (len(text.encode()) <= 100, truncated) == (True, True)
 
 
-@pytest.mark.proves("T1-13", "T1-14", "C-80")
+@pytest.mark.proves("T1-13", "T1-14", "C-80", "S1-50", "S1-81")
 async def test_a_released_terminal_is_gone_and_who_waits_is_told(host: TerminalHost) -> None:
     tag = new_tag()
     terminal = await start(host, "sh", "-c", f"sleep 300.{tag} & sleep 301.{tag}")
@@ -428,7 +457,7 @@ async def test_the_call_beats_the_session_and_that_beats_the_rule(
     assert [event.limit for event in events if isinstance(event, LimitReached)] == ["total"]
 
 
-@pytest.mark.proves("T1-27", "S1-82")
+@pytest.mark.proves("T1-27", "S1-59", "S1-82")
 async def test_a_thousand_terminals_leave_nothing_behind(host: TerminalHost) -> None:
     me = psutil.Process()
     await execute_with_timeout(host, S, "true", timeout=20)
@@ -621,7 +650,7 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
         assert (await host.wait_for_terminal_exit(S, terminal)).signal == "SIGKILL"
 
 
-@pytest.mark.proves("T1-24", "S1-14", "S1-18", "S1-19", "S1-54")
+@pytest.mark.proves("T1-24", "S1-2", "S1-14", "S1-18", "S1-19", "S1-21", "S1-54")
 async def test_a_kill_reaches_three_levels_and_who_left_the_session(host: TerminalHost) -> None:
     tag = new_tag()
     deep = f"sh -c 'sleep 300.{tag} & setsid sleep 301.{tag} & wait' & sleep 302.{tag}"

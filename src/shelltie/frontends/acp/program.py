@@ -55,9 +55,7 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
         async with (
-            steerable(
-                supervisor, Sessions(supervisor), inherited, {"version": version(), "serves": "acp"}
-            ),
+            steerable(supervisor, Sessions(supervisor), inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
             AgentProcess(agent, inherited, keeper) as process,
         ):
