@@ -46,6 +46,18 @@ async def test_a_message_of_many_megabytes_passes(both: Pair) -> None:
     assert heard == big
 
 
+async def test_a_line_without_end_is_refused_and_not_kept(both: Pair) -> None:
+    piece = b"x" * 1_000_000
+    for _ in range(70):
+        await both.agent.say_bytes(piece)
+    await both.agent.say_bytes(b"\n")
+
+    assert (await both.agent.hear())["error"]["code"] == -32600
+    await both.agent.say({"jsonrpc": "2.0", "method": "session/x"})
+    assert (await both.editor.hear())["method"] == "session/x"
+    assert psutil.Process(both.process.pid).memory_info().rss < 400_000_000
+
+
 @pytest.mark.proves("T1-20", "C-81")
 async def test_an_editor_without_terminals_gains_them(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
@@ -109,7 +121,11 @@ async def test_every_wrong_request_is_told_what_is_wrong(both: Pair, tmp_path: P
         ("wait_for_exit", use | {"_meta": {"timeoutMs": "soon"}}, -32602, "timeoutMs must be"),
         ("wait_for_exit", use | {"_meta": []}, -32602, "_meta must be"),
         ("create", create | {"command": ""}, -32602, "command must be"),
+        ("create", create | {"command": " \n"}, -32602, "command is empty"),
         ("create", create | {"command": 5}, -32602, "command must be"),
+        ("create", create | {"args": ["\ud800"]}, -32602, "half a character"),
+        ("create", create | {"env": [{"name": "LD_PRELOAD", "value": "x"}]}, -32602, "LD_PRELOAD"),
+        ("create", create | {"_meta": {"timeoutMs": 10**400}}, -32602, "timeoutMs must be"),
         ("create", create | {"args": ["a", 1]}, -32602, "args must be"),
         ("create", create | {"env": {"A": "b"}, "cwd": "x"}, -32602, "cwd must be"),
         ("create", create | {"env": [{"name": "A"}]}, -32602, "env needs"),
@@ -189,6 +205,16 @@ async def test_who_stops_waiting_ends_nothing(both: Pair) -> None:
         assert (ended["exitCode"], ended["signal"]) == (None, "SIGINT")
 
 
+async def test_an_agent_that_closes_its_output_is_left(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text("import os, time\nos.close(1)\ntime.sleep(300)\n")
+    process = await anyio.open_process([*PROGRAM, "--", sys.executable, str(agent)], stderr=DEVNULL)
+
+    with anyio.fail_after(LIMIT):
+        assert await process.wait() == 143
+    await process.aclose()
+
+
 async def test_a_cancel_that_is_not_ours_reaches_the_editor(both: Pair) -> None:
     cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 77}}
 
@@ -238,6 +264,7 @@ async def test_the_editor_is_asked_about_a_dangerous_command(both: Pair) -> None
     assert question["method"] == "session/request_permission"
     assert question["params"]["sessionId"] == SESSION
     assert question["params"]["toolCall"]["title"] == "git push --force"
+    assert question["params"]["toolCall"]["toolCallId"] != again["params"]["toolCall"]["toolCallId"]
     assert "test-editor" in json.dumps(question["params"]["toolCall"]["content"])
     assert (refused["code"], refused["data"]["verdict"]) == (-32602, "dangerous")
     assert allowed["result"]["_meta"]["verdict"] == "dangerous"

@@ -1,5 +1,6 @@
 """Terminals for an ACP client that is built on the official Python SDK."""
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,7 +142,7 @@ class _ClientChannel:
     async def ask(self, question: Question) -> Answer | None:
         """See `Channel`."""
         assert self._ask is not None
-        asked = permission_request(question, self._session)
+        asked = permission_request(question, self._session, secrets.token_hex(16))
         said = await self._ask(
             session_id=self._session,
             tool_call=ToolCallUpdate.model_validate(asked["toolCall"]),

@@ -47,6 +47,7 @@ class Display:
         self._tasks = tasks
         self._calls: dict[tuple[str, str], Update] = {}
         self._followed: dict[tuple[str, str, str], HostedTerminal] = {}
+        self._following = 0
 
     def rewrite(self, session: object, update: object) -> Update | None:
         """The update as the editor shall get it; `None` if it may stay as it is."""
@@ -55,18 +56,23 @@ class Display:
         call = update.get("toolCallId")
         if not isinstance(call, str):
             return None
-        self._remember(session, call, update)
         terminals = list(self._embedded(update))
+        self._remember(session, call, update, embeds=bool(terminals))
         if not terminals:
             return None
         rewritten = self._rewritten(session, call, update, terminals)
         for terminal in terminals:
             if (session, call, terminal.id) not in self._followed:
-                self._followed[session, call, terminal.id] = terminal
-                self._tasks.start_soon(self._follow, session, call, terminal)
+                self._begin_to_follow(session, call, terminal)
+        return rewritten
+
+    def _begin_to_follow(self, session: str, call: str, terminal: HostedTerminal) -> None:
+        self._followed[session, call, terminal.id] = terminal
         if len(self._followed) > _REMEMBERED:
             del self._followed[next(iter(self._followed))]
-        return rewritten
+        if self._following < _REMEMBERED:
+            self._following += 1
+            self._tasks.start_soon(self._follow, session, call, terminal)
 
     def _embedded(self, update: Update) -> Iterator[HostedTerminal]:
         content = update.get("content")
@@ -88,10 +94,12 @@ class Display:
         """Secrets are found in whole texts only, not in pieces of a stream."""
         return Mode.TEXT if terminal.redact else self.mode
 
-    def _remember(self, session: str, call: str, update: Update) -> None:
+    def _remember(self, session: str, call: str, update: Update, *, embeds: bool) -> None:
         """A tool call is told in pieces; some editors want all of it in the one with a terminal."""
         known = self._calls.pop((session, call), {})
         fresh = {name: update[name] for name in _TOLD if update.get(name) is not None}
+        if update.get("content") is not None:
+            fresh["content"] = update["content"] if embeds else []
         self._calls[session, call] = {**known, **fresh}
         if len(self._calls) > _REMEMBERED:
             del self._calls[next(iter(self._calls))]
@@ -141,6 +149,7 @@ class Display:
         finally:
             run.on_output.remove(news.heard)
             run.on_ended.remove(news.tell)
+            self._following -= 1
 
     async def _tell_all(
         self, session: str, call: str, terminal: HostedTerminal, news: "_News"
@@ -211,7 +220,7 @@ class Display:
         await self._editor.tell({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
 
-_TOLD = ("title", "kind", "status", "content")
+_TOLD = ("title", "kind", "status")
 
 
 @dataclass(frozen=True, slots=True)

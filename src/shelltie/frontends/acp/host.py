@@ -282,11 +282,22 @@ class TerminalHost:
 def understood(
     command: str, args: Sequence[str] | None, cwd: str, env: Mapping[str, str]
 ) -> Command:
-    """A program with its arguments, to the letter; or, without any, perhaps a text for a shell."""
-    if not args and _SHELL.search(command.strip()) and shutil.which(command) is None:
+    """A program with its arguments, to the letter; or, without any, perhaps a text for a shell.
+
+    Raises: InvalidParameters.
+    """
+    if not command.strip():
+        raise InvalidParameters("command is empty: name a program")
+    if not args and _SHELL.search(command.strip()) and not _is_program(command, cwd):
         return Command(command, cwd=cwd, env=env)
     argv = (command, *(args or ()))
     return Command(shlex.join(argv), argv, cwd=cwd, env=env)
+
+
+def _is_program(name: str, cwd: str) -> bool:
+    with suppress(OSError, ValueError):  # no path can be so long, or have this in it
+        return shutil.which(name) is not None or Path(cwd, name).is_file()
+    return False
 
 
 async def _release(terminal: HostedTerminal) -> None:

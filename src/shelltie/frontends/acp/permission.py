@@ -16,13 +16,16 @@ _OPTIONS = (
 )
 
 
-def permission_request(question: Question, session_id: str) -> dict[str, Any]:
-    """The parameters of `session/request_permission`, with all that a yes is bound to."""
+def permission_request(question: Question, session_id: str, secret: str) -> dict[str, Any]:
+    """The parameters of `session/request_permission`, with all that a yes is bound to.
+
+    `secret` is for its tool call: an agent that knew the id could show other words under it.
+    """
     told = "\n".join(card(question, now=question.asked_at, width=_WIDTH))
     return {
         "sessionId": session_id,
         "toolCall": {
-            "toolCallId": f"shelltie-{question.id}",
+            "toolCallId": f"shelltie-{secret}",
             "title": brief(text_of(question), _TITLE),
             "kind": "execute",
             "status": "pending",

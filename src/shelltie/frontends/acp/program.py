@@ -2,7 +2,8 @@
 
 import logging
 import signal
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -134,22 +135,26 @@ class _Conversation:
         self._left.set()
 
     async def _from_agent(self, proxy: Proxy, spoken: anyio.Event) -> None:
-        if not await _carry(self._agent.stdout, proxy.from_agent):
-            self._left.set()  # nobody reads what it says
+        await _carry(self._agent.stdout, proxy.from_agent)
         spoken.set()
+        self._left.set()  # it says nothing any more, or nobody reads it
 
 
-async def _carry(source: int, hand_on: Callable[[bytes | None], Awaitable[None]]) -> bool:
-    """Every line from one side to the other; whether the other was there to the end."""
+async def _carry(source: int, hand_on: Callable[[bytes | None], Awaitable[None]]) -> None:
+    """Every line from one side to the other, until one of them leaves."""
     lines = Lines(LINE_MAX)
-    try:
+    with suppress(OSError):
         while chunk := await read(source):
-            for line in lines.feed(chunk):
-                if line is None or line.strip():
-                    await hand_on(line)
-    except (OSError, anyio.ClosedResourceError):
-        return False
-    return True
+            await _each(lines.feed(chunk), hand_on)
+        await _each(lines.feed(b"\n"), hand_on)  # the last line may lack it
+
+
+async def _each(
+    lines: Iterator[bytes | None], hand_on: Callable[[bytes | None], Awaitable[None]]
+) -> None:
+    for line in lines:
+        if line is None or line.strip():
+            await hand_on(line)
 
 
 def _exit_code(status: ExitStatus) -> int:

@@ -113,16 +113,15 @@ class Proxy:
         return None
 
     def _initialize(self, message: Message, params: Message) -> Message | None:
-        version = params.get("protocolVersion")
         given = params.get("clientCapabilities")
         capabilities = given if isinstance(given, dict) else {}
         has = capabilities.get("terminal") is True
-        v1 = not isinstance(version, int) or version < 2  # v2 has no terminals of the client's
-        self._serving = v1 and (self._serve is Serve.ALWAYS or not has)
+        self._serving = self._serve is Serve.ALWAYS or not has
         self._host.offered = self._serving
         self._host.client = _name(params.get("clientInfo"))
         self._display.mode = self._wanted or _mode_for(capabilities)
-        if not self._serving or has:
+        # v2 has none of this; an editor that offers it may still come to speak v1.
+        if not self._serving or has or (given is None and params.get("protocolVersion") != 1):
             return None
         return {**message, "params": {**params, "clientCapabilities": _with(capabilities)}}
 
@@ -272,9 +271,8 @@ class _EditorChannel:
 
     async def ask(self, question: Question) -> Answer | None:
         """See `Channel`."""
-        return permission_answer(
-            await self._proxy.ask(permission_request(question, self._session)), self.name
-        )
+        asked = permission_request(question, self._session, secrets.token_hex(16))
+        return permission_answer(await self._proxy.ask(asked), self.name)
 
 
 def _key(request: object) -> str:

@@ -44,7 +44,7 @@ def limits_of(
 ) -> Limits:
     """The limits of one terminal, and where they come from."""
     if asked is not None:
-        return Limits(asked, None, "timeoutMs of the call")
+        return Limits(asked or None, None, "timeoutMs of the call")
     for policy, whose in ((session, "session policy"), (usual, "terminal policy")):
         found = None if policy is None else policy.of(text)
         if found is not None:
