@@ -149,9 +149,56 @@ MEANT = [
     {"result": {"output": "one\ntwo\n", "truncated": False, "exitStatus": {"exitCode": 0}}},
 ]
 
+DEAF = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+# What only we promise: extensions, errors, and what happens when calls meet.
+MORE = [
+    step("create", command="sh", args=["-c", DEAF]),
+    step("output", until="up", terminalId="@0"),
+    step("wait_for_exit", terminalId="@0", _meta={"timeoutMs": 20}),
+    {
+        "all": [
+            step("wait_for_exit", terminalId="@0"),
+            step("kill", terminalId="@0", _meta={"graceMs": 100}),
+            step("wait_for_exit", terminalId="@0"),
+        ]
+    },
+    step("wait_for_exit", terminalId="@0"),
+    step("create", command="sleep", args=["300"]),
+    step("kill", terminalId="@5", _meta={"signal": "SIGINT"}),
+    step("wait_for_exit", terminalId="@5"),
+    step("create", command="sh", args=["-c", "echo x; exec sleep 300"], outputByteLimit=0),
+    {"all": [step("wait_for_exit", terminalId="@8"), step("release", terminalId="@8")]},
+    step("output", terminalId="@8"),
+    step("release", terminalId="@8"),
+    step("output", terminalId="@0", sessionId="sess_2"),
+    step("create", command="pwd", cwd="relative"),
+    step("create", command="true", env=[{"name": "", "value": "x"}]),
+    step("create", command="sleep", args=["300"], _meta={"timeoutMs": 100}),
+    step("wait_for_exit", terminalId="@15"),
+]
+KILLED = {"result": {"signal": "SIGKILL"}}
+WRONG = {"error": -32602}
+MORE_MEANT = [
+    {"result": {"terminalId": "T"}},
+    {"result": {"output": "up\n", "truncated": False}},
+    {"result": {}},
+    {"all": [KILLED, {"result": {}}, KILLED]},
+    KILLED,
+    {"result": {"terminalId": "T"}},
+    {"result": {}},
+    {"result": {"signal": "SIGINT"}},
+    {"result": {"terminalId": "T"}},
+    {"all": [{"result": {"signal": "SIGTERM"}}, {"result": {}}]},
+    *[WRONG] * 5,
+    {"result": {"terminalId": "T"}},
+    {"result": {"signal": "SIGTERM"}},
+]
+
 
 def plain(answer: Step) -> Step:
     """Without ids, extensions, texts of errors, and nulls, which an SDK may leave out."""
+    if "all" in answer:
+        return {"all": list(map(plain, answer["all"]))}
     if "error" in answer:
         return {"error": answer["error"]["code"]}
     result = {k: v for k, v in answer["result"].items() if k != "_meta" and v is not None}
@@ -162,16 +209,33 @@ def plain(answer: Step) -> Step:
     return {"result": result}
 
 
-@pytest.mark.proves("T1-2", "T1-3", "T1-6", "T1-10", "T1-11", "T1-17", "T1-18", "T1-19", "T1-29")
+def placed(steps: list[Step], offset: int) -> list[Step]:
+    """The same steps behind others."""
+    return [_moved(one, offset) for one in steps]
+
+
+def _moved(one: Step, offset: int) -> Step:
+    if "all" in one:
+        return {"all": placed(one["all"], offset)}
+    name = str(one["params"].get("terminalId", ""))
+    if not name.startswith("@"):
+        return one
+    return {**one, "params": one["params"] | {"terminalId": f"@{int(name[1:]) + offset}"}}
+
+
+@pytest.mark.proves(
+    "T1-2", "T1-3", "T1-4", "T1-5", "T1-6", "T1-7", "T1-8", "T1-9", "T1-10", "T1-11"
+)
+@pytest.mark.proves("T1-13", "T1-14", "T1-15", "T1-16", "T1-17", "T1-18", "T1-19", "T1-28", "T1-29")
 @pytest.mark.parametrize(
     ("editor", "agent"), [("stable", "pre"), ("pre", "stable"), ("stable", "typescript")]
 )
 def test_the_host_answers_every_sdk_alike(editor: str, agent: str) -> None:
     argv = typescript_agent() if agent == "typescript" else with_path(sdk(agent), PYTHON_AGENT)
 
-    answers = edited(sdk(editor), EVERYTHING, argv)
+    answers = edited(sdk(editor), [*EVERYTHING, *placed(MORE, len(EVERYTHING))], argv)
 
-    assert list(map(plain, answers)) == MEANT
+    assert list(map(plain, answers)) == [*MEANT, *MORE_MEANT]
 
 
 # Where acpx differs, and why we do not follow it.
@@ -214,16 +278,6 @@ DIFFERENCES: list[tuple[str, list[Step], Step, Step]] = [
         {"error": -32602},
     ),
 ]
-
-
-def placed(steps: list[Step], offset: int) -> list[Step]:
-    """The same steps behind others."""
-    names = [str(one["params"].get("terminalId", "")) for one in steps]
-    moved = [f"@{int(name[1:]) + offset}" if name.startswith("@") else name for name in names]
-    return [
-        {**one, "params": one["params"] | ({"terminalId": name} if name else {})}
-        for one, name in zip(steps, moved, strict=True)
-    ]
 
 
 @pytest.mark.proves("T1-2", "T1-3", "T1-6", "T1-10", "T1-11", "T1-13", "T1-15", "T1-16", "T1-17")

@@ -1,7 +1,7 @@
 """An agent on the official Python SDK that does what its prompt says: a list of requests, as JSON.
 
-`"@0"` stands for the terminal of the first answer, and `until` repeats a request until its output
-has that text. All answers are its message.
+`"@0"` stands for the terminal of the first answer, `until` repeats a request until its output has
+that text, and `all` has requests that are made at once. All answers are its message.
 """
 
 import asyncio
@@ -53,6 +53,9 @@ class Agent:
         return PromptResponse(stop_reason="end_turn")
 
     async def perform(self, step: dict[str, Any], answers: list[Any]) -> dict[str, Any]:
+        if "all" in step:
+            steps = (self.perform(one, answers) for one in step["all"])
+            return {"all": await asyncio.gather(*steps)}
         call = getattr(self.connection, METHODS[step["method"]])
         params = {"sessionId": "sess_1", **step["params"]}
         terminal = params.get("terminalId", "")

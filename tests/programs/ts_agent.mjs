@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 const acp = await import(pathToFileURL(`${process.argv[2]}/dist/v1/stable/acp.js`).href);
 
 async function perform(client, step, answers) {
+  if (step.all) return { all: await Promise.all(step.all.map((one) => perform(client, one, answers))) };
   const params = { sessionId: "sess_1", ...step.params };
   if (params.terminalId?.startsWith("@")) {
     params.terminalId = answers[Number(params.terminalId.slice(1))].result.terminalId;

@@ -16,13 +16,14 @@ from shelltie import Answer, CommandDenied, EscalationStep, Question, Terminal
 from shelltie.errors import (
     CannotStart,
     ConfirmationRequired,
+    IllegalTransition,
     InvalidParameters,
     KillFailed,
     SignalFailed,
     TerminalError,
     WaitFailed,
 )
-from shelltie.events import Escalated, Event, LimitReached
+from shelltie.events import Escalated, Event, Leaked, LimitReached
 from shelltie.frontends.acp.agent import Completed, TimedOut, execute_with_timeout
 from shelltie.frontends.acp.host import Manners, TerminalHost
 from shelltie.frontends.acp.rpc import problem
@@ -38,7 +39,7 @@ from shelltie.frontends.acp.words import (
     UnknownAcpSession,
     UnknownTerminal,
 )
-from shelltie.model import Stream
+from shelltie.model import State, Stream
 from shelltie.output.store import Store
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -341,6 +342,22 @@ async def test_a_released_terminal_is_gone_and_who_waits_is_told(host: TerminalH
             await method(S, terminal)
 
 
+@pytest.mark.proves("T1-21", "S1-34")
+async def test_nothing_leads_out_of_released(host: TerminalHost) -> None:
+    terminal = await start(host, "true")
+    found = host.find(terminal)
+    assert found is not None
+    await host.wait_for_terminal_exit(S, terminal)
+
+    with pytest.raises(IllegalTransition):
+        found.run.move(State.RUNNING)
+    await host.release_terminal(S, terminal)
+
+    for state in State:
+        with pytest.raises(IllegalTransition):
+            found.run.move(state)
+
+
 @pytest.mark.proves("T1-15", "S1-47")
 async def test_every_wrong_id_has_its_own_error(host: TerminalHost) -> None:
     host.open_session("other", "/")
@@ -621,7 +638,7 @@ async def test_an_end_that_is_not_told_has_a_name_and_is_released() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a set-uid program")
 @pytest.mark.needs("setpriv")
-@pytest.mark.proves("T1-23", "S1-39")
+@pytest.mark.proves("T1-23", "T1-30", "S1-39")
 async def test_who_may_not_be_signalled_is_not_called_killed(
     open_terminal: Open, public_path: Path
 ) -> None:
@@ -630,7 +647,8 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
     become_root.write_bytes(Path(shutil.which("setpriv") or "").read_bytes())
     become_root.chmod(0o4755)
 
-    async with open_terminal() as opened, TerminalHost(opened.supervisor) as host:
+    events: list[Event] = []
+    async with open_terminal(events.append) as opened, TerminalHost(opened.supervisor) as host:
         host.open_session(S, "/", TerminalPolicy(escalation=QUICK))
         provider = opened.supervisor.provider
         binary = public_path / "keeper"
@@ -645,6 +663,7 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
             await host.kill_terminal(S, terminal)
 
         assert (await host.terminal_output(S, terminal)).field_meta == {"state": "running"}
+        assert [event for event in events if isinstance(event, Leaked)]
         for process in tagged(tag):
             process.kill()
         assert (await host.wait_for_terminal_exit(S, terminal)).signal == "SIGKILL"

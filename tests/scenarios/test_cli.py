@@ -55,7 +55,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("doctor -- x", "unknown option '--'"),
         ("completion tcsh", "use bash, zsh, fish"),
         ("pollicy", "did you mean 'policy'?"),
-        ("acp", "unknown command 'acp'"),
+        ("acp", "name the agent"),
         ("--verson", "did you mean '--version'?"),
     ],
 )
