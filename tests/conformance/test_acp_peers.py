@@ -69,7 +69,7 @@ def step(method: str, until: str = "", **params: object) -> Step:
 @pytest.mark.proves("T1-29", "S1-1", "S1-3", "S1-52")
 def test_the_example_shows_the_five_steps() -> None:
     prompts = ["echo quick", "echo so far; sleep 300", "exit 3"]
-    env = {"PYTHONPATH": sdk("pre"), "ACP_EXAMPLE_TIMEOUT": "1"}
+    env = {"PYTHONPATH": sdk("pre"), "ACP_EXAMPLE_TIMEOUT": "4"}
 
     said = run(sys.executable, str(EDITOR), *prompts, "--", *with_path("", EXAMPLE), **env)
 

@@ -8,28 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
 
 from shelltie.assemble import assemble, policy_file
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong
 from shelltie.frontends.about import version
 from shelltie.frontends.acp.agent_process import AgentProcess
-from shelltie.frontends.acp.display import Mode
 from shelltie.frontends.acp.host import Manners, TerminalHost
+from shelltie.frontends.acp.looks import Mode
 from shelltie.frontends.acp.proxy import Proxy, Serve
 from shelltie.frontends.acp.speech import Speaker
 from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
 from shelltie.frontends.acp.words import OUTPUT_LIMIT
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.lines import Lines, own_wire, read
-from shelltie.model import ExitStatus
 from shelltie.policy import environment
 from shelltie.running.gate import Patience
 from shelltie.running.sessions import Sessions
 
 LINE_MAX = 64 * 1024 * 1024  # a prompt may carry pictures
-_DRAIN = 0.5  # for what an agent that has ended still had to say
+_DRAIN = 0.5  # without a word: then nothing more comes from an agent that has ended
+_LAST_WORDS = 10.0  # for an editor to read them
 _DIALOGUE = 600.0  # a person in front of an editor may think for so long
 
 
@@ -88,7 +87,11 @@ class _Conversation:
         self._source = source
         self._sink = sink
         self._to_agent = Speaker(agent.stdin)
-        self._left = anyio.Event()  # the editor has
+        self._over = anyio.Event()  # one of the two has left
+        self._nobody_reads = False
+        self._spoken = anyio.Event()
+        self._complained = anyio.Event()
+        self._handing_on = False
 
     async def last(self, choices: Choices, *, null_result: bool) -> int:
         """Carry messages until one side leaves; the agent's exit code."""
@@ -105,22 +108,28 @@ class _Conversation:
                     null_result=null_result,
                 )
                 tasks.start_soon(self._obey, arriving)
-                tasks.start_soon(self._agent.copy_errors)
                 tasks.start_soon(self._from_editor, proxy)
-                await self._until_over(proxy, tasks)
+                tasks.start_soon(self._from_agent, proxy)
+                tasks.start_soon(self._copy_errors)
+                tasks.start_soon(self._part, tasks.cancel_scope)
+                await self._agent.ended.wait()
+                await self._hear_out()
                 tasks.cancel_scope.cancel()
-        return _exit_code(self._agent.status) if self._agent.ended.is_set() else 0
+        return self._agent.status.number or 0
 
-    async def _until_over(self, proxy: Proxy, tasks: TaskGroup) -> None:
-        spoken = anyio.Event()
-        tasks.start_soon(self._from_agent, proxy, spoken)
-        tasks.start_soon(self._part, tasks.cancel_scope)
-        await self._agent.ended.wait()
+    async def _hear_out(self) -> None:
+        """Its last words; not for ever, because somebody it started may hold its pipes."""
         with anyio.move_on_after(_DRAIN):
-            await spoken.wait()
+            await self._complained.wait()
+        with anyio.move_on_after(_LAST_WORDS):
+            while not self._spoken.is_set():
+                with anyio.move_on_after(_DRAIN):
+                    await self._spoken.wait()
+                if not self._handing_on or self._nobody_reads:
+                    return
 
     async def _part(self, over: anyio.CancelScope) -> None:
-        await self._left.wait()
+        await self._over.wait()
         self._to_agent.close()
         await self._agent.say_goodbye()
         if not self._agent.ended.is_set():
@@ -128,16 +137,29 @@ class _Conversation:
 
     async def _obey(self, arriving: AsyncIterable[signal.Signals]) -> None:
         async for _ in arriving:
-            self._left.set()
+            self._editor_left()
 
     async def _from_editor(self, proxy: Proxy) -> None:
         await _carry(self._source, proxy.from_editor)
-        self._left.set()
+        self._editor_left()
 
-    async def _from_agent(self, proxy: Proxy, spoken: anyio.Event) -> None:
-        await _carry(self._agent.stdout, proxy.from_agent)
-        spoken.set()
-        self._left.set()  # it says nothing any more, or nobody reads it
+    def _editor_left(self) -> None:
+        self._nobody_reads = True
+        self._over.set()
+
+    async def _from_agent(self, proxy: Proxy) -> None:
+        async def hand_on(line: bytes | None) -> None:
+            self._handing_on = True
+            await proxy.from_agent(line)
+            self._handing_on = False
+
+        await _carry(self._agent.stdout, hand_on)
+        self._spoken.set()
+        self._over.set()  # it says nothing any more, or nobody reads it
+
+    async def _copy_errors(self) -> None:
+        await self._agent.copy_errors()
+        self._complained.set()
 
 
 async def _carry(source: int, hand_on: Callable[[bytes | None], Awaitable[None]]) -> None:
@@ -155,7 +177,3 @@ async def _each(
     for line in lines:
         if line is None or line.strip():
             await hand_on(line)
-
-
-def _exit_code(status: ExitStatus) -> int:
-    return status.number or 0

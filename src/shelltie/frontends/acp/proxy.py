@@ -12,8 +12,9 @@ from anyio.abc import TaskGroup
 
 from shelltie.approval.broker import Channel
 from shelltie.approval.question import Answer, Question
-from shelltie.frontends.acp.display import Display, Mode
+from shelltie.frontends.acp.display import Display
 from shelltie.frontends.acp.host import TerminalHost
+from shelltie.frontends.acp.looks import Mode
 from shelltie.frontends.acp.permission import permission_answer, permission_request
 from shelltie.frontends.acp.rpc import CANCELLED, INTERNAL_ERROR, Rpc
 from shelltie.frontends.acp.speech import (

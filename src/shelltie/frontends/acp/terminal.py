@@ -25,10 +25,11 @@ class HostedTerminal:
     limit: int
     redact: bool = False
 
-    def output(self) -> TerminalOutput:
-        """What is to be seen now: the end of it, in whole characters."""
+    def output(self, most: int | None = None) -> TerminalOutput:
+        """What is to be seen now: the end of it, in whole characters, of `most` bytes at most."""
         outcome = self.run.outcome
-        text, truncated = shown(self.run.output, self.limit, ended=outcome is not None)
+        limit = self.limit if most is None else min(most, self.limit)
+        text, truncated = shown(self.run.output, limit, ended=outcome is not None)
         if self.redact:
             text = Redactor(self.run.surroundings.secrets).text(text)
         status = None if outcome is None else exit_of(outcome)

@@ -7,7 +7,7 @@ import anyio
 
 from shelltie import config as settings
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.acp.display import Mode
+from shelltie.frontends.acp.looks import Mode
 from shelltie.frontends.acp.program import Choices, serve
 from shelltie.frontends.acp.proxy import Serve
 
