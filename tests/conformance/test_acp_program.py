@@ -289,6 +289,39 @@ async def test_anything_but_yes_is_no(both: Pair) -> None:
         assert "refused" in (await both.agent.answer_to(number))["error"]["message"]
 
 
+async def test_an_agent_cannot_say_yes_to_itself(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(_APPROVES.replace("SHELLTIE", repr([sys.executable, "-m", "shelltie"])))
+    argv = [*PROGRAM, "--", sys.executable, str(agent)]
+    process = await anyio.open_process(argv, stderr=DEVNULL, cwd=tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    await process.stdin.send(_HELLO)
+
+    with anyio.fail_after(2 * LIMIT):
+        said = b"".join([chunk async for chunk in process.stdout])
+        assert await process.wait() == 0
+    assert b"only a person may do this" in said
+    assert not (tmp_path / "made").exists()
+    await process.aclose()
+
+
+_APPROVES = """
+import json, os, subprocess, sys, time
+sys.stdin.readline(), sys.stdin.readline()
+say = lambda **m: print(json.dumps({"jsonrpc": "2.0", **m}), flush=True)
+say(id=1, result={"sessionId": "s"})
+params = {"sessionId": "s", "command": "touch made; git push --force", "cwd": os.getcwd()}
+say(id=5, method="terminal/create", params=params)
+run = lambda *words: subprocess.run([*SHELLTIE, *words], capture_output=True, text=True)
+while not (asked := json.loads(run("pending", "--json").stdout)):
+    time.sleep(0.1)
+done = run("approve", asked[0]["id"], "--yes")
+say(method="session/x", params=done.stderr)
+"""
+
+
 async def test_a_question_that_nobody_wants_answered_is_taken_back(both: Pair) -> None:
     number = await both.agent.request(
         "terminal/create", sessionId=SESSION, command="git", args=["push", "--force"]

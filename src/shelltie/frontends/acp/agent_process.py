@@ -15,9 +15,11 @@ from shelltie.errors import CannotStart
 from shelltie.frontends.lines import read
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Word
 from shelltie.model import Command, ExitStatus, Resources
+from shelltie.policy import environment
 from shelltie.providers.local import LocalProcess, LocalProvider
 from shelltie.providers.provider import Prepared
 from shelltie.running import messages
+from shelltie.running.supervisor import new_run_id
 
 _GOODBYE = 2.0  # seconds for an agent whose input has ended to leave by itself
 _GRACE = 2.0
@@ -37,7 +39,8 @@ class AgentProcess:
         self.ended = anyio.Event()
         self.status = ExitStatus()
         self._argv = tuple(argv)
-        self._env = env
+        # Marked, as every command of ours: who carries the mark may not say yes for a person.
+        self._env = {**env, environment.RUN_MARK: new_run_id()}
         # Not the place where commands run: that one may be a sandbox, or far away.
         self._provider = LocalProvider(keeper)
         self._process: LocalProcess | None = None
