@@ -22,6 +22,10 @@ LIMIT = 20.0
 SESSION = "sess_1"
 DEVNULL = subprocess.DEVNULL
 MOST = 128 * 1024 * 1024
+HELLO = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/"}}\n'
+)
 
 Message = dict[str, Any]
 
