@@ -6,7 +6,6 @@ import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio
 
@@ -30,7 +29,6 @@ from shelltie.model import (
     EscalationStep,
     ExitStatus,
     Limit,
-    Limits,
     Outcome,
     RunId,
     Sighting,
@@ -47,26 +45,12 @@ from shelltie.providers.provider import Prepared, Process, Provider
 from shelltie.running import evidence, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.feeder import Feeder
+from shelltie.running.rules import FOR_SURVIVORS, Rules
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
 
 _DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
 _DRAIN_MOST = 2.0
 _SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
-_FOR_SURVIVORS: Escalation = (
-    EscalationStep(signal.SIGTERM, 0.5),
-    EscalationStep(signal.SIGKILL, 2.0),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a run is watched and ended."""
-
-    limits: Limits
-    escalation: Escalation
-    survivors: Survivors = Survivors.KILL
-    warn_lead: float = 30.0
-    evidence: bool = True
 
 
 class Run:
@@ -354,7 +338,7 @@ class Run:
         if self._gone or self.rules.survivors is not Survivors.KILL:
             self._finish()
         else:
-            self._end(_FOR_SURVIVORS)
+            self._end(FOR_SURVIVORS)
 
     def _end(self, escalation: Escalation) -> None:
         now = self._alarms.now()

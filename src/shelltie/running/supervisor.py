@@ -37,7 +37,8 @@ from shelltie.running.alarms import Alarms
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.login_path import LoginPath
-from shelltie.running.run import Rules, Run
+from shelltie.running.rules import Rules
+from shelltie.running.run import Run
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
