@@ -175,6 +175,8 @@ class Config:
     acp_timeout: float = _setting("acp.timeout", _number, 0.0, project=_as_given)
     acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", _texts, (), project=_as_given)
     acp_empty: str = _setting("acp.empty_result", _one_of("object", "null"), "object")
+    http_idle: float = _setting("http.idle", _number, 1800.0)
+    http_drain: float = _setting("http.drain", _number, 3.0)
     keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)
@@ -252,6 +254,11 @@ def trust_file(environ: Mapping[str, str] = os.environ) -> Path:
 def approved_file(environ: Mapping[str, str] = os.environ) -> Path:
     """Which commands this person has approved for good."""
     return user_file(environ).with_name("approved.toml")
+
+
+def tokens_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Who may use an HTTP server of this person's."""
+    return user_file(environ).with_name("http-tokens")
 
 
 def rules_dir(environ: Mapping[str, str] = os.environ) -> Path:

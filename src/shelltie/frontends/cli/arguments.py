@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from shelltie.frontends.cli.mcp_arguments import add_mcp
 from shelltie.frontends.cli.session_arguments import add_sessions
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
@@ -120,7 +121,7 @@ def build() -> Parser:
     _plain(commands, "paths", "every file and directory that is used", json=True)
     completion = _plain(commands, "completion", "a script that lets your shell complete")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
-    _plain(commands, "mcp", "serve MCP over stdio")
+    add_mcp(_plain(commands, "mcp", "serve MCP, over stdio or HTTP"))
     _add_acp(commands)
     return parser
 

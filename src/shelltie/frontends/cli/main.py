@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli import arguments, exits, words
+from shelltie.frontends.cli import arguments, exits, mcp_arguments, words
 
 _WELCOME = """\
 shelltie: a terminal for AI agents, on a leash.
@@ -57,7 +57,7 @@ def _obey(argv: list[str]) -> int:
     if args.name is None and sys.stdin is not None and sys.stdin.isatty():
         print(_WELCOME)
         return 0
-    return _command(args.name)(args) if args.name not in (None, "mcp") else _serve()
+    return _command(args.name)(args) if args.name not in (None, "mcp") else _server(args)(args)
 
 
 def parse(argv: list[str]) -> Namespace:
@@ -88,8 +88,9 @@ def _command(name: str) -> Callable[[Namespace], int]:
     return cast(Callable[[Namespace], int], module.main)
 
 
-def _serve() -> int:
-    from shelltie.frontends.mcp.server import main as serve
-
-    serve()
-    return 0
+def _server(args: Namespace) -> Callable[[Namespace], int]:
+    if args.name is not None:
+        mcp_arguments.check(args)
+    kind = "server" if getattr(args, "http", None) is None else "http"
+    module = importlib.import_module(f"shelltie.frontends.mcp.{kind}")
+    return cast(Callable[[Namespace], int], module.main)

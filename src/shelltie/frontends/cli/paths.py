@@ -35,6 +35,7 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "projectPolicy", policy_file(config, project).path
     yield "shippedPolicy", SHIPPED_FILE
     yield "policySchema", SCHEMA_FILE
+    yield "httpTokens", settings.tokens_file()
     yield "state", Path(config.state_dir)
     yield "output", Path(config.state_dir) / "output"
     yield "keeper", Path(choose(None if config.keeper == "auto" else config.keeper)[0][-1])

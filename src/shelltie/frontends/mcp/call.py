@@ -7,10 +7,11 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from shelltie.approval.broker import Channel
+from shelltie.frontends.mcp.guests import GUEST, Guest
 from shelltie.model import Caller
 from shelltie.running.gate import Party
 
-_ONLY_CLIENT = "stdio"  # one server, one client
+_ONLY_CLIENT = "stdio"
 Context = ServerRequestContext[Any, Any]
 
 
@@ -30,9 +31,13 @@ def client_of(context: Context) -> str:
     return "" if about is None else f"{about.client_info.name} {about.client_info.version}".strip()
 
 
-def owner_of(_: Context) -> str:
-    """Whose sessions a request may see."""
-    return _ONLY_CLIENT
+def owner_of(context: Context) -> str:
+    """Whose sessions a request may see: stdio has one client, the door of HTTP knows each."""
+    if context.request is None:
+        return _ONLY_CLIENT
+    guest: Guest = context.request.scope[GUEST]
+    about = context.session.client_params
+    return guest.owner("" if about is None else about.client_info.name)
 
 
 def call_of(

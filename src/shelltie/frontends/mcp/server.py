@@ -1,7 +1,7 @@
-"""The MCP server: the tools, on a supervisor of its own, for one client on stdio."""
+"""The MCP server: the tools, on a supervisor of its own, for whoever a transport brings."""
 
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ with the command as you would type it. Read `status`, `exitCode`, `stdout` and `
 timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
 that ask) goes to `terminal_start` and `terminal_continue`."""
 
+Leave = Callable[[], Awaitable[None]]
+Forget = Callable[[str], Coroutine[object, object, None]]
+# Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
+Transport = Callable[[Server[Any], Leave, Forget], Awaitable[None]]
 _Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
@@ -54,12 +58,12 @@ def main(_: Namespace | None = None) -> int:
 
     Raises: ConfigWrong.
     """
-    anyio.run(serve, settings.load(Path()))
+    anyio.run(serve, settings.load(Path()), on_stdio)
     return 0
 
 
-async def serve(config: settings.Config) -> None:
-    """Serve one client; nothing it started is left when this returns.
+async def serve(config: settings.Config, transport: Transport) -> None:
+    """Serve; nothing that was started is left when this returns.
 
     Raises: ConfigWrong.
     """
@@ -70,13 +74,23 @@ async def serve(config: settings.Config) -> None:
             steerable(supervisor, sessions, environment.inherited(), told),
             task_contexts(supervisor, config) as contexts,
         ):
+
+            async def forget(owner: str) -> None:
+                await sessions.stop_all(owner, "its client left")
+                await contexts.close_owner(owner)
+
             server = build(supervisor, config, sessions, contexts)
-            options = server.create_initialization_options()
+            await transport(server, supervisor.close, forget)
 
-            async def converse(messages: Messages, answers: Answers) -> None:
-                await server.run(messages, answers, options)
 
-            await serve_stdio(converse, supervisor.close)
+async def on_stdio(server: Server[Any], leave: Leave, _: Forget) -> None:
+    """One client on stdin and stdout, with which the server goes."""
+    options = server.create_initialization_options()
+
+    async def converse(messages: Messages, answers: Answers) -> None:
+        await server.run(messages, answers, options)
+
+    await serve_stdio(converse, leave)
 
 
 def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:

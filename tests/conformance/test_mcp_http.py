@@ -1,0 +1,229 @@
+"""The server on HTTP: who comes in, whose sessions they see, and what a lost connection means."""
+
+import itertools
+import stat
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.conformance.http_mcp import (
+    JSON,
+    MODERN,
+    answer_of,
+    http_client,
+    http_server,
+)
+from tests.conformance.raw_mcp import hello
+from tests.tree import new_tag, nobody_left, tagged, until
+
+STAYS = "sleep 600.{tag}"
+ERAS = ["legacy", "modern"]
+
+
+async def start(client: Any, tag: str) -> str:  # noqa: ANN401  whichever client
+    """A session that stays; its id."""
+    started = await client.call("terminal_start", command=STAYS.format(tag=tag))
+    return str(started["id"])
+
+
+@pytest.mark.proves("TX-4", "C-39")
+async def test_the_sdks_client_works_over_http_in_both_eras(tmp_path: Path) -> None:
+    answers: dict[str, Any] = {}
+    async with http_server(tmp_path) as server, anyio.create_task_group() as tasks:
+        headers = {"Authorization": f"Bearer {server.token}"}
+
+        async def one(mode: Any) -> None:  # noqa: ANN401  the SDK's literal
+            async with httpx2.AsyncClient(headers=headers, timeout=20, trust_env=False) as http:
+                transport = streamable_http_client(server.url, http_client=http)
+                async with Client(transport, mode=mode) as client:
+                    for number in range(3):
+                        said = await client.call_tool("run", {"command": f"echo {mode} {number}"})
+                        answers[f"{mode} {number}\n"] = said.structured_content
+
+        for mode in ("legacy", MODERN, "auto"):
+            tasks.start_soon(one, mode)
+
+    assert len(answers) == 9
+    assert all(said["stdout"] == expected for expected, said in answers.items())
+    assert all(said["signal"] is None for said in answers.values())  # nulls arrive
+
+
+async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server, httpx2.AsyncClient(trust_env=False) as http:
+        port = httpx2.URL(server.url).port
+        good = {**JSON, "Authorization": f"Bearer {server.token}"}
+        cases: list[tuple[int, dict[str, str]]] = [
+            (401, JSON),
+            (401, {**JSON, "Authorization": "Bearer"}),
+            (401, {**JSON, "Authorization": f"Basic {server.token}"}),
+            (401, {**JSON, "Authorization": f"Bearer {server.token}x"}),
+            (421, {**good, "Host": "example.com"}),
+            (421, {**good, "Host": f"127.0.0.1.example.com:{port}"}),
+            (403, {**good, "Origin": "http://example.com"}),
+            (403, {**good, "Origin": "null"}),
+            (403, {**good, "Origin": "http://localhost:1"}),
+            (200, {**good, "Origin": f"http://localhost:{port}"}),
+            (200, {**good, "Host": "localhost:9"}),  # forwarded from there
+            (200, good),
+        ]
+        for status, headers in cases:
+            answer = await http.post(server.url, json=hello(), headers=headers)
+            assert answer.status_code == status, headers
+        elsewhere = await http.get(server.url.replace("/mcp", "/.well-known/oauth-protected"))
+        refused = await http.post(server.url, json=hello(), headers=JSON)
+
+    assert elsewhere.status_code == 404
+    # Without the address of an issuer: there is none, and no client shall look for it.
+    assert refused.headers["www-authenticate"] == 'Bearer realm="shelltie"'
+
+
+async def test_the_file_of_tokens_is_made_closed_and_obeyed_when_it_changes(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server:
+        mode = stat.S_IMODE(server.tokens.stat().st_mode)
+        first, second = server.token, "second-" + "x" * 30
+        async with http_client(server, "legacy") as client:
+            with server.tokens.open("a", encoding="ascii") as file:
+                file.write(f"{second}\n")
+            async with http_client(server, "legacy", token=second) as other:
+                both = [
+                    (await one.call("run", command="echo in"))["stdout"] for one in (client, other)
+                ]
+                server.tokens.write_text(f"{second}\n", encoding="ascii")
+                revoked = await client.post(*client.request("run", command="echo in"))
+                kept = await other.call("run", command="echo still in")
+
+    assert (mode, both) == (0o600, ["in\n", "in\n"])
+    assert first != second
+    assert revoked.status_code == 401
+    assert kept["stdout"] == "still in\n"
+
+
+async def test_clients_with_the_same_token_see_only_their_own_sessions(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server:
+        for first, second in itertools.product(ERAS, ERAS):
+            tag = new_tag()
+            async with (
+                http_client(server, first, name="one") as one,
+                http_client(server, second, name="two") as two,
+            ):
+                theirs = await start(one, tag)
+                seen = [await one.listed(), await two.listed()]
+                read = await two.call("terminal_output", sessionId=theirs)
+                stopped = await two.call("terminal_stop", sessionId=theirs)
+                alive = len(tagged(tag))
+                await one.call("terminal_stop", sessionId=theirs)
+                await nobody_left(tag, limit=20)
+
+            assert seen == [[theirs], []], (first, second)
+            assert read["errorCode"] == stopped["errorCode"] == "SESSION_NOT_FOUND"
+            assert alive
+
+
+async def test_another_token_is_another_client_whatever_it_says(tmp_path: Path) -> None:
+    second = "second-" + "x" * 30
+    async with (
+        http_server(tmp_path) as server,
+        http_client(server, "legacy") as legacy,
+        http_client(server, "modern") as modern,
+    ):
+        with server.tokens.open("a", encoding="ascii") as file:
+            file.write(f"{second}\n")
+        async with http_client(server, "modern", token=second) as thief:
+            for client in (legacy, modern):
+                theirs = await start(client, new_tag())
+                seen = await thief.listed()
+                refused = await thief.call("terminal_stop", sessionId=theirs)
+                assert (seen, refused["errorCode"]) == ([], "SESSION_NOT_FOUND")
+            thief.session = legacy.session
+            stolen = await thief.post(*thief.request("terminal_list"))
+        mine = [len(await client.listed()) for client in (legacy, modern)]
+
+    assert stolen.status_code == 404
+    assert mine == [1, 1]
+
+
+async def test_a_lost_connection_cancels_where_the_protocol_says_so_and_only_there(
+    tmp_path: Path,
+) -> None:
+    tag, written = new_tag(), tmp_path / "written"
+    modern, legacy = f"echo x; sleep 600.{tag}", f"sleep 1.{tag}; echo done > {written}"
+    async with http_server(tmp_path) as server:
+        for era, command in (("modern", modern), ("legacy", legacy)):
+            async with http_client(server, era) as client:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(client.post, *client.request("run", command=command))
+                    await until(lambda: bool(tagged(tag)), 20)
+                    tasks.cancel_scope.cancel()
+            if era == "modern":
+                await nobody_left(tag, limit=20)
+        await until(written.exists, 20)
+
+
+async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_along(
+    tmp_path: Path,
+) -> None:
+    ended, stays = new_tag(), new_tag()
+    async with (
+        http_server(tmp_path) as server,
+        http_client(server, "legacy") as one,
+        http_client(server, "legacy") as two,
+    ):
+        await start(one, ended)
+        theirs = await start(two, stays)
+        deleted = await one.http.delete(one.url, headers=one.headers)
+        await nobody_left(ended, limit=20)
+        gone = await one.post(*one.request("terminal_list"))
+        seen = await two.listed()
+
+    assert (deleted.status_code, gone.status_code) == (200, 404)
+    assert seen == [theirs]
+
+
+async def test_who_stays_away_has_left(tmp_path: Path) -> None:
+    tag = new_tag()
+    async with http_server(tmp_path, SHELLTIE_HTTP_IDLE="3") as server:
+
+        async def come_and_go(era: str) -> None:
+            async with http_client(server, era) as client, anyio.create_task_group() as tasks:
+                tasks.start_soon(client.post, *client.request("run", command="sleep 4"))
+                await start(client, tag)
+
+        async with anyio.create_task_group() as tasks:
+            for era in ERAS:
+                tasks.start_soon(come_and_go, era)
+        alive = tagged(tag)  # an unanswered call is a presence
+        await nobody_left(tag, limit=20)
+
+    assert len(alive) >= 2
+
+
+async def test_a_session_that_is_unknown_or_missing_is_refused(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server, http_client(server, "legacy") as client:
+        client.session = "0" * 32
+        unknown = await client.post(*client.request("terminal_list"))
+        client.session = None
+        message, headers = client.request("terminal_list")
+        bare = {k: v for k, v in headers.items() if not k.lower().startswith("mcp-")}
+        missing = await client.post(message, bare)
+
+    assert unknown.status_code == 404
+    assert missing.status_code == 400
+
+
+async def test_the_version_header_and_the_body_must_agree(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server, http_client(server, "modern") as client:
+        message, headers = client.request("run", command="echo hi")
+        agreed = await client.post(message, headers)
+        other = await client.post(message, headers | {"Mcp-Name": "bash"})
+        unknown = await client.post(message, headers | {"MCP-Protocol-Version": "2099-01-01"})
+
+    assert answer_of(agreed)["result"]["structuredContent"]["stdout"] == "hi\n"
+    assert (other.status_code, other.json()["error"]["code"]) == (400, -32020)
+    assert unknown.status_code == 400
+    assert unknown.json()["error"]["code"] in (-32020, -32022)
+    assert MODERN in headers.values()
