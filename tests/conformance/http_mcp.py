@@ -3,7 +3,7 @@
 import itertools
 import json
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,12 +39,10 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def http_server(
-    tmp_path: Path, *args: str, at: str = "127.0.0.1:0", **settings: str
+async def listening(
+    command: Sequence[str], tokens: Path, **settings: str
 ) -> AsyncIterator[HttpServer]:
-    """A server of its own, on a port of its own, that listens."""
-    tokens = tmp_path / "tokens"
-    command = [*SERVER, "--http", at, "--token-file", str(tokens), *args]
+    """A server that says where it listens."""
     env = {**server_environment(), **ALLOWED, **settings}
     process = await anyio.open_process(
         command, stdin=subprocess.DEVNULL, stdout=None, stderr=subprocess.PIPE, env=env
@@ -60,6 +58,17 @@ async def http_server(
             process.kill()
         with anyio.CancelScope(shield=True):
             await process.aclose()
+
+
+@asynccontextmanager
+async def http_server(
+    tmp_path: Path, *args: str, at: str = "127.0.0.1:0", **settings: str
+) -> AsyncIterator[HttpServer]:
+    """A server of its own, on a port of its own."""
+    tokens = tmp_path / "tokens"
+    command = [*SERVER, "--http", at, "--token-file", str(tokens), *args]
+    async with listening(command, tokens, **settings) as server:
+        yield server
 
 
 @dataclass

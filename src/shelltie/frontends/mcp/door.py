@@ -1,6 +1,9 @@
 """The door of the HTTP server: who may come in, and how many are inside."""
 
+from collections.abc import Callable
+
 import anyio
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -10,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shelltie.frontends.mcp.address import PATH, Names
 from shelltie.frontends.mcp.guests import GUEST, Guest, Guests
-from shelltie.frontends.mcp.tokens import Tokens
 
+Known = Callable[[str], str | None]  # who has a token, if anybody
 _REALM = 'Bearer realm="shelltie"'
 _STREAM = "subscriptions/listen"
 
@@ -19,9 +22,9 @@ _STREAM = "subscriptions/listen"
 class Door:
     """An ASGI application before another one, which sees only who may come in."""
 
-    def __init__(self, inside: ASGIApp, tokens: Tokens, names: Names, guests: Guests) -> None:
-        self._inside = inside
-        self._tokens = tokens
+    def __init__(self, inside: ASGIApp, known: Known, names: Names, guests: Guests) -> None:
+        self._inside = AuthContextMiddleware(inside)
+        self._known = known
         self._names = names
         self._guests = guests
         self._closed = False
@@ -43,12 +46,12 @@ class Door:
         if (refusal := self._refusal(scope, headers)) is not None:
             await refusal(scope, receive, send)
             return
-        if (credential := self._tokens.credential(_token(headers))) is None:
+        if (credential := self._known(_token(headers))) is None:
             await _unknown(given="authorization" in headers)(scope, receive, send)
             return
         with self._guests.receive(_key(credential, headers)) as guest:
             scope[GUEST] = guest
-            # The SDK's own check: a session is used with the credential that opened it, or is not.
+            # For the SDK: sessions and sealed states are used with the credential they began with.
             known = AccessToken(token="", client_id=credential, scopes=[])
             scope["user"] = AuthenticatedUser(known)
             await self._serve(scope, receive, send, headers)

@@ -25,7 +25,7 @@ from shelltie import config as settings
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frontends.mcp import address
 from shelltie.frontends.mcp.address import Address
-from shelltie.frontends.mcp.door import Door
+from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
 from shelltie.frontends.mcp.server import Forget, Leave, serve
 from shelltie.frontends.mcp.stdio import LINE_MAX
@@ -66,7 +66,7 @@ def main(args: Namespace) -> int:
     tokens = Tokens(how.tokens)
     check(how.tls)
     with address.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
-        anyio.run(serve, config, partial(serve_http, how, tokens, sock))
+        anyio.run(serve, config, partial(serve_http, how, tokens.credential, sock))
     return 0
 
 
@@ -111,7 +111,7 @@ def _no_password() -> str:
 
 async def serve_http(
     how: Listening,
-    tokens: Tokens,
+    known: Known,
     sock: socket.socket,
     server: Server[Any],
     leave: Leave,
@@ -122,7 +122,7 @@ async def serve_http(
     leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
     rooms = _rooms(server, how.idle)
     names = address.names(sock, how.names, encrypted=encrypted)
-    door = Door(rooms.handle_request, tokens, names, Guests(how.idle, leaving.send_nowait))
+    door = Door(rooms.handle_request, known, names, Guests(how.idle, leaving.send_nowait))
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with signals as arriving, leaving, left:
