@@ -12,13 +12,20 @@ from shelltie.errors import InvalidParameters
 
 Schema = dict[str, Any]
 
-TEXT = {"type": "string"}
-FLAG = {"type": "boolean"}
-COUNT = {"type": "integer", "minimum": 0}
-TEXTS = {"type": "array", "items": TEXT}
-TEXT_OR_NULL = {"type": ["string", "null"]}
-COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
-SECONDS_OR_NULL = {"type": ["number", "null"], "minimum": 0}
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+
+
+def or_null(schema: Schema) -> Schema:
+    """That, or nothing. Clients for models with a smaller dialect refuse a list of types."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+TEXT_OR_NULL = or_null(TEXT)
+COUNT_OR_NULL = or_null(COUNT)
+SECONDS_OR_NULL = or_null({"type": "number", "minimum": 0})
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),

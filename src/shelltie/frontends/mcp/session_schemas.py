@@ -10,6 +10,7 @@ from shelltie.frontends.mcp.schema import (
     TEXT_OR_NULL,
     TEXTS,
     Schema,
+    or_null,
 )
 
 _SESSION_ID: Schema = {
@@ -49,7 +50,7 @@ _REPORT: Schema = {
     "output": TEXT,
     "position": COUNT,
     "complete": FLAG,
-    "exitCode": {"type": ["integer", "null"]},
+    "exitCode": or_null({"type": "integer"}),
     "running": FLAG,
     "waitingForInput": FLAG,
     "password": FLAG,
@@ -57,9 +58,9 @@ _REPORT: Schema = {
     "truncated": FLAG,
     "readFrom": COUNT_OR_NULL,
     "skipped": COUNT,
-    "found": {"type": ["boolean", "null"]},
+    "found": or_null(FLAG),
     "hint": TEXT_OR_NULL,
-    "ended": {"type": ["boolean", "null"]},
+    "ended": or_null(FLAG),
     "cwd": TEXT_OR_NULL,
     "cursorRow": COUNT_OR_NULL,
     "cursorColumn": COUNT_OR_NULL,
@@ -229,7 +230,7 @@ STOP = _tool(
     "End a session's process and everything it started, and forget the session.",
     {"sessionId": _SESSION_ID},
     ["sessionId"],
-    {"id": TEXT, "stopped": FLAG, "exitCode": {"type": ["integer", "null"]}},
+    {"id": TEXT, "stopped": FLAG, "exitCode": or_null({"type": "integer"})},
 )
 
 _LISTED: Schema = {

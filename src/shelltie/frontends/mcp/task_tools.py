@@ -15,6 +15,7 @@ from shelltie.frontends.mcp.schema import (
     TEXT_OR_NULL,
     TEXTS,
     Schema,
+    or_null,
     result,
 )
 from shelltie.running.contexts import Contexts
@@ -27,7 +28,7 @@ _SESSION_ID: Schema = {
     "description": "The `sessionId` that terminal_create_session returned.",
 }
 _MOMENT = {"type": "string", "format": "date-time"}
-_MOMENT_OR_NULL = {"type": ["string", "null"], "format": "date-time"}
+_MOMENT_OR_NULL = or_null(_MOMENT)
 # What every answer may have instead of the rest.
 _FAILURE: Schema = {
     "error": {"enum": [*tasks.CODES]},
