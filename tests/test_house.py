@@ -1,7 +1,10 @@
 """The house itself: its public face, its sizes, its promises on paper."""
 
 import ast
+import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,18 +17,27 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
 def test_the_public_api_is_what_we_say_it_is() -> None:
-    assert set(shelltie.__all__) == {
-        name for name in vars(shelltie) if not name.startswith("_") and name[0] != "_"
-    } - {"config", "errors", "events", "model", "frontends", "policy", "running"} - {
-        "approval",
-        "assemble",
-        "keeper",
-        "ledger",
-        "output",
-        "providers",
-        "shell",
-        "trust",
+    stub = ast.parse((ROOT / "src" / "shelltie" / "__init__.pyi").read_text(encoding="utf-8"))
+    imported = {
+        alias.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
+
+    assert sorted(shelltie.__all__) == sorted(imported) == dir(shelltie)
+    for name, module in imported.items():
+        assert getattr(shelltie, name) is getattr(importlib.import_module(str(module)), name)
+    with pytest.raises(AttributeError):
+        shelltie.nothing_of_this_name  # type: ignore[attr-defined]  # noqa: B018  that is the test
+
+
+def test_a_name_costs_nothing_until_it_is_used() -> None:
+    look = (
+        "import sys, shelltie; sys.exit(any(name.startswith('shelltie.') for name in sys.modules))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -4,135 +4,87 @@
 >>> result.hint
 """
 
-from shelltie.approval.question import Answer, Question, Scope
-from shelltie.config import Config, load
-from shelltie.errors import (
-    AlreadyAborted,
-    CannotStart,
-    CommandDenied,
-    CommandNotAllowed,
-    ConfigWrong,
-    ConfirmationRequired,
-    InvalidParameters,
-    KillFailed,
-    Misuse,
-    ProcessError,
-    SignalFailed,
-    TerminalError,
-    UnknownSession,
-    UnsafeArguments,
-    WaitFailed,
-)
-from shelltie.frontends.library import Options, Terminal, run, run_sync
-from shelltie.frontends.plugin import TerminalPlugin
-from shelltie.frontends.report import Result, report
-from shelltie.frontends.service import TerminalService, TerminalState
-from shelltie.frontends.service_tools import ServiceTool, tools_of
-from shelltie.frontends.service_words import (
-    ExecuteCommandOptions,
-    ExecuteCommandResult,
-    InteractiveSessionOptions,
-    InteractiveTerminalOutput,
-    OutputWaitOptions,
-    SessionStatus,
-    TerminalProvider,
-)
-from shelltie.model import (
-    Code,
-    Command,
-    Decision,
-    EscalationStep,
-    ExitStatus,
-    Limits,
-    Outcome,
-    Rating,
-    Reason,
-    Resources,
-    State,
-    Survivors,
-    TerminalSize,
-    Verdict,
-)
-from shelltie.policy.limits import calculate_timeouts
-from shelltie.running.context import Context, Executed
-from shelltie.running.context_fields import TaskLimits
-from shelltie.running.contexts import Contexts
-from shelltie.running.run import Run
-from shelltie.running.timeout_watchdog import (
-    Callbacks,
-    PartialResults,
-    ProgressUpdate,
-    TimeoutError,  # noqa: A004  the name of the design it follows
-    TimeoutWarning,
-    TimeoutWatchdog,
-)
-from shelltie.shell.names import parse_compound_command, split_compound_words
+from importlib import import_module
 
-__all__ = [
-    "AlreadyAborted",
-    "Answer",
-    "Callbacks",
-    "CannotStart",
-    "Code",
-    "Command",
-    "CommandDenied",
-    "CommandNotAllowed",
-    "Config",
-    "ConfigWrong",
-    "ConfirmationRequired",
-    "Context",
-    "Contexts",
-    "Decision",
-    "EscalationStep",
-    "ExecuteCommandOptions",
-    "ExecuteCommandResult",
-    "Executed",
-    "ExitStatus",
-    "InteractiveSessionOptions",
-    "InteractiveTerminalOutput",
-    "InvalidParameters",
-    "KillFailed",
-    "Limits",
-    "Misuse",
-    "Options",
-    "Outcome",
-    "OutputWaitOptions",
-    "PartialResults",
-    "ProcessError",
-    "ProgressUpdate",
-    "Question",
-    "Rating",
-    "Reason",
-    "Resources",
-    "Result",
-    "Run",
-    "Scope",
-    "ServiceTool",
-    "SessionStatus",
-    "SignalFailed",
-    "State",
-    "Survivors",
-    "TaskLimits",
-    "Terminal",
-    "TerminalError",
-    "TerminalPlugin",
-    "TerminalProvider",
-    "TerminalService",
-    "TerminalSize",
-    "TerminalState",
-    "TimeoutError",
-    "TimeoutWarning",
-    "TimeoutWatchdog",
-    "UnknownSession",
-    "UnsafeArguments",
-    "Verdict",
-    "WaitFailed",
-    "calculate_timeouts",
-    "load",
-    "parse_compound_command",
-    "report",
-    "run",
-    "run_sync",
-    "split_compound_words",
-    "tools_of",
-]
+# A name is imported when it is first used: the command line uses few of them, and all take half a
+# second. `__init__.pyi` says the same to whoever reads types.
+_HOMES = {
+    "shelltie.approval.question": ("Answer", "Question", "Scope"),
+    "shelltie.config": ("Config", "load"),
+    "shelltie.errors": (
+        "AlreadyAborted",
+        "CannotStart",
+        "CommandDenied",
+        "CommandNotAllowed",
+        "ConfigWrong",
+        "ConfirmationRequired",
+        "InvalidParameters",
+        "KillFailed",
+        "Misuse",
+        "ProcessError",
+        "SignalFailed",
+        "TerminalError",
+        "UnknownSession",
+        "UnsafeArguments",
+        "WaitFailed",
+    ),
+    "shelltie.frontends.library": ("Options", "Terminal", "run", "run_sync"),
+    "shelltie.frontends.plugin": ("TerminalPlugin",),
+    "shelltie.frontends.report": ("Result", "report"),
+    "shelltie.frontends.service": ("TerminalService", "TerminalState"),
+    "shelltie.frontends.service_tools": ("ServiceTool", "tools_of"),
+    "shelltie.frontends.service_words": (
+        "ExecuteCommandOptions",
+        "ExecuteCommandResult",
+        "InteractiveSessionOptions",
+        "InteractiveTerminalOutput",
+        "OutputWaitOptions",
+        "SessionStatus",
+        "TerminalProvider",
+    ),
+    "shelltie.model": (
+        "Code",
+        "Command",
+        "Decision",
+        "EscalationStep",
+        "ExitStatus",
+        "Limits",
+        "Outcome",
+        "Rating",
+        "Reason",
+        "Resources",
+        "State",
+        "Survivors",
+        "TerminalSize",
+        "Verdict",
+    ),
+    "shelltie.policy.limits": ("calculate_timeouts",),
+    "shelltie.running.context": ("Context", "Executed"),
+    "shelltie.running.context_fields": ("TaskLimits",),
+    "shelltie.running.contexts": ("Contexts",),
+    "shelltie.running.run": ("Run",),
+    "shelltie.running.timeout_watchdog": (
+        "Callbacks",
+        "PartialResults",
+        "ProgressUpdate",
+        "TimeoutError",
+        "TimeoutWarning",
+        "TimeoutWatchdog",
+    ),
+    "shelltie.shell.names": ("parse_compound_command", "split_compound_words"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605  a list
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

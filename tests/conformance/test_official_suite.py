@@ -7,9 +7,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.node_tools import NODE, node_environment, node_package
 
 from tests.conformance.http_mcp import listening
+from tests.node_tools import NODE, node_environment, node_package
 
 FIXTURE = [sys.executable, "-m", "tests.conformance.fixture.server"]
 EXPECTED = Path(__file__).with_name("expected-failures.yml")

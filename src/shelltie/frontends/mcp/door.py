@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shelltie.frontends.mcp.address import PATH, Names
+from shelltie.frontends.mcp.binding import PATH, Names
 from shelltie.frontends.mcp.guests import GUEST, Guest, Guests
 
 Known = Callable[[str], str | None]  # who has a token, if anybody

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from shelltie import config as settings
 from shelltie.errors import ConfigWrong, InvalidParameters
-from shelltie.frontends.mcp import address
+from shelltie.frontends.mcp import binding
 from shelltie.frontends.mcp.address import Address
 from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
@@ -65,7 +65,7 @@ def main(args: Namespace) -> int:
     how = listening(args, config)
     tokens = Tokens(how.tokens)
     check(how.tls)
-    with address.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
+    with binding.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
         anyio.run(serve, config, partial(serve_http, how, tokens.credential, sock))
     return 0
 
@@ -121,7 +121,7 @@ async def serve_http(
     encrypted = how.tls is not None
     leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
     rooms = _rooms(server, how.idle)
-    names = address.names(sock, how.names, encrypted=encrypted)
+    names = binding.names(sock, how.names, encrypted=encrypted)
     door = Door(rooms.handle_request, known, names, Guests(how.idle, leaving.send_nowait))
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -131,7 +131,7 @@ async def serve_http(
                 sock.listen()
                 tasks.start_soon(web.serve, [sock])
                 tasks.start_soon(_clear, left, forget)
-                _announce(address.url(sock, encrypted=encrypted), how.tokens)
+                _announce(binding.url(sock, encrypted=encrypted), how.tokens)
                 await _first(arriving)
                 await _finish(door, web, how.drain, leave)
             await web.end()
