@@ -1,12 +1,15 @@
 """The floor of an MCP call: one tool that says what it was told, on the SDK's own server.
 
-`stock` is the SDK as it comes; `lean` has our transport and, like ours, no middleware.
+`stock` is the SDK as it comes; `lean` has our transport and, like ours, no middleware; `http` is
+the SDK's application on uvicorn, without middleware.
 """
 
+import socket
 import sys
 from typing import Any
 
 import anyio
+import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -47,6 +50,21 @@ async def _lean(server: Server[Any]) -> None:
     )
 
 
+async def _http(server: Server[Any]) -> None:
+    server.middleware.clear()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        print(f"echo at http://127.0.0.1:{sock.getsockname()[1]}/mcp,", file=sys.stderr, flush=True)
+        app = server.streamable_http_app()
+        await uvicorn.Server(uvicorn.Config(app, log_config=None)).serve([sock])
+
+
 if __name__ == "__main__":
-    made: Server[Any] = Server("echo", on_list_tools=_list_tools, on_call_tool=_call_tool)
-    anyio.run(_stock if sys.argv[1] == "stock" else _lean, made)
+    made: Server[Any] = Server(
+        "echo",
+        on_list_tools=_list_tools,
+        on_call_tool=_call_tool,
+        get_tool_input_schema=lambda _: _ECHO.input_schema,
+    )
+    anyio.run({"stock": _stock, "lean": _lean, "http": _http}[sys.argv[1]], made)

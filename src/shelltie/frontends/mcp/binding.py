@@ -24,7 +24,7 @@ def bind(address: Address, *, encrypted: bool, plaintext: bool) -> socket.socket
     Raises: UnsafeAddress, CannotStart.
     """
     try:
-        family, kind, _, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, place = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         if not (encrypted or plaintext or ipaddress.ip_address(str(place[0])).is_loopback):
@@ -33,7 +33,8 @@ def bind(address: Address, *, encrypted: bool, plaintext: bool) -> socket.socket
                 " would go there unencrypted: give --tls-cert and --tls-key, listen on 127.0.0.1,"
                 " or say --allow-plaintext if something else encrypts"
             )
-        return _bound(socket.socket(family, kind), place)
+        # asyncio sends small answers at once only where the protocol is named: 40 ms each.
+        return _bound(socket.socket(family, kind, protocol), place)
     except (OSError, UnicodeError) as error:
         raise CannotStart(f"cannot listen on {address.host}:{address.port}: {error}", 125) from None
 
