@@ -128,6 +128,9 @@ class _Wire:
             except ValidationError:
                 await answers.send(SessionMessage(_malformed(line)))
                 continue
+            if isinstance(message, JSONRPCNotification) and _has_id(line):
+                await answers.send(SessionMessage(_malformed(line)))
+                continue
             self._note(message)
             await to_server.send(SessionMessage(message))
             await self._room()
@@ -152,6 +155,11 @@ def _answered(message: JSONRPCMessage) -> int | str | None:
 def _too_long() -> JSONRPCError:
     problem = f"Invalid request: a line is longer than {LINE_MAX} bytes and was dropped"
     return _error(None, INVALID_REQUEST, problem)
+
+
+def _has_id(line: bytes) -> bool:
+    """Whether somebody waits for an answer, if under an id that is none: null, true, 1.5."""
+    return b'"id"' in line and "id" in json.loads(line)
 
 
 def _malformed(line: bytes) -> JSONRPCError:

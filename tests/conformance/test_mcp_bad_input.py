@@ -1,0 +1,126 @@
+"""Garbage on every wire: a protocol error, or nothing at all; and the server lives on."""
+
+import json
+from pathlib import Path
+
+import anyio
+
+from tests.conformance.http_mcp import HttpClient, answer_of, http_client, http_server
+from tests.conformance.raw_mcp import raw_server, request
+
+NO_IDS = ["null", "true", "1.5", "[]", "{}"]
+NO_TOKENS: list[object] = [1.5, None, [], {}]
+
+
+def with_id(number: str) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % number.encode()
+
+
+async def test_an_id_that_is_none_is_told_and_nobody_waits(tmp_path: Path) -> None:
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        for number in NO_IDS:
+            await client.send_bytes(with_id(number) + b"\n")
+            refusal = await client.receive()
+            assert (refusal["id"], refusal["error"]["code"]) == (None, -32600), number
+        await client.send({"jsonrpc": "2.0", "method": "no/such", "params": {"id": 1}})
+        await client.send(request("", "ping"), request(10**30, "ping"))
+        answers = [await client.receive(), await client.receive()]
+
+    assert [answer["id"] for answer in answers] == ["", 10**30]
+
+
+async def test_a_token_for_progress_that_is_none_is_told_and_nothing_runs(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    arguments = {"command": f"touch {touched}"}
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        for token in NO_TOKENS:
+            meta = {"progressToken": token}
+            await client.send(request(1, "tools/call", name="run", arguments=arguments, _meta=meta))
+            refusal = await client.receive()
+            assert refusal["error"]["code"] == -32602, token
+
+    assert not touched.exists()
+
+
+GARBAGE: list[tuple[bytes, int, int]] = [
+    (b"", 400, -32700),
+    (b"not json", 400, -32700),
+    (b"\xff\xfe", 400, -32700),
+    (b"[" * 100_000, 400, -32700),
+    (b"[]", 400, -32600),
+    (b"null", 400, -32600),
+    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400, -32600),
+    (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 400, -32600),
+    (b'{"jsonrpc":"2.0","id":1,"method":7}', 400, -32600),
+    *((with_id(number), 400, -32600) for number in NO_IDS),
+]
+# The SDK's transport with sessions has its own words, and takes what has no good id for a
+# notification: accepted, and ignored.
+LEGACY = {-32600: -32602}
+
+
+async def test_garbage_over_http_is_refused_and_the_server_lives_on(tmp_path: Path) -> None:
+    async with (
+        http_server(tmp_path) as server,
+        http_client(server, "legacy") as legacy,
+        http_client(server, "modern") as modern,
+    ):
+        for body, status, code in GARBAGE:
+            answer = await modern.http.post(modern.url, content=body, headers=modern.headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), body[:50]
+            answer = await legacy.http.post(legacy.url, content=body, headers=legacy.headers)
+            if answer.status_code != 202:
+                told = answer.json()["error"]["code"]
+                assert (answer.status_code, told) == (status, LEGACY.get(code, code)), body[:50]
+        for client in (legacy, modern):
+            await refused_headers(client)
+            assert (await client.call("run", command="echo alive"))["stdout"] == "alive\n"
+
+
+async def refused_headers(client: HttpClient) -> None:
+    message, headers = client.request("run", command="echo hi")
+    for changed, status in (
+        ({"Content-Type": "text/plain"}, 400),
+        ({"Accept": "text/html"}, 406),
+        ({"MCP-Protocol-Version": "2099-01-01"}, 400),
+        ({"MCP-Protocol-Version": "garbage"}, 400),
+    ):
+        answer = await client.post(message, headers | changed)
+        assert answer.status_code == status, changed
+    for method in ("PUT", "PATCH", "OPTIONS", "HEAD"):
+        answer = await client.http.request(method, client.url, headers=client.headers)
+        assert answer.status_code == 405, method
+
+
+async def test_ten_megabytes_are_taken_and_more_than_the_limit_is_not(tmp_path: Path) -> None:
+    large = "x" * 10_000_000
+    async with http_server(tmp_path) as server, http_client(server, "modern") as client:
+        said = await client.call("run", command="wc -c", stdin=large)
+        too_large = await client.http.post(
+            client.url, content=b"x" * (32 * 1024 * 1024 + 1), headers=client.headers
+        )
+        wrong = await client.call("run", command=large)
+
+    assert said["stdout"].strip() == "10000000"
+    assert too_large.status_code == 413
+    assert wrong["errorCode"] == "INVALID_PARAMETERS"
+
+
+async def test_a_request_that_never_ends_holds_nobody(tmp_path: Path) -> None:
+    async with (
+        http_server(tmp_path, SHELLTIE_HTTP_DRAIN="0.5") as server,
+        http_client(server, "modern") as client,
+    ):
+        _, _, host, port = client.url.replace("/mcp", "").replace("//", ":").split(":")
+        head = "".join(f"{name}: {value}\r\n" for name, value in client.headers.items())
+        async with await anyio.connect_tcp(host, int(port)) as slow:
+            await slow.send(f"POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\n{head}".encode())
+            await slow.send(b"Content-Length: 1000\r\n\r\n{")
+            said = answer_of(await client.post(*client.request("run", command="echo quick")))
+            server.process.terminate()
+            code = await server.exit_code()
+
+    assert json.dumps(said).count("quick") >= 1
+    assert code == 0
