@@ -3,8 +3,9 @@
 import itertools
 import json
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 import anyio
 import httpx2
 from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tests.conformance.raw_mcp import ENVELOPE, INITIALIZED, SERVER, hello, server_environment
 from tests.served import ALLOWED
+from tests.tree import until
 
 MODERN = "2026-07-28"
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -23,9 +24,8 @@ JSON = {"Content-Type": "application/json", "Accept": "application/json, text/ev
 
 @dataclass
 class HttpServer:
-    """A running server, and a way to its token."""
+    """Where a server is, and who may come in."""
 
-    process: Process
     url: str
     tokens: Path
 
@@ -33,26 +33,58 @@ class HttpServer:
     def token(self) -> str:
         return self.tokens.read_text(encoding="ascii").splitlines()[-1]
 
+
+@dataclass
+class OwnServer(HttpServer):
+    """A server that a test may end."""
+
+    process: Process
+
     async def exit_code(self) -> int:
         with anyio.fail_after(20):
             return await self.process.wait()
 
 
+@contextmanager
+def shared_server(directory: Path) -> Iterator[HttpServer]:
+    """A server for the tests of a module, which leave it as it is."""
+    tokens = directory / "tokens"
+    command = [*SERVER, "--http", "127.0.0.1:0", "--token-file", str(tokens)]
+    own = {f"XDG_{kind}_HOME": str(directory) for kind in ("CONFIG", "STATE")}
+    (directory / "run").mkdir(mode=0o700)
+    env = {**server_environment(), **ALLOWED, **own, "XDG_RUNTIME_DIR": str(directory / "run")}
+    log = directory / "stderr"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=stderr)
+    try:
+        deadline = time.monotonic() + 20
+        while b"\n" not in log.read_bytes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield HttpServer(_url(log), tokens)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _url(log: Path) -> str:
+    """What the server says first."""
+    return log.read_text(encoding="utf-8").split(" at ")[1].split(",")[0]
+
+
 @asynccontextmanager
 async def listening(
     command: Sequence[str], tokens: Path, **settings: str
-) -> AsyncIterator[HttpServer]:
+) -> AsyncIterator[OwnServer]:
     """A server that says where it listens."""
     env = {**server_environment(), **ALLOWED, **settings}
-    process = await anyio.open_process(
-        command, stdin=subprocess.DEVNULL, stdout=None, stderr=subprocess.PIPE, env=env
-    )
+    log = tokens.with_name("stderr")  # a pipe that nobody reads would hold the server
+    with log.open("wb") as stderr:
+        process = await anyio.open_process(
+            command, stdin=subprocess.DEVNULL, stdout=None, stderr=stderr, env=env
+        )
     try:
-        assert process.stderr is not None
-        with anyio.fail_after(20):
-            said = await BufferedByteReceiveStream(process.stderr).receive_until(b"\n", 2**16)
-        url = said.decode().split(" at ")[1].split(",")[0]
-        yield HttpServer(process, url, tokens)
+        await until(lambda: b"\n" in log.read_bytes(), 20)
+        yield OwnServer(_url(log), tokens, process)
     finally:
         if process.returncode is None:
             process.kill()
@@ -63,7 +95,7 @@ async def listening(
 @asynccontextmanager
 async def http_server(
     tmp_path: Path, *args: str, at: str = "127.0.0.1:0", **settings: str
-) -> AsyncIterator[HttpServer]:
+) -> AsyncIterator[OwnServer]:
     """A server of its own, on a port of its own."""
     tokens = tmp_path / "tokens"
     command = [*SERVER, "--http", at, "--token-file", str(tokens), *args]

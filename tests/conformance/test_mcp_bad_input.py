@@ -1,15 +1,30 @@
 """Garbage on every wire: a protocol error, or nothing at all; and the server lives on."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import pytest
 
-from tests.conformance.http_mcp import HttpClient, answer_of, http_client, http_server
+from tests.conformance.http_mcp import (
+    HttpClient,
+    HttpServer,
+    answer_of,
+    http_client,
+    http_server,
+    shared_server,
+)
 from tests.conformance.raw_mcp import raw_server, request
 
 NO_IDS = ["null", "true", "1.5", "[]", "{}"]
 NO_TOKENS: list[object] = [1.5, None, [], {}]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    with shared_server(tmp_path_factory.mktemp("server")) as made:
+        yield made
 
 
 def with_id(number: str) -> bytes:
@@ -61,9 +76,8 @@ GARBAGE: list[tuple[bytes, int, int]] = [
 LEGACY = {-32600: -32602}
 
 
-async def test_garbage_over_http_is_refused_and_the_server_lives_on(tmp_path: Path) -> None:
+async def test_garbage_over_http_is_refused_and_the_server_lives_on(server: HttpServer) -> None:
     async with (
-        http_server(tmp_path) as server,
         http_client(server, "legacy") as legacy,
         http_client(server, "modern") as modern,
     ):
@@ -94,9 +108,9 @@ async def refused_headers(client: HttpClient) -> None:
         assert answer.status_code == 405, method
 
 
-async def test_ten_megabytes_are_taken_and_more_than_the_limit_is_not(tmp_path: Path) -> None:
+async def test_ten_megabytes_are_taken_and_more_than_the_limit_is_not(server: HttpServer) -> None:
     large = "x" * 10_000_000
-    async with http_server(tmp_path) as server, http_client(server, "modern") as client:
+    async with http_client(server, "modern") as client:
         said = await client.call("run", command="wc -c", stdin=large)
         too_large = await client.http.post(
             client.url, content=b"x" * (32 * 1024 * 1024 + 1), headers=client.headers

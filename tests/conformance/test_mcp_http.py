@@ -2,6 +2,7 @@
 
 import itertools
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,23 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.conformance.http_mcp import (
     JSON,
     MODERN,
+    HttpServer,
     answer_of,
     http_client,
     http_server,
+    shared_server,
 )
 from tests.conformance.raw_mcp import hello
 from tests.tree import new_tag, nobody_left, tagged, until
 
 STAYS = "sleep 600.{tag}"
 ERAS = ["legacy", "modern"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    with shared_server(tmp_path_factory.mktemp("server")) as made:
+        yield made
 
 
 async def start(client: Any, tag: str) -> str:  # noqa: ANN401  whichever client
@@ -32,9 +41,9 @@ async def start(client: Any, tag: str) -> str:  # noqa: ANN401  whichever client
 
 
 @pytest.mark.proves("TX-4", "C-39")
-async def test_the_sdks_client_works_over_http_in_both_eras(tmp_path: Path) -> None:
+async def test_the_sdks_client_works_over_http_in_both_eras(server: HttpServer) -> None:
     answers: dict[str, Any] = {}
-    async with http_server(tmp_path) as server, anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks:
         headers = {"Authorization": f"Bearer {server.token}"}
 
         async def one(mode: Any) -> None:  # noqa: ANN401  the SDK's literal
@@ -53,8 +62,8 @@ async def test_the_sdks_client_works_over_http_in_both_eras(tmp_path: Path) -> N
     assert all(said["signal"] is None for said in answers.values())  # nulls arrive
 
 
-async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(tmp_path: Path) -> None:
-    async with http_server(tmp_path) as server, httpx2.AsyncClient(trust_env=False) as http:
+async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: HttpServer) -> None:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         port = httpx2.URL(server.url).port
         good = {**JSON, "Authorization": f"Bearer {server.token}"}
         cases: list[tuple[int, dict[str, str]]] = [
@@ -103,31 +112,29 @@ async def test_the_file_of_tokens_is_made_closed_and_obeyed_when_it_changes(tmp_
     assert kept["stdout"] == "still in\n"
 
 
-async def test_clients_with_the_same_token_see_only_their_own_sessions(tmp_path: Path) -> None:
-    async with http_server(tmp_path) as server:
-        for first, second in itertools.product(ERAS, ERAS):
-            tag = new_tag()
-            async with (
-                http_client(server, first, name="one") as one,
-                http_client(server, second, name="two") as two,
-            ):
-                theirs = await start(one, tag)
-                seen = [await one.listed(), await two.listed()]
-                read = await two.call("terminal_output", sessionId=theirs)
-                stopped = await two.call("terminal_stop", sessionId=theirs)
-                alive = len(tagged(tag))
-                await one.call("terminal_stop", sessionId=theirs)
-                await nobody_left(tag, limit=20)
+async def test_clients_with_the_same_token_see_only_their_own_sessions(server: HttpServer) -> None:
+    for first, second in itertools.product(ERAS, ERAS):
+        tag = new_tag()
+        async with (
+            http_client(server, first, name="one") as one,
+            http_client(server, second, name="two") as two,
+        ):
+            theirs = await start(one, tag)
+            seen = [await one.listed(), await two.listed()]
+            read = await two.call("terminal_output", sessionId=theirs)
+            stopped = await two.call("terminal_stop", sessionId=theirs)
+            alive = len(tagged(tag))
+            await one.call("terminal_stop", sessionId=theirs)
+            await nobody_left(tag, limit=20)
 
-            assert seen == [[theirs], []], (first, second)
-            assert read["errorCode"] == stopped["errorCode"] == "SESSION_NOT_FOUND"
-            assert alive
+        assert seen == [[theirs], []], (first, second)
+        assert read["errorCode"] == stopped["errorCode"] == "SESSION_NOT_FOUND"
+        assert alive
 
 
-async def test_another_token_is_another_client_whatever_it_says(tmp_path: Path) -> None:
+async def test_another_token_is_another_client_whatever_it_says(server: HttpServer) -> None:
     second = "second-" + "x" * 30
     async with (
-        http_server(tmp_path) as server,
         http_client(server, "legacy") as legacy,
         http_client(server, "modern") as modern,
     ):
@@ -148,28 +155,26 @@ async def test_another_token_is_another_client_whatever_it_says(tmp_path: Path) 
 
 
 async def test_a_lost_connection_cancels_where_the_protocol_says_so_and_only_there(
-    tmp_path: Path,
+    tmp_path: Path, server: HttpServer
 ) -> None:
     tag, written = new_tag(), tmp_path / "written"
     modern, legacy = f"echo x; sleep 600.{tag}", f"sleep 1.{tag}; echo done > {written}"
-    async with http_server(tmp_path) as server:
-        for era, command in (("modern", modern), ("legacy", legacy)):
-            async with http_client(server, era) as client:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(client.post, *client.request("run", command=command))
-                    await until(lambda: bool(tagged(tag)), 20)
-                    tasks.cancel_scope.cancel()
-            if era == "modern":
-                await nobody_left(tag, limit=20)
-        await until(written.exists, 20)
+    for era, command in (("modern", modern), ("legacy", legacy)):
+        async with http_client(server, era) as client:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.post, *client.request("run", command=command))
+                await until(lambda: bool(tagged(tag)), 20)
+                tasks.cancel_scope.cancel()
+        if era == "modern":
+            await nobody_left(tag, limit=20)
+    await until(written.exists, 20)
 
 
 async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_along(
-    tmp_path: Path,
+    server: HttpServer,
 ) -> None:
     ended, stays = new_tag(), new_tag()
     async with (
-        http_server(tmp_path) as server,
         http_client(server, "legacy") as one,
         http_client(server, "legacy") as two,
     ):
@@ -202,8 +207,8 @@ async def test_who_stays_away_has_left(tmp_path: Path) -> None:
     assert len(alive) >= 2
 
 
-async def test_a_session_that_is_unknown_or_missing_is_refused(tmp_path: Path) -> None:
-    async with http_server(tmp_path) as server, http_client(server, "legacy") as client:
+async def test_a_session_that_is_unknown_or_missing_is_refused(server: HttpServer) -> None:
+    async with http_client(server, "legacy") as client:
         client.session = "0" * 32
         unknown = await client.post(*client.request("terminal_list"))
         client.session = None
@@ -215,8 +220,8 @@ async def test_a_session_that_is_unknown_or_missing_is_refused(tmp_path: Path) -
     assert missing.status_code == 400
 
 
-async def test_the_version_header_and_the_body_must_agree(tmp_path: Path) -> None:
-    async with http_server(tmp_path) as server, http_client(server, "modern") as client:
+async def test_the_version_header_and_the_body_must_agree(server: HttpServer) -> None:
+    async with http_client(server, "modern") as client:
         message, headers = client.request("run", command="echo hi")
         agreed = await client.post(message, headers)
         other = await client.post(message, headers | {"Mcp-Name": "bash"})
