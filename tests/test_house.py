@@ -23,6 +23,7 @@ def test_the_public_api_is_what_we_say_it_is() -> None:
         "ledger",
         "output",
         "providers",
+        "record",
         "shell",
         "trust",
     }

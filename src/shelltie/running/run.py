@@ -436,7 +436,7 @@ class Run:
         self._arm()
         if self._gone or self.rules.survivors is Survivors.KILL or self._process is None:
             self._close_streams()
-        self._publish(RunEnded(self.id, time.time(), self.outcome))
+        self._publish(RunEnded(self.id, time.time(), self.outcome, self.output.printed))
         self._turn.set()
         for hear in self.on_ended:
             hear()

@@ -5,12 +5,14 @@ typed reaches the command that runs, and is never itself a command that nobody j
 """
 
 import copy
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shelltie.errors import InvalidParameters, RunOver, SessionBusy
+from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.model import (
     Code,
     Command,
@@ -143,6 +145,9 @@ class ShellSession:
         self._check_free()
         self.session.run.forget_input()  # it was meant for somebody else
         self._number += 1
+        self._supervisor.bus.publish(
+            ShellCommandBegan(self.session.run.id, time.time(), self._number, text)
+        )
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
 
@@ -227,11 +232,19 @@ class ShellSession:
         if not mark.begins:
             sent.end, sent.exit_code = session.position, mark.exit_code
             self._desk.clear()
+            self._tell_ended(sent)
         session.hear(b"")
+
+    def _tell_ended(self, sent: _Sent) -> None:
+        run = self.session.run.id
+        told = ShellCommandEnded(run, time.time(), sent.number, sent.exit_code)
+        self._supervisor.bus.publish(told)
 
     def _end(self) -> None:
         self._store.finish()
         self._desk.close()
+        if self._sent is not None and self._sent.end is None:
+            self._tell_ended(self._sent)
         self.session.end()
 
 
