@@ -31,6 +31,7 @@ from shelltie.output.redact import Redactor
 
 _ASKED_MAX = 1000  # what a living shell was asked is never settled: the oldest are forgotten
 _REASONS_MAX = 10
+_COMMAND_MAX = 16 * 1024
 _SOURCE_MAX = 120  # it may quote a long pattern
 
 Body = dict[str, object]
@@ -130,7 +131,7 @@ class Scribe:
             del self._cases[event.run]  # otherwise it was for a shell that runs on
         return {
             **known,
-            "command": redactor.audit(event.command),
+            "command": _told(redactor, event.command),
             "code": event.code,
             "message": redactor.audit(event.message),
         }
@@ -160,7 +161,7 @@ class Scribe:
 
     @_write.register
     def _(self, event: ShellCommandBegan) -> tuple[str, Body]:
-        command = self._redactor(event.run).audit(event.command)
+        command = _told(self._redactor(event.run), event.command)
         return "shell_began", {"number": event.number, "command": command}
 
     @_write.register
@@ -183,7 +184,7 @@ class Scribe:
         """A run has its own end. Only of a program that was not there this is all there is."""
         if event.run is not None:
             return None
-        command = self._usual.audit(event.command)
+        command = _told(self._usual, event.command)
         outcome = _outcome(event.outcome, self._usual)
         return "ended", {**_asker(event.asker), "command": command, **outcome}
 
@@ -195,7 +196,7 @@ class Scribe:
             return {}
         asked, caller = case.asked, case.asked.caller
         body: Body = {
-            "command": case.redactor.audit(asked.command),
+            "command": _told(case.redactor, asked.command),
             "cwd": asked.cwd,
             "client": caller.client,
             "agent": caller.agent,
@@ -234,6 +235,13 @@ def folded(facts: list[Fact]) -> list[Fact]:
             kept.remove(start)
         kept.append(fact)
     return kept
+
+
+def _told(redactor: Redactor, command: str) -> str:
+    """A command without secrets. It is cut last: half a secret could not be recognised."""
+    text = redactor.audit(command)
+    more = len(text) - _COMMAND_MAX
+    return text if more <= 0 else f"{text[:_COMMAND_MAX]}… ({more} characters more)"
 
 
 def _asker(asker: Asker) -> Body:

@@ -25,6 +25,7 @@ from shelltie.record.writer import Terms, Writer
 _LAG = 0.05  # seconds that an event may wait for others to be written with it
 _LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
 _LEAVING = 3.0
+_LONG_TEXT = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
         self._marks: deque[anyio.Event] = deque()
+        self._long = False  # there is a text among them that takes long to look through
         self._due: asyncio.TimerHandle | None = None
         # Both belong to whoever has the lock: the loop, which never waits for it, or the thread.
         self._lock = threading.Lock()
@@ -63,6 +65,7 @@ class Journal:
         if isinstance(event, RunLost):
             return  # we were the one to tell
         self._events.append(event)
+        self._long = self._long or len(getattr(event, "command", "")) > _LONG_TEXT
         if self._due is None:
             self._due = self._loop.call_later(_LAG, self._write_soon)
 
@@ -73,7 +76,8 @@ class Journal:
 
     def _written_at_once(self) -> bool:
         """Write all there is, if that is possible without waiting."""
-        if self._terms.required or self._marks or not self._lock.acquire(blocking=False):
+        waits = self._terms.required or self._long or self._marks
+        if waits or not self._lock.acquire(blocking=False):
             return False
         try:
             self._collect()
@@ -177,6 +181,7 @@ class Journal:
     # For either, with the lock
 
     def _collect(self) -> None:
+        self._long = False
         facts = map(self._scribe.fact, _all(self._events))
         self._writer.take([fact for fact in facts if fact is not None])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.model import RunId
+from shelltie.record import recovery
 from shelltie.record.chain import Checked, Entry, Head, check, head_of
 from shelltie.record.database import open_for_reading
 
@@ -19,8 +20,11 @@ _LOST_MAX = 20
 _ENTRIES = "SELECT seq, at, server, run, kind, body, hash FROM entries"
 _LOST = """
     SELECT id, ended, command, cwd, client, began, stays_open, file, leftovers FROM runs
-    WHERE state = 'lost' AND ended > ? AND (? = '' OR client IN ('', ?))
+    WHERE state = 'lost' AND ended > ? AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'
     ORDER BY ended DESC, began DESC LIMIT ?"""
+_PAST = """
+    SELECT id, command, state, exit_code, file FROM runs
+    WHERE id >= ? AND id < ? AND ended IS NOT NULL LIMIT 10"""
 # What the table of runs says must be what the chain says.
 _DIFFERENT = """
     SELECT seq, run, 'ended as ' || runs.state FROM entries JOIN runs ON runs.id = entries.run
@@ -109,6 +113,39 @@ def lost(path: Path, client: str = "") -> list[RunLost]:
     except (TerminalError, sqlite3.Error):
         return []
     return [_as_lost(row) for row in rows]
+
+
+def abandoned(path: Path, spools: Path) -> list[RunLost]:
+    """What dead servers left, and nobody has settled yet."""
+    try:
+        with closing(_opened(path)) as connection:
+            return recovery.abandoned(connection, spools)
+    except (TerminalError, sqlite3.Error):
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run that is over, and where what it printed is, as far as it was kept."""
+
+    run: str
+    command: str
+    state: str
+    exit_code: int | None
+    file: str | None
+
+
+def past(path: Path, prefix: str) -> list[Past]:
+    """The runs whose ids begin so.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        try:
+            rows = connection.execute(_PAST, (prefix, prefix + "~")).fetchall()
+        except sqlite3.Error as error:
+            raise Unreadable(f"{path}: it is damaged: {error}") from error
+    return [Past(*row) for row in rows]
 
 
 def _as_lost(row: Sequence[object]) -> RunLost:

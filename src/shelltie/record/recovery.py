@@ -56,14 +56,30 @@ def recover(book: Book, spools: Path, inside: str | None = None) -> list[RunLost
     Raises: sqlite3.Error.
     """
     lost: list[RunLost] = []
-    for server, *who in book.connection.execute(_SERVERS, (book.server,)).fetchall():
-        dead = Identity(*who)
-        if not dead.alive:
-            orphans = [one for one in _orphans(book.connection, server, dead) if one.run != inside]
-            ended = _end_leftovers({one.run: one for one in orphans})
-            found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in orphans]
-            lost += _settle(book, server, dead.pid, found)
+    for server, dead in _dead_servers(book.connection, book.server):
+        orphans = [one for one in _orphans(book.connection, server, dead) if one.run != inside]
+        ended = _end_leftovers({one.run: one for one in orphans})
+        found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in orphans]
+        lost += _settle(book, server, dead.pid, found)
     return lost
+
+
+def abandoned(connection: sqlite3.Connection, spools: Path) -> list[RunLost]:
+    """What the next server that starts will find; nothing is changed.
+
+    Raises: sqlite3.Error.
+    """
+    return [
+        _lost(orphan, (), spools)
+        for server, dead in _dead_servers(connection, "")
+        for orphan in _orphans(connection, server, dead)
+    ]
+
+
+def _dead_servers(connection: sqlite3.Connection, own: str) -> Iterator[tuple[str, Identity]]:
+    for server, *who in connection.execute(_SERVERS, (own,)).fetchall():
+        if not (one := Identity(*who)).alive:
+            yield server, one
 
 
 def _orphans(connection: sqlite3.Connection, server: str, dead: Identity) -> list[_Orphan]:
