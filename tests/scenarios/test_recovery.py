@@ -1,5 +1,6 @@
 """After a crash: what a dead server left is ended and settled, and nobody else is touched."""
 
+import json
 import os
 import signal
 import subprocess
@@ -22,7 +23,9 @@ from shelltie.record.book import Book
 from shelltie.record.database import open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import MARK, recover
+from tests.cli import text_of
 from tests.conftest import Open
+from tests.served import served
 from tests.tree import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -215,3 +218,31 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
     assert rows[1]["pid"] == int(pid)
     assert rows[1]["pidStarted"]
     assert reading.verify(journal).problems == ()
+
+
+@pytest.mark.proves("TX-6")
+async def test_the_sessions_of_a_crashed_server_are_listed_and_can_be_read() -> None:
+    async with served() as first:
+        session = await first.start("printf 'one\\ntwo\\n'; sleep 300", waitFor="two")
+        (known,) = (await first.call("terminal_list"))["sessions"]
+        first.die()
+        with anyio.fail_after(20):
+            await first.client.process.wait()
+    unsettled = json.loads(text_of("ps", "--json"))
+    async with served() as second:
+        listed = await second.call("terminal_list")
+        (lost,) = [one for one in listed["lost"] if "printf" in one["command"]]
+        read = await second.call("terminal_output", sessionId=lost["id"])
+        rest = await second.call("terminal_output", **{"sessionId": lost["id"], "from": 5})
+        beyond = await second.call("terminal_output", **{"sessionId": lost["id"], "from": 99})
+        settled = json.loads(text_of("ps", "--json"))
+
+    assert (session, known["running"]) == ("term-1", True)
+    assert lost["id"] in [one["id"] for one in unsettled if one["state"] == "lost"]
+    assert lost["id"] in [one["id"] for one in settled if one["state"] == "lost"]
+    assert (read["output"], read["running"], read["complete"]) == ("one\ntwo\n", False, True)
+    assert rest["output"] == "two\n"
+    assert "died" in read["hint"]
+    assert beyond["errorCode"] == "INVALID_PARAMETERS"
+    assert text_of("logs", lost["id"]) == "one\ntwo\n"
+    assert json.loads(text_of("logs", lost["id"], "--json", "--tail", "1"))["text"] == "two\n"

@@ -2,10 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import anyio
 
@@ -14,6 +14,7 @@ from shelltie.approval.callback import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
+from shelltie.frontends import s4_events
 from shelltie.frontends.report import Result, report
 from shelltie.model import Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.policy.limits import Asked
@@ -79,6 +80,16 @@ class Terminal:
         if self._supervisor is None:
             raise InvalidParameters("open the terminal first: async with Terminal() as terminal")
         return self._supervisor
+
+    def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
+        """Tell `listen` of everything that happens, until what is returned is called.
+
+        With names of S4 (`terminal:command:failed`, or short `command:failed`), only of those, as
+        the objects that S4 describes. It is called on the event loop and must be quick.
+        Raises: InvalidParameters for a name that there is not.
+        """
+        heard = s4_events.listener(names, listen) if names else listen
+        return self.supervisor.bus.subscribe(heard)
 
     async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
         """Run a command to its end: a text goes to a shell, a list does not.
