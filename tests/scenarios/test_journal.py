@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from shelltie import Config, Terminal
 from shelltie.errors import CommandDenied, JournalBroken
 from shelltie.model import Caller
 from shelltie.record import reading
@@ -418,3 +419,32 @@ def test_an_export_is_json_that_a_program_can_check(tmp_path: Path) -> None:
 
     assert "\n" not in line
     assert json.loads(line)["at"] == "1970-01-01T00:00:01.250000Z"
+
+
+async def test_for_whom_a_program_runs_something_is_on_record(tmp_path: Path) -> None:
+    config = Config(state_dir=str(tmp_path))
+    async with Terminal(config, caller=Caller("ours", "agent-1", "T-1", "s-1")) as terminal:
+        await terminal.run(["/bin/true"])
+
+    (ready,) = bodies(tmp_path / "journal.db", "ready")
+    names = ("client", "agent", "task", "session")
+    assert [ready[name] for name in names] == ["ours", "agent-1", "T-1", "s-1"]
+
+
+async def test_where_it_must_be_recorded_a_shell_runs_nothing_without(
+    open_terminal: Open, journal: Path, tmp_path: Path
+) -> None:
+    async with open_terminal(audit_required=True, session_unknown="allow") as terminal:
+        sessions = Sessions(terminal.supervisor)
+        shell = await open_shell(sessions, terminal.supervisor, "me", "true")
+        with anyio.fail_after(20):
+            await shell.follow()
+        with changing(journal) as somebody:
+            somebody.execute("BEGIN IMMEDIATE")
+            with pytest.raises(JournalBroken), anyio.fail_after(20):
+                await shell.run(f"touch {tmp_path}/ran")
+            somebody.execute("ROLLBACK")
+        with anyio.fail_after(20):
+            await shell.run("true")
+
+    assert not (tmp_path / "ran").exists()

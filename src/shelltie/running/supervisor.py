@@ -159,11 +159,18 @@ class Supervisor:
             run.warn(problem)
         return run
 
+    async def recorded(self) -> str | None:
+        """Wait until what was told so far is on record; or say why it is not.
+
+        Raises: JournalBroken.
+        """
+        return None if self.record is None else await self.record.kept()
+
     async def _recorded(self, run: RunId, command: Command) -> str | None:
         """Wait until it is on record that this will start, or say why it is not."""
         why = "its caller left before it was started"
         try:
-            problem = None if self.record is None else await self.record.kept()
+            problem = await self.recorded()
             if self._closed:
                 raise InvalidParameters("the supervisor is closed: it starts nothing any more")
         except TerminalError as error:
