@@ -36,6 +36,17 @@ async def main():
                 tasks.start_soon(terminal.run, ["/bin/echo", sys.argv[2], str(number)])
 anyio.run(main)
 """
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from shelltie.record.facts import Fact
+from shelltie.record.writer import Terms, Writer
+os.setuid(int(sys.argv[2]))
+writer = Writer(Terms(Path(sys.argv[1]), Path("/nowhere")))
+writer.take([Fact("", 1.0, "session_opened", {})])
+print(writer.write(patient=False))
+writer.close()
+"""
 FULL_DISK = """
 import anyio, resource, sys
 from shelltie import Config, Terminal
@@ -259,6 +270,54 @@ async def test_what_is_no_database_stays_as_it_is(
     assert journal.read_bytes() == content
     with pytest.raises(Unusable):
         reading.verify(journal)
+
+
+@pytest.mark.parametrize("kind", ["/dev/null", "/proc/journal.db", "directory", "pipe", "loop"])
+async def test_what_can_be_no_journal_holds_nobody_up(
+    open_terminal: Open, tmp_path: Path, kind: str
+) -> None:
+    path = Path(kind) if kind.startswith("/") else tmp_path / kind
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+
+    with anyio.fail_after(30):
+        async with open_terminal(audit_path=str(path)) as terminal:
+            results = [await terminal.run("echo on") for _ in range(2)]
+
+    for result in results:
+        assert result.stdout == "on\n"
+        assert str(path) in " ".join(result.warnings)
+    with pytest.raises((Unusable, reading.Unreadable)):
+        reading.tail(path, 1)
+
+
+async def test_a_journal_may_be_a_link(open_terminal: Open, tmp_path: Path) -> None:
+    link, target = tmp_path / "link.db", tmp_path / "target.db"
+    link.symlink_to(target)
+
+    async with open_terminal(audit_path=str(link)) as terminal:
+        result = await terminal.run(["/bin/true"])
+
+    assert result.warnings == ()
+    assert kinds(target, result.run_id)[0] == "ready"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not write")
+async def test_a_journal_that_may_only_be_read_is_told_and_stays(public_path: Path) -> None:
+    journal = public_path / "journal.db"
+    first = await python(READ_ONLY, str(journal), "0")
+    journal.chmod(0o644)
+    before = journal.read_bytes()
+
+    second = await python(READ_ONLY, str(journal), "65534")
+
+    assert first == "None\n"
+    assert second.startswith(f"{journal}: attempt to write a readonly database")
+    assert journal.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import select
 import sqlite3
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -80,7 +81,9 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
     OSError for what may be different the next time.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    _check_kind(path)
     connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
     try:
         _check_file(connection, path)
@@ -103,6 +106,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     """
     if not path.exists():
         raise Unusable(f"{path}: there is no journal yet: nothing was recorded")
+    _check_kind(path)
     # Not immutable: a server may write meanwhile, and what it wrote last is in the WAL file.
     address = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(address, uri=True, timeout=_BUSY, isolation_level=None)
@@ -125,6 +129,12 @@ def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:
 def error_code(error: sqlite3.Error) -> int:
     """SQLite's primary code for it; 0 where there is none."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def _check_kind(path: Path) -> None:
+    """What is written to a device is gone, and a pipe waits for ever. Raises: Unusable."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Unusable(f"{path}: this is no regular file: set audit.path to one")
 
 
 def _check_file(connection: sqlite3.Connection, path: Path) -> None:
