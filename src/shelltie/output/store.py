@@ -79,6 +79,11 @@ class Store:
         if self._separate:
             self._separate[stream].append(data)
 
+    def close(self) -> None:
+        """There will be no more; everything can still be read."""
+        if self.spool is not None:
+            self.spool.close()
+
     def read(self, start: int, end: int) -> Piece:
         """What can still be read from `start` on, without a gap and not beyond `end`."""
         end = min(end, self.total)

@@ -445,6 +445,7 @@ class Run:
 
     def _settle(self) -> None:
         self._close_streams()
+        self.output.close()
         for hear in self.on_settled:
             hear()
 
