@@ -29,7 +29,7 @@ from shelltie.events import (
 from shelltie.model import Decision, Limits, Outcome, Printed, Rating
 from shelltie.output.redact import Redactor
 
-_ASKED_MAX = 1000  # what a living shell was asked is never settled: the oldest are forgotten
+_ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10
 _COMMAND_MAX = 16 * 1024
 _SOURCE_MAX = 120  # it may quote a long pattern
@@ -92,7 +92,8 @@ class Scribe:
         begun = before is not None and before.begun
         self._cases[event.run] = _Case(event, redactor, begun=begun)
         if len(self._cases) > _ASKED_MAX:
-            del self._cases[next(iter(self._cases))]
+            idle = (run for run, case in self._cases.items() if not case.begun)
+            del self._cases[next(idle, next(iter(self._cases)))]
 
     @_write.register
     def _(self, event: CommandJudged) -> None:
