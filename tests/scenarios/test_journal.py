@@ -25,6 +25,7 @@ from shelltie.running.gate import Party
 from shelltie.running.sessions import Sessions
 from shelltie.running.shell_session import Start, open_shell
 from tests.conftest import Open
+from tests.served import served
 
 MANY = """
 import anyio, sys
@@ -507,3 +508,21 @@ async def test_where_it_must_be_recorded_a_shell_runs_nothing_without(
             await shell.run("true")
 
     assert not (tmp_path / "ran").exists()
+
+
+async def test_what_is_not_recorded_is_told_in_every_answer(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_bytes(b"this is no database at all")
+    settings = {
+        "SHELLTIE_AUDIT_PATH": str(tmp_path / "broken.db"),
+        "SHELLTIE_SAFETY_PROFILES_SESSION_UNKNOWN": "allow",
+    }
+    async with served(**settings) as server:
+        answers = [
+            await server.call("run", command="echo on"),
+            await server.call("bash", command="echo on"),
+            await server.call("terminal_start", command="echo on; sleep 60", waitFor="on"),
+        ]
+
+    for answer in answers:
+        assert "on" in str(answer.get("stdout") or answer.get("output"))
+        assert "not recorded" in str(answer.get("warnings") or answer.get("hint"))

@@ -188,6 +188,11 @@ class Run:
             raise RunOver("it has ended" if self.outcome else "it has no terminal to resize")
         self._process.resize(size)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What there was to be warned of so far."""
+        return tuple(self._warnings)
+
     def warn(self, message: str) -> None:
         """Have the outcome say this."""
         self._warnings.append(message)

@@ -113,7 +113,14 @@ Run a shell command (bash) to its end, at most 60 s, and return its exit code an
 person's yes. Prefer `run` for ordinary work such as builds and tests.""",
     {"command": _COMMAND},
     ["command"],
-    {"ok": FLAG, "output": TEXT, "exitCode": {"type": "integer"}, "stdout": TEXT, "stderr": TEXT},
+    {
+        "ok": FLAG,
+        "output": TEXT,
+        "exitCode": {"type": "integer"},
+        "stdout": TEXT,
+        "stderr": TEXT,
+        "warnings": {"type": "array", "items": TEXT},
+    },
 )
 
 START = _tool(

@@ -89,6 +89,8 @@ class SessionTools:
             "stdout": made.stdout,
             "stderr": made.stderr,
         }
+        if made.warnings:
+            answer["warnings"] = list(made.warnings)
         text = said.result_text(made.exit_code, said.merged(made), late, self._manners.crop)
         return answer, text
 
