@@ -53,6 +53,7 @@ async def watching() -> AsyncIterator[Watcher]:
 
 
 @pytest.mark.proves("S1-29")
+@pytest.mark.timeout(120)
 async def test_a_monitor_hears_every_server_live_and_no_secret() -> None:
     async with served() as one, watching() as watcher:
         async with served() as two:

@@ -221,6 +221,7 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
 
 
 @pytest.mark.proves("TX-6")
+@pytest.mark.timeout(120)
 async def test_the_sessions_of_a_crashed_server_are_listed_and_can_be_read() -> None:
     async with served() as first:
         session = await first.start("printf 'one\\ntwo\\n'; sleep 300", waitFor="two")
