@@ -11,6 +11,7 @@ import anyio
 from shelltie import Terminal
 from shelltie.events import Event, SessionEvent
 from shelltie.frontends import tasks
+from shelltie.frontends.s4_events import as_s4_event
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import PROJECT_FILE, find_allowlist
 from shelltie.policy.argument_filter import Level
@@ -68,7 +69,7 @@ class Caller:
 
     def seen(self) -> list[str]:
         """The types of all events, by S4's names."""
-        return [str((tasks.as_s4_event(event) or {})["type"]) for event in self.events]
+        return [str((as_s4_event(event) or {})["type"]) for event in self.events]
 
 
 class Project:

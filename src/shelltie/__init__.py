@@ -43,6 +43,7 @@ _HOMES = {
         "TerminalProvider",
     ),
     "shelltie.model": (
+        "Caller",
         "Code",
         "Command",
         "Decision",

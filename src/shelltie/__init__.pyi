@@ -38,6 +38,7 @@ from shelltie.frontends.service_words import (
     TerminalProvider,
 )
 from shelltie.model import (
+    Caller,
     Code,
     Command,
     Decision,
@@ -72,6 +73,7 @@ __all__ = [
     "AlreadyAborted",
     "Answer",
     "Callbacks",
+    "Caller",
     "CannotStart",
     "Code",
     "Command",

@@ -31,6 +31,9 @@ from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
 from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.local import LocalProvider
+from shelltie.record.journal import Journal
+from shelltie.record.retention import Retention
+from shelltie.record.writer import Terms
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
@@ -137,12 +140,14 @@ def assemble(
         passed=config.passed,
     )
 
-    def new_output(run: RunId) -> Store:
-        threshold = min(config.shown, config.kept_head + config.kept_tail)
+    def new_output(run: RunId, *, stays: bool) -> Store:
+        # A session may be read after a crash, so all of it is in its file from the first byte on.
+        threshold = 0 if stays else min(config.shown, config.kept_head + config.kept_tail)
         spool = Spool(spools / f"{run}.log", cap=config.spool_cap, threshold=threshold)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
     bus = Bus()
+    journal = _journal(config, spools, bus) if config.audit_enabled else None
     if publish is not None:
         bus.subscribe(publish)
     wants_login = config.path == "login" or (config.path == "auto" and serves)
@@ -164,7 +169,27 @@ def assemble(
         new_output,
         bus,
         LoginPath() if wants_login else None,
+        journal,
     )
+
+
+def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
+    """It hears of everything, and before anybody else."""
+    environ = environment.inherited()
+    journal = Journal(
+        Terms(
+            config.journal,
+            spools,
+            required=config.audit_required,
+            retention=Retention(config.audit_days, config.audit_size),
+            anchor=Path(config.audit_anchor) if config.audit_anchor else None,
+            inside=environ.get(environment.RUN_MARK),
+        ),
+        environment.sift(environ, config.passed).secrets,
+        bus.publish,
+    )
+    bus.subscribe(journal.publish)
+    return journal
 
 
 def _patience(config: Config, *, serves: bool) -> Patience:

@@ -28,6 +28,13 @@ def _number(value: object) -> float:
     return 0.0 if span is None else span
 
 
+def _days(value: object) -> float:
+    try:
+        return _number(value)
+    except ValueError:
+        raise ValueError(f"it must be a number of days, 0 or more, not {value!r}") from None
+
+
 def _size(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
@@ -97,6 +104,10 @@ def _last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
         return max(str(current), str(given), key=words.index)
 
     return stricter
+
+
+def _once_true(current: object, given: object) -> object:
+    return current or given
 
 
 _DECISIONS = tuple(map(str, Decision))
@@ -177,6 +188,12 @@ class Config:
     acp_empty: str = _setting("acp.empty_result", _one_of("object", "null"), "object")
     http_idle: float = _setting("http.idle", _number, 1800.0)
     http_drain: float = _setting("http.drain", _number, 3.0)
+    audit_enabled: bool = _setting("audit.enabled", _flag, True)
+    audit_path: str | None = _setting("audit.path", _text, None)
+    audit_required: bool = _setting("audit.required", _flag, False, project=_once_true)
+    audit_days: float = _setting("audit.keep_days", _days, 90.0)
+    audit_size: int = _setting("audit.keep_bytes", _size, 512 * 1024 * 1024)
+    audit_anchor: str | None = _setting("audit.anchor", _text, None)
     keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)
@@ -186,6 +203,11 @@ class Config:
     cpu_seconds: int | None = _setting("resources.cpu_seconds", _size, None)
     origins: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+
+    @property
+    def journal(self) -> Path:
+        """Where everything is recorded."""
+        return Path(self.audit_path or Path(self.state_dir) / "journal.db")
 
     def rows(self) -> Iterator[tuple[str, object, str]]:
         """Each key with its value and where that came from."""

@@ -134,3 +134,9 @@ class ConfigWrong(TerminalError):
     """A configuration file or variable says something we do not understand."""
 
     code = "CONFIG_WRONG"
+
+
+class JournalBroken(TerminalError):
+    """Nothing can be recorded, and the configuration says that it must be."""
+
+    code = "JOURNAL_BROKEN"

@@ -1,14 +1,27 @@
 """What happened, as small facts, for everybody who watches. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from shelltie.model import Decision, Limit, Limits, Outcome, RunId, Verdict
+from shelltie.model import Caller, Decision, Limit, Limits, Outcome, Printed, RunId, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAsked:
+    """Somebody wants a command to run. Whoever tells of it may not repeat the `secrets`."""
+
+    run: RunId
+    at: float
+    command: str
+    cwd: str
+    caller: Caller
+    stays_open: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandJudged:
-    """A command was asked for, and this is what we think of it; nothing has started yet."""
+    """This is what we think of a command; nothing has started yet."""
 
     run: RunId
     at: float
@@ -48,6 +61,17 @@ class ApprovalAnswered:
     by: str
     scope: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunReady:
+    """It may run and is about to be started: where, and how long it may take."""
+
+    run: RunId
+    at: float
+    provider: str
+    isolation: str
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +142,46 @@ class RunEnded:
     run: RunId
     at: float
     outcome: Outcome
+    printed: Printed = field(default_factory=Printed)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLost:
+    """A server died while this ran. `ended` are processes of it that were still there.
+
+    `size` bytes of what it printed are in `file`; nobody knows how it would have ended.
+    """
+
+    run: RunId
+    at: float
+    command: str
+    cwd: str
+    client: str
+    began: float
+    stays_open: bool
+    ended: tuple[int, ...]
+    file: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommandBegan:
+    """A shell that stays was given a command; `number` counts those of this shell."""
+
+    run: RunId
+    at: float
+    number: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommandEnded:
+    """The shell is back, or gone: then nobody knows the exit code."""
+
+    run: RunId
+    at: float
+    number: int
+    exit_code: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +239,12 @@ class SessionRefused(CommandRefused):
 
 SessionEvent = SessionOpened | SessionClosed | SessionRan | SessionRefused
 Event = (
-    CommandJudged
+    CommandAsked
+    | CommandJudged
     | CommandRefused
     | ApprovalAsked
     | ApprovalAnswered
+    | RunReady
     | RunStarted
     | LimitNear
     | SilentButWorking
@@ -186,6 +252,9 @@ Event = (
     | Escalated
     | Leaked
     | RunEnded
+    | RunLost
+    | ShellCommandBegan
+    | ShellCommandEnded
     | SessionEvent
 )
 Publish = Callable[[Event], None]

@@ -196,6 +196,20 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """How much a run printed, and where the first `kept` bytes of it are.
+
+    `digest` is the SHA-256 of all of it where there was too little for a file.
+    """
+
+    stdout: int = 0
+    stderr: int = 0
+    file: str | None = None
+    kept: int = 0
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended. A command that failed or took too long is an outcome, never an exception."""
 

@@ -153,3 +153,13 @@ async def test_input_without_a_last_newline_ends_like_any_other(terminal: Termin
         result = await terminal.run("cat", pty=True, stdin="no newline", timeout=20)
 
         assert (result.exit_code, result.signal) == (0, None)
+
+
+async def test_runs_that_are_over_hold_no_file_open(terminal: Terminal) -> None:
+    counts = []
+    for _ in range(6):
+        result = await terminal.run("head -c 100000 /dev/zero")
+        assert result.output_file is not None
+        counts.append(len(list(Path("/proc/self/fd").iterdir())))
+
+    assert counts[-1] == counts[1]

@@ -9,12 +9,14 @@ import pytest
 from shelltie import EscalationStep, Terminal
 from shelltie.errors import IllegalTransition
 from shelltie.events import (
+    CommandAsked,
     CommandJudged,
     Escalated,
     Event,
     Leaked,
     LimitReached,
     RunEnded,
+    RunReady,
     RunStarted,
 )
 from shelltie.frontends import views
@@ -182,7 +184,9 @@ async def test_what_happens_is_told_in_order(open_terminal: Open) -> None:
         await terminal.run("sleep 60", timeout=0.3)
 
     assert [type(event) for event in events] == [
+        CommandAsked,
         CommandJudged,
+        RunReady,
         RunStarted,
         LimitReached,
         Escalated,

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.frontends import tasks
+from shelltie.frontends.s4_events import as_s4_event
 from shelltie.policy.argument_filter import Level
 from shelltie.running.context_fields import TaskLimits
 from tests.conftest import Open
@@ -207,7 +207,7 @@ async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, projec
     assert not ran.exists()
     assert (status["commandCount"], status["lastCommandAt"]) == (0, None)
     assert status["state"] == "idle"
-    violation = tasks.as_s4_event(call.events[-1])
+    violation = as_s4_event(call.events[-1])
     assert violation is not None
     assert violation["type"] == "terminal:security:violation"
     assert (violation["sessionId"], violation["taskId"]) == (session, "BUILD-001")

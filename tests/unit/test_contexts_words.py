@@ -23,7 +23,8 @@ from shelltie.events import (
     SessionRan,
     SessionRefused,
 )
-from shelltie.frontends.tasks import CODES, as_s4_event, event_type, failure
+from shelltie.frontends.s4_events import as_s4_event, event_type
+from shelltie.frontends.tasks import CODES, failure
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
 from shelltie.running.context import SessionOver
 from shelltie.running.context_fields import WrongFields

@@ -2,10 +2,11 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import anyio
 
@@ -14,9 +15,11 @@ from shelltie.approval.callback import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
+from shelltie.frontends import s4_events
 from shelltie.frontends.report import Result, report
-from shelltie.model import Command, Escalation, Resources, Survivors, TerminalSize, seconds
+from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.policy.limits import Asked
+from shelltie.running.gate import Party
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor, Wish
 
@@ -42,7 +45,8 @@ class Options(TypedDict, total=False):
 class Terminal:
     """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
 
-    `approve` is asked about commands that need a yes; without it they are refused.
+    `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
+    whom they run: the record says so.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Terminal:
         config: settings.Config | None = None,
         publish: Publish | None = None,
         approve: Callback | None = None,
+        caller: Caller | None = None,
     ) -> None:
         project = Path.cwd()
         self._config = config or settings.load(project)
         self._policy = policy_file(self._config, project)
         self._publish = publish
         self._approve = approve
+        self._party = Party(caller or Caller())
         self._supervisor: Supervisor | None = None
 
     async def __aenter__(self) -> Self:
@@ -80,12 +86,22 @@ class Terminal:
             raise InvalidParameters("open the terminal first: async with Terminal() as terminal")
         return self._supervisor
 
+    def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
+        """Tell `listen` of everything that happens, until what is returned is called.
+
+        With names of S4 (`terminal:command:failed`, or short `command:failed`), only of those, as
+        the objects that S4 describes. It is called on the event loop and must be quick.
+        Raises: InvalidParameters for a name that there is not.
+        """
+        heard = s4_events.listener(names, listen) if names else listen
+        return self.supervisor.bus.subscribe(heard)
+
     async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
         """Run a command to its end: a text goes to a shell, a list does not.
 
         Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        run = await self.supervisor.run(*understand(command, options))
+        run = await self.supervisor.run(*self._understood(command, options))
         return report(run, redact=self._config.redact)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
@@ -93,7 +109,11 @@ class Terminal:
 
         Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        return await self.supervisor.start(*understand(command, options))
+        return await self.supervisor.start(*self._understood(command, options))
+
+    def _understood(self, command: object, options: Options) -> tuple[Command, Wish]:
+        made, wish = understand(command, options)
+        return made, replace(wish, party=self._party)
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:

@@ -123,7 +123,9 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
         return f"it was ended by its {outcome.limit} limit"
     if waits:
         return "it waits for input: answer with terminal_continue and stdin"
-    return "read the rest with terminal_output" if cut else None
+    if cut:
+        return "read the rest with terminal_output"
+    return session.run.warnings[-1] if session.run.warnings else None
 
 
 def started_text(report: SessionReport) -> str:

@@ -3,9 +3,7 @@
 Times on this wire are milliseconds, and moments are ISO 8601 in UTC.
 """
 
-import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from shelltie.errors import (
@@ -18,13 +16,7 @@ from shelltie.errors import (
     TooManySessions,
     UnknownSession,
 )
-from shelltie.events import (
-    SessionClosed,
-    SessionEvent,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
-)
+from shelltie.frontends.s4_events import exit_code, moment, whole_ms
 from shelltie.frontends.views import context_error, context_state, timeout_code
 from shelltie.model import Limits, Outcome, State, human_duration, human_size
 from shelltie.output.text import cut_head, decode, whole_end
@@ -91,7 +83,7 @@ async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str
         "success": True,
         "sessionId": context.id,
         "workingDirectory": context.cwd,
-        "createdAt": _moment(context.created),
+        "createdAt": moment(context.created),
     }
     return said | _warning(context.warnings)
 
@@ -149,8 +141,8 @@ def described(context: Context) -> Answer:
         "agentId": context.asker.agent,
         "workingDirectory": context.cwd,
         "state": _state(context),
-        "createdAt": _moment(context.created),
-        "lastCommandAt": None if last is None else _moment(last),
+        "createdAt": moment(context.created),
+        "lastCommandAt": None if last is None else moment(last),
         "commandCount": context.commands,
     }
 
@@ -165,10 +157,10 @@ def executed(ended: Executed, shown: int) -> Answer:
     stderr, less_err = _text(ended.stderr, shown)
     said: Answer = {
         "success": outcome.ok,
-        "exitCode": _exit_code(outcome),
+        "exitCode": exit_code(outcome),
         "stdout": stdout,
         "stderr": stderr,
-        "duration": _whole_ms(outcome.duration),
+        "duration": whole_ms(outcome.duration),
         "truncated": less_out or less_err,
         "limits": _limits(ended.limits),
         "runId": ended.run,
@@ -193,66 +185,6 @@ def failure(error: TerminalError) -> Answer:
         "message": message,
         "details": details,
     }
-
-
-# Events
-
-_TYPES = {
-    SessionOpened: "terminal:session:created",
-    SessionClosed: "terminal:session:closed",
-    SessionRefused: "terminal:security:violation",
-}
-_EXECUTED, _FAILED = "terminal:command:executed", "terminal:command:failed"
-EVENT_TYPES = (*_TYPES.values(), _EXECUTED, _FAILED)
-
-
-def event_type(name: str) -> str | None:
-    """The whole name of a type of events, which may be given without `terminal:`."""
-    whole = name if name.startswith("terminal:") else f"terminal:{name}"
-    return whole if whole in EVENT_TYPES else None
-
-
-def as_s4_event(event: object) -> Answer | None:
-    """An event under the name that S4 gives it, or nothing if S4 knows none."""
-    if not isinstance(event, SessionEvent):
-        return None
-    asker = event.asker
-    return {
-        "type": _type_of(event),
-        "timestamp": _moment(event.at),
-        "sessionId": asker.session,
-        "taskId": asker.task,
-        "agentId": asker.agent,
-        "data": _data(event),
-    }
-
-
-def _type_of(event: SessionEvent) -> str:
-    if isinstance(event, SessionRan):
-        return _EXECUTED if event.outcome.ok else _FAILED
-    return _TYPES[type(event)]
-
-
-def _data(event: SessionEvent) -> Answer:
-    match event:
-        case SessionOpened():
-            return {"workingDirectory": event.cwd}
-        case SessionClosed():
-            return {"reason": event.reason, "commandCount": event.commands}
-        case SessionRefused():
-            told = {"error": event.code, "message": event.message, "details": dict(event.details)}
-            return {"command": event.command, **told}
-        case SessionRan():
-            return {
-                "command": event.command,
-                "success": event.outcome.ok,
-                "exitCode": _exit_code(event.outcome),
-                "error": context_error(event.outcome),
-                "duration": _whole_ms(event.outcome.duration),
-                "outputSize": event.printed,
-                "truncated": event.truncated,
-                "runId": event.run,
-            }
 
 
 # Pieces
@@ -303,11 +235,6 @@ def _state(context: Context) -> str:
         return "running"
     last = context.last
     return "idle" if last is None else context_state(last, last.state)
-
-
-def _exit_code(outcome: Outcome) -> int:
-    number = outcome.exit.number
-    return -1 if outcome.state is State.TIMED_OUT or number is None else number
 
 
 def _what_happened(ended: Executed) -> str:
@@ -364,14 +291,5 @@ def _limits(limits: Limits) -> Answer:
     }
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _ms(span: float) -> int:
     return round(span * 1000)
-
-
-def _whole_ms(span: float) -> int:
-    """Nothing that ran took no time."""
-    return math.ceil(span * 1000)

@@ -1,8 +1,9 @@
 """Everything one run printed, by position: in memory, on disk, or counted as lost."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 
-from shelltie.model import Stream
+from shelltie.model import Printed, Stream
 from shelltie.output.spool import Spool
 from shelltie.output.window import Window
 
@@ -55,6 +56,16 @@ class Store:
         """How many bytes were printed to one stream."""
         return self._window(stream).total
 
+    @property
+    def printed(self) -> Printed:
+        """How much there is, and where."""
+        out, err = self.total_of(Stream.STDOUT), self.total_of(Stream.STDERR)
+        if self.spool is not None and self.spool.stored:
+            return Printed(out, err, str(self.spool.path), self.spool.stored)
+        if self.total and self._merged.holds(0, self.total):
+            return Printed(out, err, digest=sha256(self._merged.read(0, self.total)).hexdigest())
+        return Printed(out, err)
+
     def add(self, stream: Stream, data: memoryview) -> None:
         """Take the next bytes; they are copied."""
         if not data:
@@ -67,6 +78,11 @@ class Store:
         self._merged.append(data)
         if self._separate:
             self._separate[stream].append(data)
+
+    def close(self) -> None:
+        """There will be no more; everything can still be read."""
+        if self.spool is not None:
+            self.spool.close()
 
     def read(self, start: int, end: int) -> Piece:
         """What can still be read from `start` on, without a gap and not beyond `end`."""

@@ -10,7 +10,7 @@ import anyio
 
 from shelltie.errors import CannotStart, ProcessError, SessionBusy, TerminalError
 from shelltie.events import Asker, Publish, SessionRan
-from shelltie.model import Escalation, ExitStatus, Limits, Outcome, RunId, State, Stream
+from shelltie.model import Caller, Escalation, ExitStatus, Limits, Outcome, RunId, State, Stream
 from shelltie.output.window import Window
 from shelltie.running.alarms import Alarm
 from shelltie.running.context_fields import OWN
@@ -87,6 +87,11 @@ class Context:
         """Variables by which a command knows for whom it runs; no caller can change them."""
         values = (self.asker.task, self.asker.agent, self.asker.session)
         return dict(zip(OWN, values, strict=True))
+
+    @property
+    def caller(self) -> Caller:
+        """For whom its commands run, as every record says it."""
+        return Caller(self.owner, self.asker.agent, self.asker.task, self.asker.session)
 
     @property
     def running(self) -> bool:

@@ -35,6 +35,7 @@ from shelltie.running import context_fields as fields
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.context import Context, Executed
 from shelltie.running.context_fields import TaskLimits
+from shelltie.running.gate import Party
 from shelltie.running.supervisor import Supervisor, Wish, new_run_id
 
 _TOMBSTONES = 1000
@@ -211,7 +212,9 @@ class Contexts:
             raise
         asked = Command(text, argv, context.cwd, context.environment)
         # What it leaves behind is ended with it, whatever the settings say: a task ends for good.
-        wish = Wish(profile=None, limits=limits, own=context.own, survivors=Survivors.KILL)
+        wish = Wish(
+            None, limits, context.own, survivors=Survivors.KILL, party=Party(context.caller)
+        )
         run = await self._supervisor.start(asked, wish)
         return await context.attend(run, self.limits.output)
 

@@ -172,6 +172,11 @@ class Run:
             raise RunOver("it has ended" if self.outcome else "it has no terminal to resize")
         self._process.resize(size)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What there was to be warned of so far."""
+        return tuple(self._warnings)
+
     def warn(self, message: str) -> None:
         """Have the outcome say this."""
         self._warnings.append(message)
@@ -431,7 +436,7 @@ class Run:
         self._arm()
         if self._gone or self.rules.survivors is Survivors.KILL or self._process is None:
             self._close_streams()
-        self._publish(RunEnded(self.id, time.time(), self.outcome))
+        self._publish(RunEnded(self.id, time.time(), self.outcome, self.output.printed))
         self._turn.set()
         for hear in self.on_ended:
             hear()
@@ -440,6 +445,7 @@ class Run:
 
     def _settle(self) -> None:
         self._close_streams()
+        self.output.close()
         for hear in self.on_settled:
             hear()
 

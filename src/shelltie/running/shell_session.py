@@ -5,12 +5,22 @@ typed reaches the command that runs, and is never itself a command that nobody j
 """
 
 import copy
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from shelltie.errors import InvalidParameters, RunOver, SessionBusy
+import anyio
+
+from shelltie.errors import (
+    InvalidParameters,
+    ProcessError,
+    RunOver,
+    SessionBusy,
+    UnknownSession,
+)
+from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.model import (
     Code,
     Command,
@@ -123,17 +133,29 @@ class ShellSession:
     ) -> CommandEnd:
         """Give it a command when it may run, and wait for its end, or until it asks for input.
 
-        Raises: InvalidParameters, CommandDenied, SessionBusy, RunOver; then it was not run.
+        Raises: InvalidParameters, CommandDenied, SessionBusy, RunOver, JournalBroken; then it was
+        not run.
         """
         self._check_free()
         self._deciding = True  # a question to a person may take long, and others come meanwhile
         try:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
             await _admit(self._supervisor, self.session.run.id, command, party)
+            await self.announce(text)
         finally:
             self._deciding = False
         self.begin(text)
         return await self.follow(waiting, wait_for)
+
+    async def announce(self, text: str) -> None:
+        """Wait until it is on record that this will be run.
+
+        Raises: JournalBroken.
+        """
+        run, number = self.session.run.id, self._number + 1
+        told = ShellCommandBegan(run, time.time(), number, text)
+        self._supervisor.bus.publish(told)
+        await self._supervisor.recorded()
 
     def begin(self, text: str) -> None:
         """Give it a command that was allowed already.
@@ -227,11 +249,19 @@ class ShellSession:
         if not mark.begins:
             sent.end, sent.exit_code = session.position, mark.exit_code
             self._desk.clear()
+            self._tell_ended(sent)
         session.hear(b"")
+
+    def _tell_ended(self, sent: _Sent) -> None:
+        run = self.session.run.id
+        told = ShellCommandEnded(run, time.time(), sent.number, sent.exit_code)
+        self._supervisor.bus.publish(told)
 
     def _end(self) -> None:
         self._store.finish()
         self._desk.close()
+        if self._sent is not None and self._sent.end is None:
+            self._tell_ended(self._sent)
         self.session.end()
 
 
@@ -244,7 +274,8 @@ async def open_shell(
 ) -> ShellSession:
     """A shell in which the first command has begun; `follow` waits for its end.
 
-    Raises: TooManySessions, InvalidParameters, CommandDenied; and then nothing was started.
+    Raises: TooManySessions, InvalidParameters, CommandDenied, JournalBroken; and then nothing was
+    run.
     """
     command = Command(first, cwd=start.cwd, env=start.env)
     await _admit(supervisor, new_run_id(), command, start.party)
@@ -257,6 +288,12 @@ async def open_shell(
         opened = ShellSession(session, desk, supervisor)
     except BaseException:
         desk.close()
+        raise
+    try:
+        await opened.announce(first)
+    except BaseException:
+        with anyio.CancelScope(shield=True), suppress(ProcessError, UnknownSession):
+            await sessions.stop(session.id, owner, "its first command could not be run")
         raise
     if not session.complete:
         opened.begin(first)

@@ -9,14 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import anyio
 
-from shelltie.errors import CommandDenied, InvalidParameters, ProcessError
-from shelltie.events import CommandRefused
+from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, TerminalError
+from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
 from shelltie.model import (
     DEFAULT_ESCALATION,
+    Caller,
     Command,
     Escalation,
     EscalationStep,
@@ -75,6 +76,28 @@ class Wish:
     party: Party = field(default_factory=Party)
 
 
+class NewOutput(Protocol):
+    """Where the output of a run is kept; of one that `stays`, so that it can be read later."""
+
+    def __call__(self, run: RunId, *, stays: bool) -> Store: ...
+
+
+class Record(Protocol):
+    """Who writes down what the bus tells."""
+
+    async def kept(self) -> str | None:
+        """Wait until what was told so far is written; or say why it cannot be.
+
+        Raises: JournalBroken if nothing may run without a record.
+        """
+
+    async def lost(self, client: str) -> list[RunLost]:
+        """What ran for this client, lately, in servers that died; the newest first."""
+
+    async def close(self) -> None:
+        """Write the rest, and leave."""
+
+
 class Supervisor:
     """The engine. Use it as `async with`: nothing it started outlives it."""
 
@@ -84,9 +107,10 @@ class Supervisor:
         gate: Gate,
         provider: Provider,
         policy: Callable[[], TimeoutPolicy],
-        new_output: Callable[[RunId], Store],
+        new_output: NewOutput,
         bus: Bus,
         login_path: LoginPath | None = None,
+        record: Record | None = None,
     ) -> None:
         self.runs: dict[RunId, Run] = {}
         self.gate = gate
@@ -95,6 +119,7 @@ class Supervisor:
         self._policy = policy
         self._new_output = new_output
         self.bus = bus
+        self.record = record
         self._login_path = login_path
         self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()
@@ -117,15 +142,48 @@ class Supervisor:
     async def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command when it may run; what it then does is in the run's outcome.
 
-        Raises: InvalidParameters, CommandDenied; and then nothing was started.
+        Raises: InvalidParameters, CommandDenied, JournalBroken; and then nothing was started.
         """
         check(command)
         if self._login_path is not None:
             await self._login_path.wait()
         run_id = new_run_id()
         ready = self._prepare(command, run_id, wish.own)
-        verdict = None if wish.profile is None else await self.admit(run_id, command, wish)
-        return self._begin(run_id, command, wish, ready, verdict)
+        self._tell_asked(run_id, command, wish, ready[1].secrets)
+        verdict = None
+        if wish.profile is not None:
+            verdict = await self._judged(run_id, command, wish, self.gate)
+        rules = self._ready(run_id, command, wish)
+        problem = await self._recorded(run_id, command)
+        run = self._begin(run_id, command, rules, ready, verdict)
+        if problem is not None:
+            run.warn(problem)
+        return run
+
+    async def recorded(self) -> str | None:
+        """Wait until what was told so far is on record; or say why it is not.
+
+        Raises: JournalBroken.
+        """
+        return None if self.record is None else await self.record.kept()
+
+    async def _recorded(self, run: RunId, command: Command) -> str | None:
+        """Wait until it is on record that this will start, or say why it is not."""
+        why = "its caller left before it was started"
+        try:
+            problem = await self.recorded()
+            if self._closed:
+                raise InvalidParameters("the supervisor is closed: it starts nothing any more")
+        except TerminalError as error:
+            why = str(error)
+            raise
+        else:
+            why = ""
+            return problem
+        finally:
+            if why:
+                told = CommandRefused(run, time.time(), command.text, "NOT_STARTED", why)
+                self.bus.publish(told)
 
     async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
@@ -149,10 +207,14 @@ class Supervisor:
 
         Raises: CommandDenied.
         """
+        self._tell_asked(run, command, wish, {})
+        return await self._judged(run, command, wish, gate or self.gate)
+
+    async def _judged(self, run: RunId, command: Command, wish: Wish, gate: Gate) -> Verdict:
         assert wish.profile is not None
         request = Request(wish.profile, self.provider.name, wish.party)
         try:
-            return await (gate or self.gate).admit(run, command, request)
+            return await gate.admit(run, command, request)
         except CommandDenied as refusal:
             told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
             self.bus.publish(told)
@@ -166,19 +228,33 @@ class Supervisor:
 
     def begin_unasked(self, command: Command) -> Run:
         """Start what we want to know ourselves; nobody judges it."""
-        run_id, wish = new_run_id(), Wish()
-        return self._begin(run_id, command, wish, self._prepare(command, run_id, wish.own), None)
+        run_id, wish = new_run_id(), Wish(party=Party(Caller(client="shelltie")))
+        ready = self._prepare(command, run_id, wish.own)
+        self._tell_asked(run_id, command, wish, {})
+        return self._begin(run_id, command, self._ready(run_id, command, wish), ready, None)
+
+    def _tell_asked(
+        self, run: RunId, command: Command, wish: Wish, secrets: Mapping[str, str]
+    ) -> None:
+        cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
+        caller, stays = wish.party.caller, command.stays_open
+        told = CommandAsked(run, time.time(), command.text, cwd, caller, stays, secrets)
+        self.bus.publish(told)
+
+    def _ready(self, run: RunId, command: Command, wish: Wish) -> Rules:
+        rules = self._rules(self._policy(), command, wish)
+        place = self.provider.name, self.provider.isolation
+        self.bus.publish(RunReady(run, time.time(), *place, rules.limits))
+        return rules
 
     def _begin(
         self,
         run_id: RunId,
         command: Command,
-        wish: Wish,
+        rules: Rules,
         ready: tuple[Prepared, Surroundings],
         verdict: Verdict | None,
     ) -> Run:
-        if self._closed:
-            raise InvalidParameters("the supervisor is closed: it starts nothing any more")
         prepared, surroundings = ready
         if verdict is not None and verdict.rating is Rating.SAFE:
             # Nobody was asked about it, so nothing that a repository configures shall run with it.
@@ -186,10 +262,10 @@ class Supervisor:
         run = Run(
             run_id,
             command,
-            self._rules(self._policy(), command, wish),
+            rules,
             surroundings,
             self.provider,
-            self._new_output(run_id),
+            self._new_output(run_id, stays=command.stays_open),
             self._alarms,
             self.bus.publish,
             verdict,
@@ -209,6 +285,8 @@ class Supervisor:
                 with suppress(ProcessError):
                     await run.kill("shelltie is leaving", _LEAVING)
         await self.provider.close()
+        if self.record is not None:
+            await self.record.close()
 
     def _forget(self, run: Run) -> None:
         self.runs.pop(run.id, None)

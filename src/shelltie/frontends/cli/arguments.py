@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from shelltie.frontends.cli.mcp_arguments import add_mcp
+from shelltie.frontends.cli.record_arguments import add_record
 from shelltie.frontends.cli.session_arguments import add_sessions
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
@@ -116,6 +117,7 @@ def build() -> Parser:
     _add_approval(commands)
     _add_trust(commands)
     add_sessions(commands, _plain)
+    add_record(commands, _plain)
     _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)

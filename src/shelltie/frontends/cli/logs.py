@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Protocol
 
+from shelltie.frontends.cli import past
 from shelltie.frontends.cli.reaching import (
     NOT_DONE,
     Found,
@@ -44,6 +45,8 @@ def main(args: Namespace) -> int:
     try:
         found = find(args.id)
     except NoSuchRun as error:
+        if past.print_output(args):
+            return 0
         complain(str(error))
         return NOT_DONE
     printer = _printer(args)

@@ -19,6 +19,7 @@ from shelltie.model import Command, State, human_duration
 from shelltie.policy import environment
 from shelltie.policy.limits import Asked
 from shelltie.providers.local import LocalProvider
+from shelltie.record.reading import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Supervisor, Wish
 
@@ -204,6 +205,7 @@ def _settings(config: Config, wrong: str | None) -> Iterator[Finding]:
     for ignored in config.ignored:
         yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
     yield _state_directory(Path(config.state_dir))
+    yield _journal(config)
 
 
 def _state_directory(place: Path) -> Finding:
@@ -215,6 +217,19 @@ def _state_directory(place: Path) -> Finding:
     except OSError as error:
         text = f"{place} cannot be written: {error.strerror}"
         return Finding("settings", "state", BAD, text, "set state.dir to one that can")
+
+
+def _journal(config: Config) -> Finding:
+    if not config.audit_enabled:
+        return Finding("settings", "journal", POOR, "switched off", "set audit.enabled to true")
+    if not config.journal.exists():
+        return Finding("settings", "journal", GOOD, f"{config.journal}, not there yet")
+    try:
+        last = tail(config.journal, 1)
+    except TerminalError as error:
+        return Finding("settings", "journal", BAD, str(error), "see docs/operations.md")
+    count = last[0].entry.seq if last else 0
+    return Finding("settings", "journal", GOOD, f"{config.journal}, {count} entries so far")
 
 
 def _clients() -> Iterator[Finding]:

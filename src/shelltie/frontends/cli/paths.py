@@ -38,4 +38,5 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "httpTokens", settings.tokens_file()
     yield "state", Path(config.state_dir)
     yield "output", Path(config.state_dir) / "output"
+    yield "journal", config.journal
     yield "keeper", Path(choose(None if config.keeper == "auto" else config.keeper)[0][-1])

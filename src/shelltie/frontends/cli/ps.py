@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 
 from shelltie.approval import shown
+from shelltie.frontends.cli import past
 from shelltie.frontends.cli.reaching import Found, as_json, everything, names
 from shelltie.frontends.cli.words import complain, print_json, table, width
 from shelltie.model import State, human_duration, human_size
@@ -18,17 +19,20 @@ _STATES = {State.CREATED: "starting", State.TIMED_OUT: "timeout", State.SPAWN_FA
 def main(args: Namespace) -> int:
     """Print them."""
     servers, found, told = everything(look=True)
+    gone = past.lost()
     for problem in told:
         complain(problem)
     if args.json:
-        print_json([as_json(one) for one in found])
-    elif found:
+        print_json([*map(as_json, found), *map(past.as_json, gone)])
+        return 0
+    if found:
         show(found)
         if any(one.listed.waits for one in found):
             print("\nwaiting: for input; answer with shelltie send ID TEXT.", file=sys.stderr)
     else:
         count = f"{len(servers)} server{'s' * (len(servers) != 1)}" if servers else "no server"
         print(f"Nothing runs; {count} running.")
+    past.tell(gone)
     return 0
 
 

@@ -29,6 +29,7 @@ from shelltie.frontends.cli.words import (
 from shelltie.frontends.library import Options, Terminal
 from shelltie.frontends.report import Result, refusal_report, report
 from shelltie.model import (
+    Caller,
     Ended,
     EscalationStep,
     Limit,
@@ -45,6 +46,7 @@ from shelltie.running.run import Run
 
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
+_CALLER = Caller(client="shelltie run")
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FIELDS = (
     *("status", "stdout", "stderr", "exitCode", "timeoutReason", "terminationMode", "durationMs"),
@@ -88,7 +90,7 @@ class Leashed:
     async def run(self, command: str | list[str], options: Options) -> int:
         """To the end, whoever brings it about."""
         self._listen_to_signals()
-        async with Terminal(publish=self._publish) as terminal:
+        async with Terminal(publish=self._publish, caller=_CALLER) as terminal:
             terminal.supervisor.gate.broker.add(TerminalChannel())
             run = self._run = await terminal.start(command, **options)
             if not self._json:

@@ -23,12 +23,12 @@ from starlette.types import ASGIApp
 
 from shelltie import config as settings
 from shelltie.errors import ConfigWrong, InvalidParameters
+from shelltie.frontends.lines import LINE_MAX
 from shelltie.frontends.mcp import binding
 from shelltie.frontends.mcp.address import Address
 from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
 from shelltie.frontends.mcp.server import Forget, Leave, serve
-from shelltie.frontends.mcp.stdio import LINE_MAX
 from shelltie.frontends.mcp.tokens import Tokens
 
 _LAST_WORDS = 1.0  # for the answers of what was ended

@@ -114,7 +114,14 @@ Run a shell command (bash) to its end, at most 60 s, and return its exit code an
 person's yes. Prefer `run` for ordinary work such as builds and tests.""",
     {"command": _COMMAND},
     ["command"],
-    {"ok": FLAG, "output": TEXT, "exitCode": {"type": "integer"}, "stdout": TEXT, "stderr": TEXT},
+    {
+        "ok": FLAG,
+        "output": TEXT,
+        "exitCode": {"type": "integer"},
+        "stdout": TEXT,
+        "stderr": TEXT,
+        "warnings": {"type": "array", "items": TEXT},
+    },
 )
 
 START = _tool(
@@ -241,13 +248,24 @@ _LISTED: Schema = {
     "uptimeSeconds": {"type": "number"},
     "waitingForInput": FLAG,
 }
+_LOST: Schema = {
+    "id": TEXT,
+    "command": TEXT,
+    "cwd": TEXT,
+    "startedAt": TEXT,
+    "outputBytes": COUNT,
+}
 LIST = _tool(
     "terminal_list",
     "List sessions",
-    "List your sessions: those that run, and those whose last output you have not read.",
+    "List your sessions: those that run, those whose last output you have not read, and what was "
+    "lost when a server died.",
     {},
     [],
-    {"sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}}},
+    {
+        "sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}},
+        "lost": {"type": "array", "items": {"type": "object", "properties": _LOST}},
+    },
     reads=True,
 )
 

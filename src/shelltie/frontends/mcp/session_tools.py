@@ -10,6 +10,7 @@ import anyio.to_thread
 from mcp_types import CallToolResult
 
 from shelltie.errors import InvalidParameters, TerminalError
+from shelltie.frontends import lost
 from shelltie.frontends import sessions as said
 from shelltie.frontends.library import Options, asked, understand
 from shelltie.frontends.mcp import session_schemas as schemas
@@ -88,6 +89,8 @@ class SessionTools:
             "stdout": made.stdout,
             "stderr": made.stderr,
         }
+        if made.warnings:
+            answer["warnings"] = list(made.warnings)
         text = said.result_text(made.exit_code, said.merged(made), late, self._manners.crop)
         return answer, text
 
@@ -134,13 +137,17 @@ class SessionTools:
 
     async def _output(self, call: Call) -> _Answer:
         arguments = call.arguments
-        session = self._session(call)
         view = arguments.get("view") or "clean"
-        if view == "screen":
-            return await self._screen(session)
         start, limit = arguments.get("from") or 0, arguments.get("limit") or self._manners.crop
         assert isinstance(start, int)
         assert isinstance(limit, int)
+        gone = await lost.find(self._supervisor, call.party, str(arguments["sessionId"]))
+        if gone is not None:
+            made = await lost.report(gone, start, limit, raw=view == "raw")
+            return as_json(made), said.continued_text(made)
+        session = self._session(call)
+        if view == "screen":
+            return await self._screen(session)
         reading = await session.read(start)
         make = partial(self._shown, session, reading, raw=view == "raw", limit=limit)
         # What is long and full of escapes takes a second to clean; others have their turns.
@@ -190,7 +197,11 @@ class SessionTools:
 
     async def _list(self, call: Call) -> _Answer:
         sessions = self._sessions.of(call.owner)
-        return {"sessions": [said.listed(one) for one in sessions]}, said.list_text(sessions)
+        gone = await lost.everything(self._supervisor, call.party)
+        answer: dict[str, object] = {"sessions": [said.listed(one) for one in sessions]}
+        if gone:
+            answer["lost"] = [lost.listed(one) for one in gone]
+        return answer, said.list_text(sessions) + lost.list_text(gone)
 
     def _session(self, call: Call) -> Session:
         return self._sessions.get(str(call.arguments["sessionId"]), call.owner)

@@ -1,0 +1,97 @@
+"""What every face says about runs whose server died: they are listed, and can still be read."""
+
+import re
+import time
+from pathlib import Path
+
+import anyio.to_thread
+
+from shelltie.errors import InvalidParameters
+from shelltie.events import RunLost
+from shelltie.frontends.sessions import SessionReport
+from shelltie.model import human_size
+from shelltie.output.text import clean, decode
+from shelltie.running.gate import Party
+from shelltie.running.supervisor import Supervisor
+
+_RUN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_SHOWN = 5
+_HINT = (
+    "the server that ran it died, and all of it ended then; this is what it had printed. Start it"
+    " again if you still need it"
+)
+
+
+async def everything(supervisor: Supervisor, party: Party) -> list[RunLost]:
+    """What was this caller's, lately; the newest first."""
+    record = supervisor.record
+    return [] if record is None else await record.lost(party.caller.client)
+
+
+async def find(supervisor: Supervisor, party: Party, name: str) -> RunLost | None:
+    """The one with this id, if there is one."""
+    if not _RUN.fullmatch(name):
+        return None
+    found = await everything(supervisor, party)
+    return next((one for one in found if one.run == name), None)
+
+
+def listed(lost: RunLost) -> dict[str, object]:
+    """In a list, for programs."""
+    return {
+        "id": lost.run,
+        "command": lost.command,
+        "cwd": lost.cwd,
+        "startedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(lost.began)),
+        "outputBytes": lost.size,
+    }
+
+
+def list_text(found: list[RunLost]) -> str:
+    """Lines below a list of what runs; nothing if nothing was lost."""
+    if not found:
+        return ""
+    lines = [
+        f"{one.run} | {' '.join(one.command.split())[:30]} | {human_size(one.size)} kept"
+        for one in found[:_SHOWN]
+    ]
+    more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    head = "Lost when a server died; read what they printed with terminal_output:"
+    return "\n".join(["", "", head, *lines, *more])
+
+
+async def report(lost: RunLost, start: int, limit: int, *, raw: bool) -> SessionReport:
+    """What it had printed, from a position on.
+
+    Raises: InvalidParameters for a position that is not there.
+    """
+    text = await anyio.to_thread.run_sync(_text, lost)
+    if start > len(text):
+        raise InvalidParameters(f"position must be between 0 and {len(text)}, not {start}")
+    piece = text[start : start + limit]
+    rest = start + len(piece) < len(text)
+    shown = piece if raw else clean(piece.encode("utf-8", "surrogateescape"))
+    return SessionReport(
+        id=lost.run,
+        command=lost.command,
+        output=shown,
+        position=len(text),
+        complete=not rest,
+        exit_code=None,
+        running=False,
+        waiting_for_input=False,
+        password=False,
+        last_line=None,
+        truncated=rest,
+        read_from=start + len(piece) if rest else None,
+        skipped=0,
+        found=None,
+        hint=_HINT,
+    )
+
+
+def _text(lost: RunLost) -> str:
+    try:
+        return decode(Path(lost.file).read_bytes()) if lost.file is not None else ""
+    except OSError:
+        return ""

@@ -1,0 +1,86 @@
+"""Every event as one JSON object, without secrets, for whoever watches from outside."""
+
+from collections.abc import Mapping
+
+from shelltie.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CommandRefused,
+    Escalated,
+    Event,
+    Leaked,
+    LimitNear,
+    LimitReached,
+    RunEnded,
+    RunLost,
+    RunReady,
+    RunStarted,
+    SessionClosed,
+    SessionOpened,
+    SessionRan,
+    SessionRefused,
+    ShellCommandBegan,
+    ShellCommandEnded,
+    SilentButWorking,
+)
+from shelltie.frontends.s4_events import moment
+from shelltie.model import signal_name
+from shelltie.record.facts import Scribe
+
+NAMES: Mapping[type, str] = {
+    CommandRefused: "command:refused",
+    ApprovalAsked: "approval:asked",
+    ApprovalAnswered: "approval:answered",
+    RunReady: "run:ready",
+    RunStarted: "run:started",
+    LimitNear: "limit:near",
+    SilentButWorking: "limit:forgiven",
+    LimitReached: "limit:reached",
+    Escalated: "run:signalled",
+    Leaked: "run:leaked",
+    RunEnded: "run:ended",
+    RunLost: "run:lost",
+    ShellCommandBegan: "shell:began",
+    ShellCommandEnded: "shell:ended",
+    SessionOpened: "session:opened",
+    SessionClosed: "session:closed",
+    SessionRan: "session:ran",
+    SessionRefused: "session:refused",
+}
+
+
+class Teller:
+    """Remembers who asked for what, so that each object says all that a record would."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._scribe = Scribe(secrets)
+
+    def tell(self, event: Event) -> dict[str, object] | None:
+        """The object, or nothing for what only prepares another event."""
+        fact = self._scribe.fact(event)
+        name = NAMES.get(type(event))
+        body = _more(event) if fact is None else fact.body
+        if name is None or body is None:
+            return None
+        run = getattr(event, "run", None)
+        return {"type": name, "at": moment(event.at), "runId": run, **body}
+
+
+def _more(event: Event) -> dict[str, object] | None:
+    """What no record needs, because the end of the run says it again."""
+    match event:
+        case LimitNear():
+            times = {"idle": round(event.idle, 3), "left": round(event.left, 3)}
+            return {"limit": str(event.limit), **times, "message": event.message}
+        case LimitReached():
+            told = {"limit": str(event.limit), "idle": round(event.idle, 3)}
+            return {**told, "message": event.message}
+        case SilentButWorking():
+            return {"idle": round(event.idle, 3), "message": event.message}
+        case Escalated():
+            return {"signal": signal_name(event.signal)}
+        case RunLost():
+            told = {"command": event.command, "cwd": event.cwd, "client": event.client}
+            return {**told, "leftovers": list(event.ended), "file": event.file, "kept": event.size}
+        case _:
+            return None

@@ -1,0 +1,188 @@
+"""The file in which everything is recorded: how it is opened, and what its tables are."""
+
+import os
+import select
+import sqlite3
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from shelltie.errors import TerminalError
+
+_OURS = 0x73687469  # "shti", in the header of the file
+_TICK = 0.01
+_BUSY = 2.0  # seconds for another server to finish its transaction
+
+# Each brings a file one version further; what was released is never changed.
+_MIGRATIONS = (
+    """
+    CREATE TABLE entries (
+        seq INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        server TEXT NOT NULL,
+        run TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        hash TEXT NOT NULL
+    );
+    CREATE TABLE servers (
+        id TEXT PRIMARY KEY,
+        pid INTEGER NOT NULL,
+        started TEXT NOT NULL,
+        boot TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        opened REAL NOT NULL,
+        closed REAL,
+        settled INTEGER NOT NULL
+    );
+    CREATE INDEX servers_unsettled ON servers (settled) WHERE settled = 0;
+    CREATE TABLE runs (
+        id TEXT PRIMARY KEY,
+        server TEXT NOT NULL,
+        state TEXT NOT NULL,
+        command TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        client TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        task TEXT NOT NULL,
+        session TEXT NOT NULL,
+        stays_open INTEGER NOT NULL,
+        provider TEXT NOT NULL,
+        verdict TEXT,
+        category TEXT,
+        began REAL NOT NULL,
+        pid INTEGER,
+        pid_started TEXT,
+        ended REAL,
+        duration REAL,
+        exit_code INTEGER,
+        limit_reached TEXT,
+        stdout INTEGER,
+        stderr INTEGER,
+        file TEXT,
+        leftovers TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX runs_lost ON runs (ended) WHERE state = 'lost';
+    """,
+)
+VERSION = len(_MIGRATIONS)
+
+
+class Unusable(TerminalError):
+    """This file is no journal that we can use; it stays as it is."""
+
+
+def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
+    """The journal, made if it is not there; for one thread at a time.
+
+    With `durable` a commit is on the disk even if the power fails. From here on nothing waits: a
+    lock is an error, and checkpoints are left to the caller. Raises: Unusable; sqlite3.Error,
+    OSError for what may be different the next time.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    _check_kind(path)
+    connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+    try:
+        _check_file(connection, path)
+        if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+            _migrate(connection, path)
+        _use_wal(connection)
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA busy_timeout = 0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """The journal, for whoever only looks.
+
+    Raises: Unusable; sqlite3.Error.
+    """
+    if not path.exists():
+        raise Unusable(f"{path}: there is no journal yet: nothing was recorded")
+    _check_kind(path)
+    # Not immutable: a server may write meanwhile, and what it wrote last is in the WAL file.
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(address, uri=True, timeout=_BUSY, isolation_level=None)
+    try:
+        _check_file(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:
+    """It will be the same the next time: the file itself is damaged, or not for us."""
+    if isinstance(error, Unusable):
+        return True
+    permanent = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, sqlite3.Error) and error_code(error) in permanent
+
+
+def error_code(error: sqlite3.Error) -> int:
+    """SQLite's primary code for it; 0 where there is none."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def _check_kind(path: Path) -> None:
+    """What is written to a device is gone, and a pipe waits for ever. Raises: Unusable."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Unusable(f"{path}: this is no regular file: set audit.path to one")
+
+
+def _check_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises: Unusable."""
+    try:
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+    except sqlite3.DatabaseError as error:
+        if error_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise Unusable(f"{path}: this is no database, or a damaged one: {error}") from error
+        raise
+    if not empty and owner != _OURS:
+        raise Unusable(f"{path}: this is somebody else's database, and stays as it is")
+    if version > VERSION:
+        raise Unusable(
+            f"{path}: written by a newer shelltie (version {version}, we know {VERSION}):"
+            " update, or set audit.path to another file"
+        )
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Servers that start at once want the same, and SQLite does not wait for one another here."""
+    deadline = time.monotonic() + _BUSY
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        else:
+            return  # some file systems have no WAL: then it works without
+        select.select([], [], [], _TICK)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    with suppress(sqlite3.OperationalError):  # only possible, and needed, in a new file
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _check_file(connection, path)
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for script in _MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_OURS}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,300 @@
+"""What an event becomes on record: who, what, where, why and how it ended, without secrets. Pure.
+
+An event says only what is new. So this remembers what was asked until it is settled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from shelltie.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Asker,
+    CommandAsked,
+    CommandJudged,
+    CommandRefused,
+    Event,
+    Leaked,
+    RunEnded,
+    RunReady,
+    RunStarted,
+    SessionClosed,
+    SessionOpened,
+    SessionRan,
+    SessionRefused,
+    ShellCommandBegan,
+    ShellCommandEnded,
+)
+from shelltie.model import Decision, Limits, Outcome, Printed, Rating
+from shelltie.output.redact import Redactor
+
+_ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
+_REASONS_MAX = 10
+_COMMAND_MAX = 16 * 1024
+_SOURCE_MAX = 120  # it may quote a long pattern
+
+Body = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing to be recorded."""
+
+    run: str
+    at: float
+    kind: str
+    body: Body
+
+
+@dataclass(slots=True)
+class _Case:
+    """What is known of a command that has not been settled."""
+
+    asked: CommandAsked
+    redactor: Redactor
+    judged: CommandJudged | None = None
+    approved_by: str | None = None
+    begun: bool = False
+
+
+@dataclass(slots=True)
+class Scribe:
+    """Turns events into facts. `secrets` are values that no record may have, by their names."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _usual: Redactor = field(init=False)
+    _cases: dict[str, _Case] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._usual = Redactor(self.secrets)
+
+    def fact(self, event: Event) -> Fact | None:
+        """What to record about it, if anything."""
+        made = self._write(event)
+        if made is None:
+            return None
+        kind, body = made
+        run = getattr(event, "run", None)
+        return Fact(run or "", event.at, kind, body)
+
+    @singledispatchmethod
+    def _write(self, _: object) -> tuple[str, Body] | None:
+        return None  # not of interest to a record
+
+    # What was asked, and may it
+
+    @_write.register
+    def _(self, event: CommandAsked) -> None:
+        more = {k: v for k, v in event.secrets.items() if self.secrets.get(k) != v}
+        redactor = Redactor({**self.secrets, **more}) if more else self._redactor(event.run)
+        before = self._cases.get(event.run)  # a shell that runs, and is asked for more
+        begun = before is not None and before.begun
+        self._cases[event.run] = _Case(event, redactor, begun=begun)
+        if len(self._cases) > _ASKED_MAX:
+            idle = (run for run, case in self._cases.items() if not case.begun)
+            del self._cases[next(idle, next(iter(self._cases)))]
+
+    @_write.register
+    def _(self, event: CommandJudged) -> None:
+        if (case := self._cases.get(event.run)) is not None:
+            case.judged = event
+
+    @_write.register
+    def _(self, event: ApprovalAsked) -> tuple[str, Body]:
+        return "asked", {**self._known(event.run), "question": event.question}
+
+    @_write.register
+    def _(self, event: ApprovalAnswered) -> tuple[str, Body]:
+        case = self._cases.get(event.run)
+        if case is not None and event.allowed:
+            case.approved_by = event.by
+        return "answered", {
+            "question": event.question,
+            "allowed": event.allowed,
+            "by": event.by,
+            "scope": event.scope,
+            "reason": self._usual.audit(event.reason),
+        }
+
+    @_write.register
+    def _(self, event: CommandRefused) -> tuple[str, Body]:
+        return "refused", self._refusal(event)
+
+    @_write.register
+    def _(self, event: SessionRefused) -> tuple[str, Body]:
+        body = {**self._refusal(event), **_asker(event.asker)}
+        return "refused", {**body, "details": self._clean(event.details)}
+
+    def _refusal(self, event: CommandRefused) -> Body:
+        known, redactor = self._known(event.run), self._redactor(event.run)
+        if (case := self._cases.get(event.run)) is not None and not case.begun:
+            del self._cases[event.run]  # otherwise it was for a shell that runs on
+        return {
+            **known,
+            "command": _told(redactor, event.command),
+            "code": event.code,
+            "message": redactor.audit(event.message),
+        }
+
+    # Runs
+
+    @_write.register
+    def _(self, event: RunReady) -> tuple[str, Body]:
+        place = {"provider": event.provider, "isolation": event.isolation}
+        if (case := self._cases.get(event.run)) is not None:
+            case.begun = True
+        return "ready", {**self._known(event.run), **place, "limits": _limits(event.limits)}
+
+    @_write.register
+    def _(self, event: RunStarted) -> tuple[str, Body]:
+        return "started", {"pid": event.pid}
+
+    @_write.register
+    def _(self, event: Leaked) -> tuple[str, Body]:
+        return "leaked", {"pids": list(event.pids)}
+
+    @_write.register
+    def _(self, event: RunEnded) -> tuple[str, Body]:
+        redactor = self._redactor(event.run)
+        self._cases.pop(event.run, None)
+        return "ended", {**_outcome(event.outcome, redactor), "output": _printed(event.printed)}
+
+    @_write.register
+    def _(self, event: ShellCommandBegan) -> tuple[str, Body]:
+        command = _told(self._redactor(event.run), event.command)
+        return "shell_began", {"number": event.number, "command": command}
+
+    @_write.register
+    def _(self, event: ShellCommandEnded) -> tuple[str, Body]:
+        return "shell_ended", {"number": event.number, "exitCode": event.exit_code}
+
+    # Contexts
+
+    @_write.register
+    def _(self, event: SessionOpened) -> tuple[str, Body]:
+        return "session_opened", {**_asker(event.asker), "cwd": event.cwd}
+
+    @_write.register
+    def _(self, event: SessionClosed) -> tuple[str, Body]:
+        told: Body = {"reason": event.reason, "commands": event.commands}
+        return "session_closed", {**_asker(event.asker), **told}
+
+    @_write.register
+    def _(self, event: SessionRan) -> tuple[str, Body] | None:
+        """A run has its own end. Only of a program that was not there this is all there is."""
+        if event.run is not None:
+            return None
+        command = _told(self._usual, event.command)
+        outcome = _outcome(event.outcome, self._usual)
+        return "ended", {**_asker(event.asker), "command": command, **outcome}
+
+    # What was said before
+
+    def _known(self, run: str) -> Body:
+        case = self._cases.get(run)
+        if case is None:
+            return {}
+        asked, caller = case.asked, case.asked.caller
+        body: Body = {
+            "command": _told(case.redactor, asked.command),
+            "cwd": asked.cwd,
+            "client": caller.client,
+            "agent": caller.agent,
+            "task": caller.task,
+            "session": caller.session,
+            "staysOpen": asked.stays_open,
+        }
+        if case.judged is not None:
+            body |= _verdict(case.judged, case.redactor)
+        if case.approved_by is not None:
+            body |= {"approvedBy": case.approved_by}
+        return body
+
+    def _redactor(self, run: str) -> Redactor:
+        case = self._cases.get(run)
+        return self._usual if case is None else case.redactor
+
+    def _clean(self, value: object) -> object:
+        """Anything, in the words of JSON and without secrets."""
+        if isinstance(value, Mapping):
+            return {str(key): self._clean(one) for key, one in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._clean(one) for one in value]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        return self._usual.audit(str(value))
+
+
+def folded(facts: list[Fact]) -> list[Fact]:
+    """The same, without starts whose end is there, too: that says who it was as well."""
+    started = {fact.run: fact for fact in facts if fact.kind == "started"}
+    kept: list[Fact] = []
+    for fact in facts:
+        if fact.kind == "ended" and (start := started.get(fact.run)) is not None:
+            fact.body["pid"] = start.body["pid"]
+            kept.remove(start)
+        kept.append(fact)
+    return kept
+
+
+def _told(redactor: Redactor, command: str) -> str:
+    """A command without secrets. It is cut last: half a secret could not be recognised."""
+    text = redactor.audit(command)
+    more = len(text) - _COMMAND_MAX
+    return text if more <= 0 else f"{text[:_COMMAND_MAX]}… ({more} characters more)"
+
+
+def _asker(asker: Asker) -> Body:
+    return {"session": asker.session, "task": asker.task, "agent": asker.agent}
+
+
+def _verdict(judged: CommandJudged, redactor: Redactor) -> Body:
+    reasons = judged.verdict.reasons[:_REASONS_MAX]
+    verdict = judged.verdict
+    proved = verdict.agreed or verdict.rating is not Rating.SAFE
+    body: Body = {
+        "verdict": str(verdict.rating if proved else Rating.UNKNOWN),
+        "decision": str(judged.decision),
+        "reasons": [str(reason.code) for reason in reasons],
+    }
+    if judged.decision is not Decision.ALLOW:
+        body["why"] = [redactor.audit(reason.message) for reason in reasons]
+    return body
+
+
+def _limits(limits: Limits) -> Body:
+    return {
+        "total": limits.total,
+        "silence": limits.silence,
+        "source": limits.source[:_SOURCE_MAX],
+        "category": limits.category,
+    }
+
+
+def _outcome(outcome: Outcome, redactor: Redactor) -> Body:
+    return {
+        "state": str(outcome.state),
+        "exitCode": outcome.exit.number,
+        "signal": outcome.exit.signal_name,
+        "duration": round(outcome.duration, 6),
+        "limit": None if outcome.limit is None else str(outcome.limit),
+        "idle": round(outcome.idle, 3),
+        "endedBy": None if outcome.ended is None else str(outcome.ended),
+        "stopReason": outcome.stop_reason,
+        "survivors": outcome.survivors,
+        "leaked": list(outcome.leaked_pids) if outcome.leaked else None,
+        "cpu": outcome.cpu,
+        "error": None if outcome.error is None else redactor.audit(outcome.error),
+        "warnings": [redactor.audit(warning) for warning in outcome.warnings],
+    }
+
+
+def _printed(printed: Printed) -> Body:
+    return {
+        "stdout": printed.stdout,
+        "stderr": printed.stderr,
+        "file": printed.file,
+        "kept": printed.kept,
+        "sha256": printed.digest,
+    }

@@ -1,0 +1,203 @@
+"""Looking into the journal, from any process, while others write."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shelltie.errors import TerminalError
+from shelltie.events import RunLost
+from shelltie.model import RunId
+from shelltie.record import recovery
+from shelltie.record.chain import Checked, Entry, Head, check, head_of
+from shelltie.record.database import open_for_reading
+
+_LATELY = 24 * 3600.0
+_LOST_MAX = 20
+_ENTRIES = "SELECT seq, at, server, run, kind, body, hash FROM entries"
+_LOST = """
+    SELECT id, ended, command, cwd, client, began, stays_open, file, leftovers FROM runs
+    WHERE state = 'lost' AND ended > ? AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'
+    ORDER BY ended DESC, began DESC LIMIT ?"""
+_PAST = """
+    SELECT id, command, state, exit_code, file FROM runs
+    WHERE id >= ? AND id < ? AND ended IS NOT NULL LIMIT 10"""
+# What the table of runs says must be what the chain says.
+_DIFFERENT = """
+    SELECT seq, run, 'ended as ' || runs.state FROM entries JOIN runs ON runs.id = entries.run
+    WHERE kind = 'ended' AND runs.state IS NOT json_extract(body, '$.state')
+    UNION ALL
+    SELECT seq, run, 'is ' || runs.command FROM entries JOIN runs ON runs.id = entries.run
+    WHERE kind = 'ready' AND runs.command IS NOT json_extract(body, '$.command')
+    LIMIT 20"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry with its hash."""
+
+    entry: Entry
+    hash: str
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: the body's own names, between who and when, and the hash."""
+        one = self.entry
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(one.at // 1_000_000))
+        return {
+            "seq": one.seq,
+            "at": f"{moment}.{one.at % 1_000_000:06d}Z",
+            "server": one.server,
+            "runId": one.run or None,
+            "kind": one.kind,
+            **json.loads(one.body),
+            "hash": self.hash,
+        }
+
+
+class Unreadable(TerminalError):
+    """The journal is there, but cannot be read."""
+
+
+def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
+    """Look at every entry.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        try:
+            broken = connection.execute("PRAGMA quick_check(10)").fetchall()
+            checked = check(_lines(connection, f"{_ENTRIES} ORDER BY seq"), heads)
+            told = [f"the file is damaged: {row[0]}" for row in broken if row[0] != "ok"]
+            told += [
+                f"the table of runs says of {run} that it {says}; entry {seq} says otherwise"
+                for seq, run, says in connection.execute(_DIFFERENT)
+            ]
+        except sqlite3.Error as error:
+            raise Unreadable(f"{path}: it is damaged: {error}") from error
+    problems = (*checked.problems, *told)
+    return Checked(checked.entries, checked.first, checked.head, problems)
+
+
+def entries(path: Path, after: int = 0) -> Iterator[Line]:
+    """Every entry, in order.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        query = f"{_ENTRIES} WHERE seq > ? ORDER BY seq"
+        yield from _guarded(path, connection, query, (after,))
+
+
+def tail(path: Path, count: int) -> list[Line]:
+    """The last ones, in order.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        query = f"{_ENTRIES} ORDER BY seq DESC LIMIT ?"
+        return list(_guarded(path, connection, query, (count,)))[::-1]
+
+
+def lost(path: Path, client: str = "") -> list[RunLost]:
+    """What ran in servers that died, lately, the newest first; none if nobody can tell.
+
+    What is `client`'s, or was nobody's; everything for nobody.
+    """
+    try:
+        with closing(_opened(path)) as connection:
+            since = time.time() - _LATELY
+            rows = connection.execute(_LOST, (since, client, client, _LOST_MAX)).fetchall()
+    except (TerminalError, sqlite3.Error):
+        return []
+    return [_as_lost(row) for row in rows]
+
+
+def abandoned(path: Path, spools: Path) -> list[RunLost]:
+    """What dead servers left, and nobody has settled yet."""
+    try:
+        with closing(_opened(path)) as connection:
+            return recovery.abandoned(connection, spools)
+    except (TerminalError, sqlite3.Error):
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run that is over, and where what it printed is, as far as it was kept."""
+
+    run: str
+    command: str
+    state: str
+    exit_code: int | None
+    file: str | None
+
+
+def past(path: Path, prefix: str) -> list[Past]:
+    """The runs whose ids begin so.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        try:
+            rows = connection.execute(_PAST, (prefix, prefix + "~")).fetchall()
+        except sqlite3.Error as error:
+            raise Unreadable(f"{path}: it is damaged: {error}") from error
+    return [Past(*row) for row in rows]
+
+
+def _as_lost(row: Sequence[object]) -> RunLost:
+    run, at, command, cwd, client, began, stays_open, file, leftovers = row
+    size = 0
+    with suppress(OSError):
+        size = 0 if file is None else Path(str(file)).stat().st_size
+    return RunLost(
+        run=RunId(str(run)),
+        at=float(str(at)),
+        command=str(command),
+        cwd=str(cwd),
+        client=str(client),
+        began=float(str(began)),
+        stays_open=bool(stays_open),
+        ended=tuple(json.loads(str(leftovers))),
+        file=str(file) if size else None,
+        size=size,
+    )
+
+
+def anchored(path: Path) -> list[Head]:
+    """The heads that were kept in a file.
+
+    Raises: Unreadable.
+    """
+    try:
+        lines = path.read_text(encoding="ascii").split()
+        return [head_of(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path}: the heads in it cannot be read: {error}") from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return open_for_reading(path)
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {error}") from error
+
+
+def _guarded(
+    path: Path, connection: sqlite3.Connection, query: str, values: Sequence[object]
+) -> Iterator[Line]:
+    try:
+        for entry, digest in _lines(connection, query, values):
+            yield Line(entry, digest)
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it is damaged: {error}") from error
+
+
+def _lines(
+    connection: sqlite3.Connection, query: str, values: Sequence[object] = ()
+) -> Iterator[tuple[Entry, str]]:
+    for *fields, digest in connection.execute(query, values):
+        yield Entry(*fields), digest

@@ -1,0 +1,191 @@
+"""After a crash: whatever a dead server left running is ended, and its record is closed.
+
+Only processes are touched of which it is certain that they are left over: the very process that
+was started for the run, or one that carries the run's mark in its environment.
+"""
+
+import json
+import os
+import select
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shelltie.events import RunLost
+from shelltie.keeper import identity
+from shelltie.keeper.identity import Identity
+from shelltie.model import RunId
+from shelltie.record.book import LOST, Book
+from shelltie.record.facts import Body, Fact
+
+MARK = "SHELLTIE_RUN"  # in the environment of every command of ours
+_PATIENCE = 2.0  # seconds for what was killed to be gone
+_SERVERS = """
+    SELECT id, pid, started, boot, namespace FROM servers WHERE settled = 0 AND id != ?"""
+_IN_TABLE = """
+    SELECT id, command, cwd, client, began, stays_open, pid, pid_started FROM runs
+    WHERE server = ? AND ended IS NULL"""
+_IN_CHAIN = """
+    SELECT run, at, kind, body FROM entries
+    WHERE server = ? AND kind IN ('ready', 'started', 'ended', 'refused')
+        AND run NOT IN (SELECT id FROM runs)
+    ORDER BY seq"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Orphan:
+    """A run whose server is dead."""
+
+    run: RunId
+    command: str
+    cwd: str
+    client: str
+    began: float
+    stays_open: bool
+    leader: Identity | None = None
+
+
+def recover(book: Book, spools: Path, inside: str | None = None) -> list[RunLost]:
+    """Settle what dead servers left; what of their output is still there is among the spools.
+
+    `inside` is the run that we are in ourselves, which is nothing to be ended by us.
+    Raises: sqlite3.Error.
+    """
+    lost: list[RunLost] = []
+    for server, dead in _dead_servers(book.connection, book.server):
+        orphans = [one for one in _orphans(book.connection, server, dead) if one.run != inside]
+        ended = _end_leftovers({one.run: one for one in orphans})
+        found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in orphans]
+        lost += _settle(book, server, dead.pid, found)
+    return lost
+
+
+def abandoned(connection: sqlite3.Connection, spools: Path) -> list[RunLost]:
+    """What the next server that starts will find; nothing is changed.
+
+    Raises: sqlite3.Error.
+    """
+    return [
+        _lost(orphan, (), spools)
+        for server, dead in _dead_servers(connection, "")
+        for orphan in _orphans(connection, server, dead)
+    ]
+
+
+def _dead_servers(connection: sqlite3.Connection, own: str) -> Iterator[tuple[str, Identity]]:
+    for server, *who in connection.execute(_SERVERS, (own,)).fetchall():
+        if not (one := Identity(*who)).alive:
+            yield server, one
+
+
+def _orphans(connection: sqlite3.Connection, server: str, dead: Identity) -> list[_Orphan]:
+    """What the table says, and what the chain says about those that had no time to get there."""
+    found: dict[str, _Orphan] = {}
+    for run, at, kind, body in connection.execute(_IN_CHAIN, (server,)):
+        if kind == "ready":
+            found[run] = _from_chain(run, at / 1_000_000, json.loads(body))
+        elif kind != "started":
+            found.pop(run, None)
+    for run, command, cwd, client, began, stays, pid, started in connection.execute(
+        _IN_TABLE, (server,)
+    ):
+        leader = replace(dead, pid=pid, started=started) if started else None
+        found[run] = _Orphan(RunId(run), command, cwd, client, began, bool(stays), leader)
+    return list(found.values())
+
+
+def _from_chain(run: str, began: float, known: Body) -> _Orphan:
+    command, cwd, client = (str(known.get(name, "")) for name in ("command", "cwd", "client"))
+    return _Orphan(RunId(run), command, cwd, client, began, bool(known.get("staysOpen")))
+
+
+def _lost(one: _Orphan, ended: tuple[int, ...], spools: Path) -> RunLost:
+    file, size = spools / f"{one.run}.log", 0
+    with suppress(OSError):
+        size = file.stat().st_size
+    return RunLost(
+        run=one.run,
+        at=time.time(),
+        command=one.command,
+        cwd=one.cwd,
+        client=one.client,
+        began=one.began,
+        stays_open=one.stays_open,
+        ended=ended,
+        file=str(file) if size else None,
+        size=size,
+    )
+
+
+def _settle(book: Book, server: str, pid: int, found: list[RunLost]) -> list[RunLost]:
+    """Write it down, unless another server has done so meanwhile."""
+    with book.transaction():
+        mark = "UPDATE servers SET settled = 1, closed = ? WHERE id = ? AND settled = 0"
+        now = time.time()
+        if not book.connection.execute(mark, (now, server)).rowcount:
+            return []
+        book.add(Fact("", now, "server_died", {"server": server, "pid": pid}))
+        for one in found:
+            book.add(Fact(one.run, one.at, LOST, {"server": server, **_body(one)}))
+    return found
+
+
+def _body(lost: RunLost) -> Body:
+    return {
+        "command": lost.command,
+        "cwd": lost.cwd,
+        "client": lost.client,
+        "began": lost.began,
+        "staysOpen": lost.stays_open,
+        "file": lost.file,
+        "kept": lost.size,
+        "leftovers": list(lost.ended),
+    }
+
+
+def _end_leftovers(orphans: Mapping[RunId, _Orphan]) -> dict[RunId, list[int]]:
+    """Kill whoever is left of these runs, until nobody is; who it was, by run."""
+    ended: dict[RunId, list[int]] = {}
+    deadline = time.monotonic() + _PATIENCE
+    while orphans and time.monotonic() < deadline:
+        killed = [(run, pid) for pid, started, run in _leftovers(orphans) if _kill(pid, started)]
+        if not killed:  # nobody is left, or nobody whom we may touch
+            break
+        for run, pid in killed:
+            ended[run] = [*ended.get(run, []), pid]
+    return {run: sorted(set(pids)) for run, pids in ended.items()}
+
+
+def _leftovers(orphans: Mapping[RunId, _Orphan]) -> Iterator[tuple[int, str, RunId]]:
+    for run, one in orphans.items():
+        if one.leader is not None and one.leader.comparable and one.leader.alive:
+            yield one.leader.pid, one.leader.started, run
+    for pid, value in identity.marked(MARK):
+        started = identity.started(pid)
+        if value in orphans and started is not None and pid != os.getpid():
+            yield pid, started, RunId(value)
+
+
+def _kill(pid: int, started: str) -> bool:
+    """Kill this very process, and wait a moment for its end."""
+    with suppress(OSError):
+        if not hasattr(os, "pidfd_open"):  # macOS: the pid could be another's by now, in theory
+            if identity.started(pid) == started:
+                os.kill(pid, signal.SIGKILL)
+                return True
+            return False
+        handle = os.pidfd_open(pid)
+        try:
+            # Only now: the handle is for whoever had the pid when it was made.
+            if identity.started(pid) != started:
+                return False
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            select.select([handle], [], [], _PATIENCE / 4)
+        finally:
+            os.close(handle)
+        return True
+    return False

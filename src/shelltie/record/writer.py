@@ -1,0 +1,223 @@
+"""Who holds the file: writes what there is, tries again what could not be written, keeps house."""
+
+import logging
+import math
+import os
+import secrets
+import select
+import sqlite3
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shelltie.errors import TerminalError
+from shelltie.events import RunLost
+from shelltie.keeper import identity
+from shelltie.record.book import Book, complete
+from shelltie.record.database import error_code, is_permanent, open_for_writing
+from shelltie.record.facts import Fact, folded
+from shelltie.record.recovery import recover
+from shelltie.record.retention import Retention, trim
+
+_BACKLOG_MAX = 20_000  # facts that are kept while the file cannot be written
+_RETRY, _TICK = 0.5, 0.01
+_LOCKED = 2.0  # seconds for another server to finish its transaction
+_HOUR, _MINUTE = 3600.0, 60.0
+_CHECKPOINT = 1000  # facts after which what was appended is put in its place
+_QUICK = 256 * 1024  # bytes of output that are looked at on the side
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where the journal is, what it is good for, and how much of it is kept.
+
+    `spools` is where output is kept. Heads go to `anchor`, a file that others cannot change.
+    `inside` is the run that this process is in itself.
+    """
+
+    path: Path
+    spools: Path
+    required: bool = False
+    retention: Retention = field(default_factory=Retention)
+    anchor: Path | None = None
+    inside: str | None = None
+
+
+class Writer:
+    """For one thread at a time."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.missed = 0  # facts that were never recorded, and never will be
+        self.lost: list[RunLost] = []  # what dead servers left, until somebody takes it
+        self._terms = terms
+        self._book: Book | None = None
+        self._file: tuple[int, int] | None = None
+        self._backlog: deque[Fact] = deque(maxlen=_BACKLOG_MAX)
+        self._untold = 0  # of those missed
+        self._given_up: str | None = None
+        self._tried = False
+        self._trimmed = self._anchored = -math.inf
+        self._appended = 0
+
+    @property
+    def pause(self) -> float:
+        """How long there is nothing to do, in seconds, unless something happens."""
+        if self._given_up is not None:
+            return _HOUR
+        if not self._tried:
+            return 0.0
+        if self._backlog:  # it could not be written
+            return _RETRY
+        return _TICK if self._trimmed == -math.inf else _HOUR
+
+    @property
+    def quick(self) -> bool:
+        """What there is to write can be written without waiting for anything."""
+        return self._book is not None and not any(map(_is_slow, self._backlog))
+
+    @property
+    def dirty(self) -> bool:
+        """It is time to keep house."""
+        return self._appended >= _CHECKPOINT
+
+    def take(self, facts: list[Fact]) -> None:
+        """To be written next."""
+        if self._given_up is not None:
+            self._miss(len(facts))
+            return
+        self._miss(max(0, len(self._backlog) + len(facts) - _BACKLOG_MAX))
+        self._backlog.extend(folded(facts))
+
+    def _miss(self, count: int) -> None:
+        self.missed += count
+        self._untold += count
+
+    def write(self, *, patient: bool) -> str | None:
+        """Write what there is; or say why it could not be.
+
+        Without patience it does not wait for anybody.
+        """
+        if self._given_up is not None:
+            return self._given_up
+        deadline = time.monotonic() + (_LOCKED if patient else 0)
+        while True:
+            try:
+                self._write_backlog(self._usable())
+            except (sqlite3.Error, OSError, TerminalError) as error:
+                if not _is_busy(error) or time.monotonic() >= deadline:
+                    return self._failed(error)
+                select.select([], [], [], _TICK)  # SQLite offers only polling
+            else:
+                return None
+
+    def _failed(self, error: sqlite3.Error | OSError | TerminalError) -> str:
+        problem = str(error)
+        if str(self._terms.path) not in problem:
+            problem = f"{self._terms.path}: {problem}"
+        if is_permanent(error):
+            self._given_up = problem
+            self._miss(len(self._backlog))
+            self._backlog.clear()
+        return problem
+
+    def _usable(self) -> Book:
+        """The open file; opened again if somebody has put another one in its place."""
+        if self._book is not None and self._file == _file(self._terms.path):
+            return self._book
+        self._drop()
+        self._tried = True
+        connection = open_for_writing(self._terms.path, durable=self._terms.required)
+        book = Book(connection, secrets.token_hex(8))
+        try:
+            self._register(book)
+            self.lost += recover(book, self._terms.spools, self._terms.inside)
+        except BaseException:
+            connection.close()
+            raise
+        self._book, self._file = book, _file(self._terms.path)
+        return book
+
+    def _register(self, book: Book) -> None:
+        me, now = identity.of(os.getpid()), time.time()
+        row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)
+        with book.transaction():
+            book.connection.execute("INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            book.add(Fact("", now, "server_opened", {"pid": me.pid, "started": me.started}))
+
+    def _write_backlog(self, book: Book) -> None:
+        if not self._backlog:
+            return
+        for fact in self._backlog:
+            complete(fact)
+        with book.transaction():
+            if self._untold:
+                book.add(Fact("", time.time(), "missed", {"facts": self._untold}))
+            for fact in self._backlog:
+                book.add(fact)
+        self._appended += len(self._backlog)
+        self._untold = 0
+        self._backlog.clear()
+
+    def keep_house(self) -> str | None:
+        """What can wait, and takes a while; or why it cannot be done."""
+        book, now = self._book, time.monotonic()
+        if book is None or self._given_up is not None:
+            return None
+        try:
+            if self.dirty:
+                self._appended = 0
+                book.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if now - self._trimmed >= _HOUR:
+                self._trimmed = -math.inf if trim(book, self._terms.retention) else now
+            if self._terms.anchor is not None and now - self._anchored >= _MINUTE:
+                self._anchored = now
+                self._anchor(book, self._terms.anchor)
+        except (sqlite3.Error, OSError) as error:
+            return None if _is_busy(error) else self._failed(error)
+        return None
+
+    def _anchor(self, book: Book, path: Path) -> None:
+        with path.open("a", encoding="ascii") as file:
+            file.write(f"{book.head}\n")
+
+    def close(self) -> None:
+        """Say that this server has left, and let the file go."""
+        book, now = self._book, time.time()
+        if book is None or self._given_up is not None:
+            return
+        with suppress(sqlite3.Error, OSError):
+            with book.transaction():
+                # With something unwritten the next one who starts has to look after it.
+                left = "UPDATE servers SET closed = ?, settled = ? WHERE id = ?"
+                book.connection.execute(left, (now, not self._backlog, book.server))
+                book.add(Fact("", now, "server_closed", {"missed": self.missed}))
+            if self._terms.anchor is not None:
+                self._anchor(book, self._terms.anchor)
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._book is not None:
+            with suppress(sqlite3.Error):
+                self._book.connection.close()
+        self._book = None
+
+
+def _is_slow(fact: Fact) -> bool:
+    output = fact.body.get("output")
+    return isinstance(output, dict) and output["kept"] > _QUICK
+
+
+def _is_busy(error: Exception) -> bool:
+    codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.Error) and error_code(error) in codes
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116  for every transaction
+        return status.st_dev, status.st_ino
+    return None
