@@ -2,7 +2,9 @@
 
 import resource
 import signal
+import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from shelltie import config as settings
@@ -14,6 +16,7 @@ from shelltie.errors import ConfigWrong
 from shelltie.events import Publish
 from shelltie.keeper.undumpable import hide_this_process
 from shelltie.model import (
+    Command,
     Decision,
     EscalationStep,
     Rating,
@@ -31,13 +34,18 @@ from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
 from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.local import LocalProvider
+from shelltie.record.alerts import Alerts
+from shelltie.record.health import Thresholds
 from shelltie.record.journal import Journal
+from shelltie.record.measured import Measured
+from shelltie.record.metrics import Metrics
 from shelltie.record.retention import Retention
 from shelltie.record.writer import Terms
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
+from shelltie.shell import shape
 
 _CLIENT = 50.0  # seconds; most clients give up after 60
 # The newest stay; older output leaves the disk when a supervisor starts.
@@ -161,7 +169,15 @@ def assemble(
         bus.publish,
         _patience(config, serves=serves),
     )
-    return Supervisor(
+    metrics = Metrics(config.shown)
+    bus.subscribe(metrics.hear)
+    if "opentelemetry.sdk.trace" in sys.modules:
+        # Whoever wants spans has loaded the SDK. Others do not pay 40 ms for the import.
+        from shelltie.record.spans import Spans
+
+        bus.subscribe(Spans(shape.program).hear)
+    alerts = _alerts(config, metrics, bus)
+    supervisor = Supervisor(
         habits,
         gate,
         LocalProvider(None if config.keeper == "auto" else config.keeper),
@@ -170,7 +186,29 @@ def assemble(
         bus,
         LoginPath() if wants_login else None,
         journal,
+        Measured(metrics, alerts),
     )
+    bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
+    if config.alerts_command is not None:
+        alerts.notify = partial(_notify, supervisor, config.alerts_command)
+    return supervisor
+
+
+def _alerts(config: Config, metrics: Metrics, bus: Bus) -> Alerts:
+    thresholds = Thresholds(
+        config.alert_sessions,
+        config.alert_success,
+        config.alert_violations,
+        config.alert_duration,
+        config.alert_truncated,
+    )
+    return Alerts(metrics, thresholds, config.alerts, bus.publish)
+
+
+def _notify(supervisor: Supervisor, command: str, said: bytes) -> RunId | None:
+    """Start somebody's own command with what happened as its input."""
+    run = supervisor.begin_unasked(Command(command, stdin=said))
+    return run.id if run.outcome is None else None
 
 
 def _journal(config: Config, spools: Path, bus: Bus) -> Journal:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from shelltie import trust
 from shelltie.errors import ConfigWrong
+from shelltie.events import ALERTS
 from shelltie.model import Decision, Survivors, seconds
 
 _FILE_MAX = 1024 * 1024
@@ -53,6 +54,23 @@ def _one_of(*words: str) -> Callable[[object], str]:
         if value not in words:
             raise ValueError(f"it must be one of {', '.join(words)}, not {value!r}")
         return str(value)
+
+    return check
+
+
+def _share(value: object) -> float:
+    try:
+        share = float(value) if isinstance(value, str) else value
+    except ValueError:
+        share = None
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        raise ValueError(f"it must be a number from 0 to 1, not {value!r}")
+    return float(share)
+
+
+def _some_of(*words: str) -> Callable[[object], tuple[str, ...]]:
+    def check(value: object) -> tuple[str, ...]:
+        return tuple(map(_one_of(*words), _texts(value)))
 
     return check
 
@@ -194,6 +212,13 @@ class Config:
     audit_days: float = _setting("audit.keep_days", _days, 90.0)
     audit_size: int = _setting("audit.keep_bytes", _size, 512 * 1024 * 1024)
     audit_anchor: str | None = _setting("audit.anchor", _text, None)
+    alerts: tuple[str, ...] = _setting("alerts.on", _some_of(*ALERTS), ALERTS)
+    alerts_command: str | None = _setting("alerts.command", _text, None)
+    alert_sessions: int = _setting("alerts.sessions", _size, 50)
+    alert_success: float = _setting("alerts.success", _share, 0.95)
+    alert_violations: float = _setting("alerts.violations", _share, 0.0)
+    alert_duration: float = _setting("alerts.duration", _number, 5.0)
+    alert_truncated: float = _setting("alerts.truncated", _share, 0.01)
     keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
     state_dir: str = _setting("state.dir", _text, "")
     open_files: int | None = _setting("resources.open_files", _size, None)

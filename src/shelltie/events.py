@@ -184,6 +184,35 @@ class ShellCommandEnded:
     exit_code: int | None
 
 
+# About a run, and about figures that have thresholds.
+ALERTS = (
+    "timeout",
+    "sigkill",
+    "leak",
+    "sessions",
+    "success",
+    "violations",
+    "duration",
+    "truncated",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alerted:
+    """Something that a person may want to know at once; with `over` it is as it should be again.
+
+    `run` is what it is about, if it is about one; otherwise `value` has passed `threshold`.
+    """
+
+    run: RunId | None
+    at: float
+    alert: str
+    message: str
+    value: float | None = None
+    threshold: float | None = None
+    over: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Whose context it is: its own id, and the ids its caller gave."""
@@ -255,6 +284,7 @@ Event = (
     | RunLost
     | ShellCommandBegan
     | ShellCommandEnded
+    | Alerted
     | SessionEvent
 )
 Publish = Callable[[Event], None]

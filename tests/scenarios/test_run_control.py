@@ -9,6 +9,7 @@ import pytest
 from shelltie import EscalationStep, Terminal
 from shelltie.errors import IllegalTransition
 from shelltie.events import (
+    Alerted,
     CommandAsked,
     CommandJudged,
     Escalated,
@@ -189,6 +190,7 @@ async def test_what_happens_is_told_in_order(open_terminal: Open) -> None:
         RunReady,
         RunStarted,
         LimitReached,
+        Alerted,
         Escalated,
         RunEnded,
     ]

@@ -98,6 +98,19 @@ class Record(Protocol):
         """Write the rest, and leave."""
 
 
+class Measures(Protocol):
+    """What is counted and measured, for whoever shows it."""
+
+    def text(self) -> str:
+        """In the words of Prometheus."""
+
+    def to_json(self) -> list[dict[str, object]]:
+        """The same, for another process that puts several together."""
+
+    def health(self) -> list[dict[str, object]]:
+        """Every figure that has a threshold, and whether it is well."""
+
+
 class Supervisor:
     """The engine. Use it as `async with`: nothing it started outlives it."""
 
@@ -111,6 +124,7 @@ class Supervisor:
         bus: Bus,
         login_path: LoginPath | None = None,
         record: Record | None = None,
+        measures: Measures | None = None,
     ) -> None:
         self.runs: dict[RunId, Run] = {}
         self.gate = gate
@@ -120,6 +134,7 @@ class Supervisor:
         self._new_output = new_output
         self.bus = bus
         self.record = record
+        self.measures = measures
         self._login_path = login_path
         self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()

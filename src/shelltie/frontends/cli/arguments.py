@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from shelltie.frontends.cli.figure_arguments import add_figures
 from shelltie.frontends.cli.mcp_arguments import add_mcp
 from shelltie.frontends.cli.record_arguments import add_record
 from shelltie.frontends.cli.session_arguments import add_sessions
@@ -118,6 +119,7 @@ def build() -> Parser:
     _add_trust(commands)
     add_sessions(commands, _plain)
     add_record(commands, _plain)
+    add_figures(commands, _plain)
     _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)

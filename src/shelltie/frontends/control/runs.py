@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters, Misuse, RunOver
-from shelltie.frontends.control import questions, watching
+from shelltie.frontends.control import figures, questions, watching
 from shelltie.frontends.control.listed import CHUNK, WAIT_MAX, Listed, to_json
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
@@ -46,6 +46,7 @@ async def steerable(
         **questions.commands(broker),
         **commands(supervisor, sessions),
         **watching.commands(supervisor.bus, environ),
+        **figures.commands(supervisor.measures),
     }
     async with Control(offered, environ, about) as control:
         broker.reachable = control.path is not None
