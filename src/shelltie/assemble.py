@@ -16,6 +16,7 @@ from shelltie.errors import ConfigWrong
 from shelltie.events import Publish
 from shelltie.keeper.undumpable import hide_this_process
 from shelltie.model import (
+    Adaptive,
     Command,
     Decision,
     EscalationStep,
@@ -36,6 +37,7 @@ from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.local import LocalProvider
 from shelltie.record.alerts import Alerts
 from shelltie.record.health import Thresholds
+from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.measured import Measured
 from shelltie.record.metrics import Metrics
@@ -146,6 +148,8 @@ def assemble(
         idle_evidence=config.idle_evidence,
         resources=resources,
         passed=config.passed,
+        adaptive=Adaptive(config.adaptive),
+        min_samples=config.min_samples,
     )
 
     def new_output(run: RunId, *, stays: bool) -> Store:
@@ -169,6 +173,9 @@ def assemble(
         bus.publish,
         _patience(config, serves=serves),
     )
+    history = History(config.journal if config.audit_enabled else None)
+    if habits.adaptive is not Adaptive.OFF:
+        bus.subscribe(history.hear)
     metrics = Metrics(config.shown)
     bus.subscribe(metrics.hear)
     if "opentelemetry.sdk.trace" in sys.modules:
@@ -187,6 +194,7 @@ def assemble(
         LoginPath() if wants_login else None,
         journal,
         Measured(metrics, alerts),
+        history if habits.adaptive is not Adaptive.OFF else None,
     )
     bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
     if config.alerts_command is not None:

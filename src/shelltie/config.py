@@ -16,7 +16,7 @@ from typing import Any, cast
 from shelltie import trust
 from shelltie.errors import ConfigWrong
 from shelltie.events import ALERTS
-from shelltie.model import Decision, Survivors, seconds
+from shelltie.model import Adaptive, Decision, Survivors, seconds
 
 _FILE_MAX = 1024 * 1024
 
@@ -40,6 +40,13 @@ def _size(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError(f"it must be a whole number, 0 or more, not {value!r}")
+    return number
+
+
+def _count(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"it must be a whole number, 1 or more, not {value!r}")
     return number
 
 
@@ -122,6 +129,11 @@ def _last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
         return max(str(current), str(given), key=words.index)
 
     return stricter
+
+
+def _milder(current: object, given: object) -> object:
+    """A file that nobody trusts may not have limits made longer."""
+    return given if given != Adaptive.APPLY else current
 
 
 def _once_true(current: object, given: object) -> object:
@@ -212,6 +224,8 @@ class Config:
     audit_days: float = _setting("audit.keep_days", _days, 90.0)
     audit_size: int = _setting("audit.keep_bytes", _size, 512 * 1024 * 1024)
     audit_anchor: str | None = _setting("audit.anchor", _text, None)
+    adaptive: str = _setting("adaptive.mode", _one_of(*Adaptive), "suggest", project=_milder)
+    min_samples: int = _setting("adaptive.min_samples", _count, 20)
     alerts: tuple[str, ...] = _setting("alerts.on", _some_of(*ALERTS), ALERTS)
     alerts_command: str | None = _setting("alerts.command", _text, None)
     alert_sessions: int = _setting("alerts.sessions", _size, 50)

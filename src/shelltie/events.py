@@ -65,13 +65,19 @@ class ApprovalAnswered:
 
 @dataclass(frozen=True, slots=True)
 class RunReady:
-    """It may run and is about to be started: where, and how long it may take."""
+    """It may run and is about to be started: where, and how long it may take.
+
+    Its `shape` in its `project` is what makes it comparable with others; nothing is learned from a
+    run without one.
+    """
 
     run: RunId
     at: float
     provider: str
     isolation: str
     limits: Limits
+    shape: str = ""
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,16 @@ class SilentButWorking:
     run: RunId
     at: float
     idle: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unusual:
+    """It is not as such commands are; `why` is `input`, `idle`, `silent` or `slow`. It runs on."""
+
+    run: RunId
+    at: float
+    why: str
     message: str
 
 
@@ -277,6 +293,7 @@ Event = (
     | RunStarted
     | LimitNear
     | SilentButWorking
+    | Unusual
     | LimitReached
     | Escalated
     | Leaked

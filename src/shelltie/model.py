@@ -62,6 +62,14 @@ class Survivors(StrEnum):
     REPORT = "report"
 
 
+class Adaptive(StrEnum):
+    """What is made of how long commands have taken: nothing, advice, or longer limits."""
+
+    OFF = "off"
+    SUGGEST = "suggest"
+    APPLY = "apply"
+
+
 @dataclass(frozen=True, slots=True)
 class TerminalSize:
     """Rows and columns of a pty."""
@@ -127,11 +135,16 @@ DEFAULT_ESCALATION: Escalation = (
 )
 
 
+# How the policy's own words about where a limit came from begin; all others are somebody's wish.
+_POLICY_SOURCES = ("category ", "default category ", "built-in fallback ", "learned ")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long a command may take, and where each number came from.
 
     A `literal` silence limit is the caller's own: it kills without looking for evidence of work.
+    Silence ends nothing before `silence_from`, in seconds from the start.
     """
 
     total: float | None
@@ -141,6 +154,12 @@ class Limits:
     literal: bool = False
     clamped: bool = False
     notes: tuple[str, ...] = ()
+    silence_from: float = 0.0
+
+    @property
+    def by_policy(self) -> bool:
+        """Nobody has said how long this very command may take."""
+        return not self.literal and self.source.startswith(_POLICY_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +238,8 @@ class Outcome:
     limit: Limit | None = None
     timed_out_after: float | None = None
     idle: float = 0.0
+    longest_silence: float = 0.0
+    longest_idle: float = 0.0
     ended: Ended | None = None
     stop_reason: str | None = None
     survivors: int = 0
@@ -235,6 +256,19 @@ class Outcome:
     def ok(self) -> bool:
         """The command ran to its own end and said 0."""
         return self.state is State.FINISHED and self.exit.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A run as others of its kind remember it: how long it took, was silent, and did nothing.
+
+    One that a limit ended tells nothing but that the limit may have been too short.
+    """
+
+    duration: float
+    silence: float
+    idle: float = 0.0
+    by_limit: bool = False
 
 
 class Rating(StrEnum):

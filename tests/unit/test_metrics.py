@@ -177,7 +177,7 @@ def test_a_context_has_its_own_measure_of_too_much() -> None:
     heard.tell(SessionRan(asker, 1.0, "ls", run, LIMITS, OK, 5000, truncated=False))
 
     assert heard.value("shelltie_truncated_runs_total") == 0
-    assert len(heard.metrics.window) == 1
+    assert len(heard.metrics.succeeded) == 1
 
 
 @pytest.mark.proves("S4-36", "T4-20")
@@ -233,7 +233,7 @@ def test_sessions_and_our_own_commands_are_no_part_of_a_rate() -> None:
     own = CommandAsked(RunId("OWN"), 1.0, "env", "/", Caller(client="shelltie"))
     heard.tell(own, RunReady(RunId("OWN"), 1.0, "local", "none", LIMITS), ended(RunId("OWN")))
 
-    assert not heard.metrics.window
+    assert not len(heard.metrics.succeeded)
 
 
 def test_a_question_that_nobody_answers_is_no_violation() -> None:

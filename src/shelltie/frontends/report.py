@@ -9,10 +9,12 @@ from shelltie.model import Limit, Limits, Outcome, Rating, State, Stream, Verdic
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
+from shelltie.policy.learned import proposed, summary
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
 
 _ALL = 1024 * 1024
+_WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
 
 
@@ -26,6 +28,18 @@ class LimitsReport:
     category: str | None
     clamped: bool
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UsualReport:
+    """How long commands of this shape take here, and limits that would fit if these do not."""
+
+    shape: str
+    runs: int
+    p50_sec: float
+    p95_sec: float
+    suggested_exec_sec: float | None
+    suggested_silence_sec: float | None
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,7 @@ class Result:
     shell: str | None
     path_source: str
     cwd: str
+    usual: UsualReport | None = None
 
     def to_json(self) -> dict[str, object]:
         """The object that goes on the wire."""
@@ -141,6 +156,26 @@ def report(run: Run, shown: int = _ALL, *, redact: bool = False) -> Result:
         shell=run.surroundings.shell,
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
+        usual=_usual(run, outcome),
+    )
+
+
+def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
+    """Only where it matters: it took too long, or longer than such commands do."""
+    late = outcome.state is State.TIMED_OUT
+    known = run.rules.experience.usual if late or outcome.duration >= _WORTH else None
+    if known is None or not (late or outcome.duration > known.p95):
+        return None
+    limits = run.rules.limits
+    better = proposed(limits, known)
+    changed = None if better == limits else better
+    return UsualReport(
+        known.shape,
+        known.n,
+        round(known.p50, 3),
+        round(known.p95, 3),
+        None if changed is None else changed.total,
+        None if changed is None else changed.silence,
     )
 
 
@@ -150,7 +185,9 @@ def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
         withheld = withheld_hint(run.command.text, run.surroundings.withheld, said, where)
         if withheld is not None:
             return withheld
-    return hint(outcome, run.rules.limits, run.command.text, said)
+    told = hint(outcome, run.rules.limits, run.command.text, said)
+    known = run.rules.experience.usual if outcome.state is State.TIMED_OUT else None
+    return told if told is None or known is None else f"{told} {summary(known)}"
 
 
 def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
@@ -251,6 +288,9 @@ def _ms(span: float | None) -> int | None:
     return None if span is None else round(span * 1000)
 
 
+_NESTED = LimitsReport | ReasonReport | UsualReport
+
+
 @cache
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
@@ -260,4 +300,4 @@ def _camel(name: str) -> str:
 def _value(value: object) -> object:
     if isinstance(value, tuple):
         return [_value(item) for item in value]
-    return as_json(value) if isinstance(value, LimitsReport | ReasonReport) else value
+    return as_json(value) if isinstance(value, _NESTED) else value

@@ -20,7 +20,7 @@ from shelltie.events import (
     SessionRan,
 )
 from shelltie.model import RunId
-from shelltie.record.health import Check, Thresholds, examine
+from shelltie.record.health import Check, Thresholds, examine, unwell
 from shelltie.record.metrics import Metrics
 
 _QUIET = 10.0  # seconds in which the same alert calls nobody again
@@ -81,9 +81,12 @@ class Alerts:
 
     def _compare(self, at: float) -> None:
         """Each figure is told of when it passes its threshold, and when it is back."""
+        wrong = unwell(self._metrics, self._thresholds)
+        if wrong == self._wrong:
+            return
+        changed, self._wrong = wrong ^ self._wrong, wrong
         for check in self.examine():
-            if check.ok == (check.name in self._wrong):
-                self._wrong ^= {check.name}
+            if check.name in changed:
                 figures = check.value, check.threshold
                 self._tell(Alerted(None, at, check.name, check.message, *figures, over=check.ok))
 

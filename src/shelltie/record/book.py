@@ -27,6 +27,8 @@ _SAVE = """
         file = :file, leftovers = :leftovers, pid = ifnull(:pid, pid),
         pid_started = ifnull(:pidStarted, pid_started)
     WHERE ended IS NULL AND state IN """
+_REMEMBER = """
+    INSERT INTO samples VALUES (:shape, :project, :at, :duration, :silence, :idle, :byLimit)"""
 _UNKNOWN: Body = dict.fromkeys(
     (
         *("verdict", "category", "pid", "pidStarted", "ended", "duration", "exitCode", "limit"),
@@ -118,6 +120,9 @@ class Book:
         if fact.run:
             self._save(fact, str(fact.body["state"]), {**fact.body, **output, "ended": fact.at})
             self._over.append(fact.run)
+        if (sample := fact.body.get("sample")) is not None:
+            row = {**cast(Body, sample), "at": fact.at, "duration": fact.body["duration"]}
+            self.connection.execute(_REMEMBER, row)
 
     def _refused(self, fact: Fact) -> None:
         """It will not start after all; but a command for a shell that runs changes nothing."""

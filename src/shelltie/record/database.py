@@ -65,6 +65,19 @@ _MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE INDEX runs_lost ON runs (ended) WHERE state = 'lost';
     """,
+    """
+    CREATE TABLE samples (
+        shape TEXT NOT NULL,
+        project TEXT NOT NULL,
+        at REAL NOT NULL,
+        duration REAL NOT NULL,
+        silence REAL NOT NULL,
+        idle REAL NOT NULL,
+        by_limit INTEGER NOT NULL
+    );
+    CREATE INDEX samples_of ON samples (shape, project, at);
+    CREATE INDEX samples_at ON samples (at);
+    """,
 )
 VERSION = len(_MIGRATIONS)
 

@@ -28,6 +28,7 @@ from shelltie.events import (
 )
 from shelltie.model import Decision, Limits, Outcome, Printed, Rating
 from shelltie.output.redact import Redactor
+from shelltie.record.samples import sample_of
 
 _ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10
@@ -56,6 +57,7 @@ class _Case:
     judged: CommandJudged | None = None
     approved_by: str | None = None
     begun: bool = False
+    ready: RunReady | None = None
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class Scribe:
         place = {"provider": event.provider, "isolation": event.isolation}
         if (case := self._cases.get(event.run)) is not None:
             case.begun = True
+            case.ready = event
         return "ready", {**self._known(event.run), **place, "limits": _limits(event.limits)}
 
     @_write.register
@@ -157,8 +160,11 @@ class Scribe:
     @_write.register
     def _(self, event: RunEnded) -> tuple[str, Body]:
         redactor = self._redactor(event.run)
-        self._cases.pop(event.run, None)
-        return "ended", {**_outcome(event.outcome, redactor), "output": _printed(event.printed)}
+        case = self._cases.pop(event.run, None)
+        body = {**_outcome(event.outcome, redactor), "output": _printed(event.printed)}
+        if case is not None and case.ready is not None:
+            body |= _sample(case.ready, event.outcome)
+        return "ended", body
 
     @_write.register
     def _(self, event: ShellCommandBegan) -> tuple[str, Body]:
@@ -287,6 +293,21 @@ def _outcome(outcome: Outcome, redactor: Redactor) -> Body:
         "cpu": outcome.cpu,
         "error": None if outcome.error is None else redactor.audit(outcome.error),
         "warnings": [redactor.audit(warning) for warning in outcome.warnings],
+    }
+
+
+def _sample(ready: RunReady, outcome: Outcome) -> Body:
+    sample = sample_of(ready, outcome)
+    if sample is None:
+        return {}
+    return {
+        "sample": {
+            "shape": ready.shape,
+            "project": ready.project,
+            "silence": round(sample.silence, 3),
+            "idle": round(sample.idle, 3),
+            "byLimit": sample.by_limit,
+        }
     }
 
 

@@ -41,50 +41,40 @@ class Check:
         }
 
 
+def unwell(metrics: Metrics, thresholds: Thresholds) -> set[str]:
+    """The names of the figures that have passed their thresholds; quick, as it is asked often."""
+    enough = len(metrics.succeeded) >= _LEAST
+    wrong = {
+        "sessions": metrics.sessions > thresholds.sessions,
+        "success": enough and metrics.succeeded.mean() <= thresholds.success,
+        "violations": metrics.refused.mean() > thresholds.violations,
+        "duration": enough and metrics.durations.mean() >= thresholds.duration,
+        "truncated": enough and metrics.truncated.mean() >= thresholds.truncated,
+    }
+    return {name for name, is_so in wrong.items() if is_so}
+
+
 def examine(metrics: Metrics, thresholds: Thresholds) -> list[Check]:
     """Every figure, as it stands now."""
-    return [_sessions(metrics.sessions, thresholds.sessions), *_rates(metrics, thresholds)]
+    wrong = unwell(metrics, thresholds)
+    return [
+        Check(name, value, threshold, name not in wrong, message)
+        for name, value, threshold, message in _figures(metrics, thresholds)
+    ]
 
 
-def _sessions(active: int, most: int) -> Check:
-    message = f"{active} sessions are open; {most} are expected at most"
-    return Check("sessions", active, most, active <= most, message)
-
-
-def _rates(metrics: Metrics, thresholds: Thresholds) -> Iterator[Check]:
-    ended, asked = metrics.window, metrics.refusals
-    count = len(ended)
-    few = count < _LEAST
-    success = sum(one.ok for one in ended) / count if count else 1.0
-    mean = sum(one.duration for one in ended) / count if count else 0.0
-    cut = sum(one.truncated for one in ended) / count if count else 0.0
-    refused = sum(asked) / len(asked) if asked else 0.0
-    yield Check(
-        "success",
-        success,
-        thresholds.success,
-        few or success > thresholds.success,
-        f"{success:.0%} of the last {count} commands succeeded",
-    )
-    yield Check(
-        "violations",
-        refused,
-        thresholds.violations,
-        refused <= thresholds.violations,
-        f"{sum(asked)} of the last {len(asked)} commands were refused",
-    )
-    yield Check(
-        "duration",
-        mean,
-        thresholds.duration,
-        few or mean < thresholds.duration,
-        f"the last {count} commands took {human_duration(mean)} on average",
-    )
-    yield Check(
-        "truncated",
-        cut,
-        thresholds.truncated,
-        few or cut < thresholds.truncated,
-        f"{sum(one.truncated for one in ended)} of the last {count} commands printed more than"
-        " is shown",
-    )
+def _figures(metrics: Metrics, thresholds: Thresholds) -> Iterator[tuple[str, float, float, str]]:
+    active, most, count = metrics.sessions, thresholds.sessions, len(metrics.succeeded)
+    yield "sessions", active, most, f"{active} sessions are open; {most} are expected at most"
+    success = metrics.succeeded.mean(1.0)
+    told = f"{success:.0%} of the last {count} commands succeeded"
+    yield "success", success, thresholds.success, told
+    refused = metrics.refused
+    told = f"{refused.sum:.0f} of the last {len(refused)} commands were refused"
+    yield "violations", refused.mean(), thresholds.violations, told
+    mean = metrics.durations.mean()
+    told = f"the last {count} commands took {human_duration(mean)} on average"
+    yield "duration", mean, thresholds.duration, told
+    cut = metrics.truncated
+    told = f"{cut.sum:.0f} of the last {count} commands printed more than is shown"
+    yield "truncated", cut.mean(), thresholds.truncated, told

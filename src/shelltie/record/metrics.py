@@ -29,6 +29,7 @@ from shelltie.events import (
     SessionOpened,
     SessionRan,
     SilentButWorking,
+    Unusual,
 )
 from shelltie.model import Limit, Outcome, State, signal_name
 from shelltie.record.instruments import Counter, Family, Gauge, Histogram
@@ -44,13 +45,26 @@ _OURSELVES = "shelltie"  # as the client of a command
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What rates are made from: how one command of an agent ended."""
+class Lately:
+    """The last hundred values, and their sum."""
 
-    ok: bool
-    duration: float
-    truncated: bool
+    def __init__(self) -> None:
+        self._values: deque[float] = deque()
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        """One more; the oldest goes."""
+        self._values.append(value)
+        self.sum += value
+        if len(self._values) > _WINDOW:
+            self.sum -= self._values.popleft()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def mean(self, otherwise: float = 0.0) -> float:
+        """On average, if there are any."""
+        return self.sum / len(self._values) if self._values else otherwise
 
 
 @dataclass(slots=True)
@@ -68,8 +82,9 @@ class Metrics:
     """Subscribe `hear` to a bus. More than `shown` bytes of output are truncated for an agent."""
 
     def __init__(self, shown: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.window: deque[Ended] = deque(maxlen=_WINDOW)
-        self.refusals: deque[bool] = deque(maxlen=_WINDOW)  # of what was asked for, the last ones
+        # Of the commands of agents, the last ones: each 1 where it is so, and else 0.
+        self.succeeded, self.truncated, self.refused = Lately(), Lately(), Lately()
+        self.durations = Lately()
         self._shown = shown
         self._clock = clock
         self._asked: OrderedDict[str, tuple[float, CommandAsked]] = OrderedDict()
@@ -87,7 +102,7 @@ class Metrics:
             "category",
             "provider",
         )
-        self._durations = Histogram(
+        self._took = Histogram(
             "shelltie_run_duration_seconds", "How long commands took.", "outcome", "category"
         )
         self._limits = Counter("shelltie_timeouts_total", "Limits that were reached.", "limit")
@@ -99,14 +114,14 @@ class Metrics:
         self._leaked = Counter("shelltie_leaked_runs_total", "Commands of which somebody is left.")
         self._lost = Counter("shelltie_lost_runs_total", "Commands whose server died.")
         self._bytes = Counter("shelltie_output_bytes_total", "Bytes printed.", "stream")
-        self._truncated = Counter(
+        self._cut = Counter(
             "shelltie_truncated_runs_total", "Commands that printed more than an agent is shown."
         )
         self._judged = Counter(
             "shelltie_judged_total", "Commands that were judged.", "verdict", "decision"
         )
         self._judging = Histogram("shelltie_judge_seconds", "How long judging a command took.")
-        self._refused = Counter("shelltie_refused_total", "Commands that were refused.", "code")
+        self._refusals = Counter("shelltie_refused_total", "Commands that were refused.", "code")
         self._answers = Counter("shelltie_approvals_total", "Answers to questions.", "answer")
         self._waits = Histogram("shelltie_approval_wait_seconds", "How long an answer took.")
         self._gauges = (
@@ -126,9 +141,9 @@ class Metrics:
     def families(self) -> list[Family]:
         """Everything, as it stands now."""
         counters = (self._ended, self._limits, self._signals, self._warnings, self._survivors)
-        more = (self._leaked, self._lost, self._bytes, self._truncated, self._judged)
-        rest = (self._refused, self._answers)
-        histograms = (self._durations, self._judging, self._waits)
+        more = (self._leaked, self._lost, self._bytes, self._cut, self._judged)
+        rest = (self._refusals, self._answers)
+        histograms = (self._took, self._judging, self._waits)
         everything = (*self._gauges, *counters, *more, *rest, *histograms)
         return [instrument.family() for instrument in everything]
 
@@ -155,12 +170,12 @@ class Metrics:
 
     @_count.register
     def _(self, event: CommandRefused) -> None:
-        self._refused.add(event.code)
+        self._refusals.add(event.code)
         self._asked.pop(event.run, None)
         if event.code == "NOT_STARTED":
             self._runs.pop(event.run, None)
         if event.code not in _NO_VIOLATION:
-            self.refusals.append(True)
+            self.refused.add(1)
 
     @_count.register
     def _(self, event: ApprovalAsked) -> None:
@@ -176,7 +191,7 @@ class Metrics:
     @_count.register
     def _(self, event: RunReady) -> None:
         _, asked = self._asked.pop(event.run, (0.0, None))
-        self.refusals.append(False)
+        self.refused.add(0)
         begun = _Begun(event.provider, event.limits.category or "none")
         self._runs[event.run] = begun
         if asked is not None:
@@ -191,6 +206,10 @@ class Metrics:
     @_count.register
     def _(self, _: SilentButWorking) -> None:
         self._warnings.add("silent_but_working")
+
+    @_count.register
+    def _(self, event: Unusual) -> None:
+        self._warnings.add(f"unusual_{event.why}")
 
     @_count.register
     def _(self, event: LimitReached) -> None:
@@ -214,20 +233,20 @@ class Metrics:
         outcome, printed = event.outcome, event.printed
         how, why = _named(outcome)
         self._ended.add(how, why, begun.category, begun.provider)
-        self._durations.observe(outcome.duration, how, begun.category)
+        self._took.observe(outcome.duration, how, begun.category)
         self._survivors.add(by=outcome.survivors)
         self._bytes.add("stdout", by=printed.stdout)
         self._bytes.add("stderr", by=printed.stderr)
         if not (begun.own or begun.stays_open or begun.context in self._contexts):
             truncated = printed.stdout + printed.stderr > self._shown
-            self._note(Ended(outcome.ok, outcome.duration, truncated))
+            self._note(outcome, truncated=truncated)
 
     @_count.register
     def _(self, event: SessionRan) -> None:
         """A context has a limit of its own for what is shown."""
         if event.run is None:  # its program was not there: nothing else tells of it
             self._ended.add(*_named(event.outcome), event.limits.category or "none", "none")
-        self._note(Ended(event.outcome.ok, event.outcome.duration, event.truncated))
+        self._note(event.outcome, truncated=event.truncated)
 
     @_count.register
     def _(self, event: SessionOpened) -> None:
@@ -237,9 +256,11 @@ class Metrics:
     def _(self, event: SessionClosed) -> None:
         self._contexts.discard(event.asker.session)
 
-    def _note(self, ended: Ended) -> None:
-        self.window.append(ended)
-        self._truncated.add(by=ended.truncated)
+    def _note(self, outcome: Outcome, *, truncated: bool) -> None:
+        self.succeeded.add(outcome.ok)
+        self.durations.add(outcome.duration)
+        self.truncated.add(truncated)
+        self._cut.add(by=truncated)
 
 
 def _named(outcome: Outcome) -> tuple[str, str]:

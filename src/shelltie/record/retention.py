@@ -73,6 +73,7 @@ def _cut(book: Book, through: int, now: float) -> None:
     digest, at = row
     sql("DELETE FROM entries WHERE seq <= ?", (through,))
     sql("DELETE FROM runs WHERE ended < ?", (at / 1_000_000,))
+    sql("DELETE FROM samples WHERE at < ?", (at / 1_000_000,))
     sql(
         "DELETE FROM servers WHERE closed < ? AND id NOT IN (SELECT server FROM runs)",
         (at / 1_000_000,),

@@ -1,9 +1,10 @@
 """How a run is watched and ended. Pure."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shelltie.model import Escalation, EscalationStep, Limits, Survivors
+from shelltie.policy.learned import Experience
 
 # Whoever outlives its command has had its time.
 FOR_SURVIVORS: Escalation = (
@@ -14,10 +15,11 @@ FOR_SURVIVORS: Escalation = (
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a run is watched and ended."""
+    """What holds for one run, and what is known of others like it."""
 
     limits: Limits
     escalation: Escalation
     survivors: Survivors = Survivors.KILL
     warn_lead: float = 30.0
     evidence: bool = True
+    experience: Experience = field(default_factory=Experience)

@@ -80,6 +80,7 @@ class Run:
         self.pid: int | None = None
         self.outcome: Outcome | None = None
         self.started_at = time.time()
+        self.longest_idle = 0.0  # seconds without output or work, as far as somebody has looked
         self.on_output: list[Callable[[Stream, memoryview], None]] = []
         self.on_ended: list[Callable[[], None]] = []
         self.on_settled: list[Callable[[], None]] = []
@@ -255,7 +256,7 @@ class Run:
 
     def _read(self, fd: int, stream: Stream) -> None:
         def data(chunk: memoryview) -> None:
-            self._watchdog.last = self._alarms.now()
+            self._watchdog.heard(self._alarms.now())
             self.output.add(stream, chunk)
             for hear in self.on_output:
                 hear(stream, chunk)
@@ -481,6 +482,8 @@ class Run:
             limit=timed_out.limit if timed_out else None,
             timed_out_after=timed_out.elapsed if timed_out else None,
             idle=timed_out.idle if timed_out else self.idle,
+            longest_silence=max(self._watchdog.longest, self.idle),
+            longest_idle=self.longest_idle,
             ended=ended if state in (State.TIMED_OUT, State.KILLED) else None,
             stop_reason=self._stop_reason,
             survivors=self._left,

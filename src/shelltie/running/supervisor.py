@@ -4,7 +4,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -17,6 +17,7 @@ from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, Term
 from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
 from shelltie.model import (
     DEFAULT_ESCALATION,
+    Adaptive,
     Caller,
     Command,
     Escalation,
@@ -25,12 +26,14 @@ from shelltie.model import (
     Rating,
     Resources,
     RunId,
+    Sample,
     Surroundings,
     Survivors,
     Verdict,
 )
 from shelltie.output.store import Store
 from shelltie.policy import environment
+from shelltie.policy.learned import Experience, proposed
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.providers.provider import Prepared, Provider
@@ -38,8 +41,10 @@ from shelltie.running.alarms import Alarms
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.login_path import LoginPath
+from shelltie.running.lookout import Lookout
 from shelltie.running.rules import Rules
 from shelltie.running.run import Run
+from shelltie.shell.shape import shape
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -57,6 +62,8 @@ class Habits:
     idle_evidence: str | None = None
     resources: Resources = field(default_factory=Resources)
     passed: tuple[str, ...] = ()
+    adaptive: Adaptive = Adaptive.OFF
+    min_samples: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,13 @@ class Record(Protocol):
         """Write the rest, and leave."""
 
 
+class Memory(Protocol):
+    """Who remembers how long commands took."""
+
+    async def recall(self, shape: str, cwd: str) -> tuple[str, Sequence[Sample]]:
+        """The project of that directory, and runs of that shape in it, the last one last."""
+
+
 class Measures(Protocol):
     """What is counted and measured, for whoever shows it."""
 
@@ -125,6 +139,7 @@ class Supervisor:
         login_path: LoginPath | None = None,
         record: Record | None = None,
         measures: Measures | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.runs: dict[RunId, Run] = {}
         self.gate = gate
@@ -135,6 +150,7 @@ class Supervisor:
         self.bus = bus
         self.record = record
         self.measures = measures
+        self._memory = memory
         self._login_path = login_path
         self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()
@@ -168,11 +184,13 @@ class Supervisor:
         verdict = None
         if wish.profile is not None:
             verdict = await self._judged(run_id, command, wish, self.gate)
-        rules = self._ready(run_id, command, wish)
+        rules = self._ready(run_id, command, wish, await self._experience(command, ready[1].cwd))
         problem = await self._recorded(run_id, command)
         run = self._begin(run_id, command, rules, ready, verdict)
         if problem is not None:
             run.warn(problem)
+        if self._habits.adaptive is not Adaptive.OFF and not command.stays_open:
+            Lookout(run, self._alarms, self.bus.publish)
         return run
 
     async def recorded(self) -> str | None:
@@ -181,6 +199,16 @@ class Supervisor:
         Raises: JournalBroken.
         """
         return None if self.record is None else await self.record.kept()
+
+    async def _experience(self, command: Command, cwd: str) -> Experience:
+        """What is known of such commands. One that stays open is as long as somebody wants."""
+        if self._memory is None or command.stays_open:
+            return Experience()
+        kind = shape(command.text)
+        if not kind:
+            return Experience()
+        project, samples = await self._memory.recall(kind, cwd)
+        return Experience(kind, project, samples, self._habits.min_samples)
 
     async def _recorded(self, run: RunId, command: Command) -> str | None:
         """Wait until it is on record that this will start, or say why it is not."""
@@ -246,7 +274,8 @@ class Supervisor:
         run_id, wish = new_run_id(), Wish(party=Party(Caller(client="shelltie")))
         ready = self._prepare(command, run_id, wish.own)
         self._tell_asked(run_id, command, wish, {})
-        return self._begin(run_id, command, self._ready(run_id, command, wish), ready, None)
+        rules = self._ready(run_id, command, wish, Experience())
+        return self._begin(run_id, command, rules, ready, None)
 
     def _tell_asked(
         self, run: RunId, command: Command, wish: Wish, secrets: Mapping[str, str]
@@ -256,10 +285,11 @@ class Supervisor:
         told = CommandAsked(run, time.time(), command.text, cwd, caller, stays, secrets)
         self.bus.publish(told)
 
-    def _ready(self, run: RunId, command: Command, wish: Wish) -> Rules:
-        rules = self._rules(self._policy(), command, wish)
+    def _ready(self, run: RunId, command: Command, wish: Wish, experience: Experience) -> Rules:
+        rules = self._rules(self._policy(), command, wish, experience)
         place = self.provider.name, self.provider.isolation
-        self.bus.publish(RunReady(run, time.time(), *place, rules.limits))
+        kind = experience.shape, experience.project
+        self.bus.publish(RunReady(run, time.time(), *place, rules.limits, *kind))
         return rules
 
     def _begin(
@@ -306,12 +336,18 @@ class Supervisor:
     def _forget(self, run: Run) -> None:
         self.runs.pop(run.id, None)
 
-    def _rules(self, policy: TimeoutPolicy, command: Command, wish: Wish) -> Rules:
-        habits = self._habits
+    def _rules(
+        self, policy: TimeoutPolicy, command: Command, wish: Wish, experience: Experience
+    ) -> Rules:
+        habits, limits = self._habits, wish.limits
         idle_evidence = habits.idle_evidence or policy.idle_evidence
-        limits = wish.limits
+        if not isinstance(limits, Limits):
+            limits = resolve(policy, command.text, limits)
+        if habits.adaptive is Adaptive.APPLY and experience.usual is not None:
+            limits = proposed(limits, experience.usual, policy.max_total)
         return Rules(
-            limits=limits if isinstance(limits, Limits) else resolve(policy, command.text, limits),
+            limits=limits,
+            experience=experience,
             escalation=complete(wish.escalation or policy.escalation or habits.escalation),
             survivors=wish.survivors or habits.survivors,
             warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,

@@ -55,7 +55,7 @@ Step = Warn | Observe | Judge | TimeOut | Send | GiveUp
 
 
 class Watchdog:
-    """Watches one run. `last` is the time of the last byte: whoever reads output just sets it.
+    """Watches one run. `last` is the time of the last byte: whoever reads output tells.
 
     Whatever it decides, it decides once: the first `time_out` or `end` wins.
     """
@@ -71,6 +71,7 @@ class Watchdog:
         "_total_warned",
         "_warned_for",
         "last",
+        "longest",
         "started",
     )
 
@@ -78,6 +79,7 @@ class Watchdog:
         self, limits: Limits, started: float, *, warn_lead: float = 30.0, evidence: bool = True
     ) -> None:
         self.started = self.last = started
+        self.longest = 0.0  # the longest silence that a byte has ended
         self._limits = limits
         self._evidence = evidence and not limits.literal
         self._lead = warn_lead
@@ -86,6 +88,11 @@ class Watchdog:
         self._total_warned = False
         self._steps: Sequence[tuple[float, Step]] | None = None  # set once the end has begun
         self._deadline = math.inf if limits.total is None else started + limits.total
+
+    def heard(self, now: float) -> None:
+        """A byte arrived."""
+        self.longest = max(self.longest, now - self.last)
+        self.last = now
 
     @property
     def ending(self) -> bool:
@@ -142,8 +149,8 @@ class Watchdog:
 
     @property
     def _silence_ends(self) -> float:
-        silence = self._limits.silence
-        return math.inf if silence is None else self._silent_since + silence
+        silence, first = self._limits.silence, self.started + self._limits.silence_from
+        return math.inf if silence is None else max(self._silent_since + silence, first)
 
     @property
     def _look_at(self) -> float:

@@ -16,9 +16,9 @@ _WORDS_MAX = 64
 _LENGTH_MAX = 40
 # They take no time worth mentioning, or as long as what they read from.
 _QUICK_NAMES = """
-    cd pushd popd export unset set source . true false : pwd echo printf test [ [[ read wait trap
-    umask ulimit shopt alias mkdir touch which type head tail grep egrep rg wc sort uniq cut tr tee
-    cat less more awk sed xargs jq column fold ls
+    cd pushd popd export unset set source . true false : exit return pwd echo printf test [ [[ read
+    wait trap umask ulimit shopt alias mkdir touch which type head tail grep egrep rg wc sort uniq
+    cut tr tee cat less more awk sed xargs jq column fold ls
 """
 # Programs that are many in one; the words after them say which one is meant.
 _MANY_IN_ONE = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, TerminalError
-from shelltie.events import Event, LimitNear, SilentButWorking
+from shelltie.events import Event, LimitNear, SilentButWorking, Unusual
 from shelltie.frontends.cli import exits
 from shelltie.frontends.cli.ask import TerminalChannel
 from shelltie.frontends.cli.tap import Tap
@@ -140,7 +140,7 @@ class Leashed:
     # What is said
 
     def _publish(self, event: Event) -> None:
-        if not self._json and isinstance(event, LimitNear | SilentButWorking):
+        if not self._json and isinstance(event, LimitNear | SilentButWorking | Unusual):
             mark = "⚠" if isinstance(event, LimitNear) else "…"
             self._say(mark, event.message)
 

@@ -157,6 +157,18 @@ _OUTPUT: dict[str, Any] = {
         "shell": TEXT_OR_NULL,
         "pathSource": TEXT,
         "cwd": TEXT,
+        "usual": {
+            "type": ["object", "null"],
+            "properties": {
+                "shape": TEXT,
+                "runs": COUNT,
+                "p50Sec": SECONDS_OR_NULL,
+                "p95Sec": SECONDS_OR_NULL,
+                "suggestedExecSec": SECONDS_OR_NULL,
+                "suggestedSilenceSec": SECONDS_OR_NULL,
+            },
+            "description": "How long such commands take here, where that helps.",
+        },
     },
     "required": [*_ALWAYS],
 }

@@ -1,0 +1,90 @@
+"""`shelltie stats`: how long commands take, by shape and project, and limits that would fit."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shelltie import config as settings
+from shelltie.approval import shown
+from shelltie.assemble import policy_file
+from shelltie.frontends.cli.words import print_json, table
+from shelltie.model import Limits, human_duration
+from shelltie.policy.learned import Usual, proposed, usual
+from shelltie.policy.limits import Asked, resolve
+from shelltie.record.history import last, project_of, shapes
+
+_HEAD = ("SHAPE", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGESTED", "PROJECT")
+_SHAPE_MAX = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    project: str
+    known: Usual
+    by_limit: int
+    limits: Limits
+    better: Limits
+
+    def to_json(self) -> dict[str, object]:
+        known, changed = self.known, self.better != self.limits
+        return {
+            "shape": known.shape,
+            "project": self.project,
+            "runs": known.n,
+            "p50Sec": known.p50,
+            "p95Sec": known.p95,
+            "longestSec": known.longest,
+            "silenceP95Sec": known.silence_p95,
+            "silenceLongestSec": known.silence_longest,
+            "endedByLimit": self.by_limit,
+            "limits": {"execSec": self.limits.total, "silenceSec": self.limits.silence},
+            "suggested": {"execSec": self.better.total, "silenceSec": self.better.silence}
+            if changed
+            else None,
+        }
+
+
+def main(args: Namespace) -> int:
+    """Print them."""
+    rows = list(_rows(args))
+    if args.json:
+        print_json([row.to_json() for row in rows])
+    elif not rows:
+        print("No command was run often enough to say anything about it.")
+    else:
+        table([_HEAD, *map(_cells, rows)])
+    return 0
+
+
+def _rows(args: Namespace) -> Iterator[_Row]:
+    config = settings.load(Path.cwd())
+    policy = policy_file(config, Path.cwd()).current()
+    here = project_of(str(Path.cwd())) if args.here else ""
+    for shape, project in shapes(config.journal, here, args.n):
+        samples = last(config.journal, shape, project)
+        known = usual(shape, samples)
+        if known is not None:
+            limits = resolve(policy, shape.replace(" + ", " && "), Asked())
+            enough = known.n >= config.min_samples
+            better = proposed(limits, known, policy.max_total) if enough else limits
+            yield _Row(project, known, sum(one.by_limit for one in samples), limits, better)
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    known = row.known
+    spans = (known.p50, known.p95, known.longest, known.silence_p95)
+    return (
+        shown.brief(known.shape, _SHAPE_MAX),
+        str(known.n),
+        *map(human_duration, spans),
+        str(row.by_limit or "-"),
+        "-"
+        if row.better == row.limits
+        else f"{_said(row.better.total)}/{_said(row.better.silence)}",
+        shown.inline(row.project),
+    )
+
+
+def _said(span: float | None) -> str:
+    return "none" if span is None else human_duration(span).replace(" ", "")

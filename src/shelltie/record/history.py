@@ -1,0 +1,135 @@
+"""Remembers how long commands took, by shape and project: from the journal, with a cache of it."""
+
+import sqlite3
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+
+from shelltie.errors import TerminalError
+from shelltie.events import CommandRefused, Event, RunEnded, RunReady
+from shelltie.model import Sample
+from shelltie.record.database import open_for_reading
+from shelltie.record.reading import Unreadable
+from shelltie.record.samples import sample_of
+
+_KEPT = 200  # of one shape
+_SHAPES_MAX = 256
+_FRESH = 600.0  # seconds; other servers learn, too
+_ROOTS = (".git", ".hg", ".svn", ".jj", ".shelltie.toml")
+_LAST = """
+    SELECT duration, silence, idle, by_limit FROM samples WHERE shape = ? AND project = ?
+    ORDER BY at DESC LIMIT ?"""
+_SHAPES = """
+    SELECT shape, project FROM samples WHERE ? IN ('', project)
+    GROUP BY shape, project ORDER BY count(*) DESC, shape LIMIT ?"""
+
+Key = tuple[str, str]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class _Remembered:
+    samples: deque[Sample]
+    at: float
+
+
+class History:
+    """Subscribe `hear` to a bus. Without a journal it knows what it heard itself."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._known: OrderedDict[Key, _Remembered] = OrderedDict()
+        self._projects: OrderedDict[str, str] = OrderedDict()
+        self._begun: dict[str, RunReady] = {}
+
+    async def recall(self, shape: str, cwd: str) -> tuple[str, Sequence[Sample]]:
+        """The project of that directory, and runs of that shape in it, the last one last."""
+        known = self._cached(shape, cwd)
+        if known is None:
+            # Not on the loop: a directory may be far away, and a disk slow.
+            project, found = await anyio.to_thread.run_sync(self._look_up, shape, cwd)
+            known = self._keep((shape, project), found)
+            _put(self._projects, cwd, project)
+        return self._projects[cwd], tuple(known.samples)
+
+    def _cached(self, shape: str, cwd: str) -> _Remembered | None:
+        known = self._known.get((shape, self._projects.get(cwd, "")))
+        fresh = known is not None and self._clock() - known.at <= _FRESH
+        return known if fresh else None
+
+    def _look_up(self, shape: str, cwd: str) -> tuple[str, list[Sample]]:
+        project = project_of(cwd)
+        return project, [] if self._path is None else last(self._path, shape, project)
+
+    def _keep(self, key: Key, found: list[Sample]) -> _Remembered:
+        before = self._known.get(key)
+        if self._path is None and before is not None:
+            found = [*before.samples]
+        known = _Remembered(deque(found, _KEPT), self._clock())
+        _put(self._known, key, known)
+        return known
+
+    def hear(self, event: Event) -> None:
+        """Remember a run that ends."""
+        match event:
+            case RunReady() if event.shape:
+                self._begun[event.run] = event
+            case CommandRefused():
+                self._begun.pop(event.run, None)
+            case RunEnded():
+                ready = self._begun.pop(event.run, None)
+                sample = None if ready is None else sample_of(ready, event.outcome)
+                if ready is not None and sample is not None:
+                    self._add((ready.shape, ready.project), sample)
+            case _:
+                pass
+
+    def _add(self, key: Key, sample: Sample) -> None:
+        if (known := self._known.get(key)) is not None:
+            known.samples.append(sample)
+
+
+def _put(cache: OrderedDict[K, V], key: K, value: V) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > _SHAPES_MAX:
+        cache.popitem(last=False)
+
+
+def project_of(cwd: str) -> str:
+    """The directory that its version control, or its settings, are in; else the directory."""
+    here = Path(cwd)
+    for place in (here, *here.parents):
+        if any((place / name).exists() for name in _ROOTS):
+            return str(place)
+    return cwd
+
+
+def last(path: Path, shape: str, project: str) -> list[Sample]:
+    """The last runs of that shape, in order; none if nobody can tell."""
+    try:
+        with closing(open_for_reading(path)) as connection:
+            rows = connection.execute(_LAST, (shape, project, _KEPT)).fetchall()
+    except (sqlite3.Error, TerminalError):
+        return []
+    return [Sample(took, silence, idle, bool(by)) for took, silence, idle, by in reversed(rows)]
+
+
+def shapes(path: Path, project: str = "", most: int = 100) -> list[tuple[str, str]]:
+    """Every shape that was run, with its project, the most frequent first.
+
+    Raises: Unusable, Unreadable.
+    """
+    try:
+        with closing(open_for_reading(path)) as connection:
+            return list(connection.execute(_SHAPES, (project, most)))
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {error}") from error
