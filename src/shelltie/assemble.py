@@ -150,6 +150,8 @@ def assemble(
         passed=config.passed,
         adaptive=Adaptive(config.adaptive),
         min_samples=config.min_samples,
+        failures=config.breaker_failures,
+        pause=config.breaker_pause,
     )
 
     def new_output(run: RunId, *, stays: bool) -> Store:

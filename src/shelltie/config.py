@@ -50,6 +50,13 @@ def _count(value: object) -> int:
     return number
 
 
+def _few(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if number not in (0, 1, 2) or isinstance(number, bool):
+        raise ValueError(f"it must be 0, 1 or 2, not {value!r}")
+    return int(str(number))
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError(f"it must be a text, not {value!r}")
@@ -226,6 +233,9 @@ class Config:
     audit_anchor: str | None = _setting("audit.anchor", _text, None)
     adaptive: str = _setting("adaptive.mode", _one_of(*Adaptive), "suggest", project=_milder)
     min_samples: int = _setting("adaptive.min_samples", _count, 20)
+    retries: int = _setting("retry.attempts", _few, 0)
+    breaker_failures: int = _setting("breaker.failures", _size, 0)
+    breaker_pause: float = _setting("breaker.pause", _number, 30.0)
     alerts: tuple[str, ...] = _setting("alerts.on", _some_of(*ALERTS), ALERTS)
     alerts_command: str | None = _setting("alerts.command", _text, None)
     alert_sessions: int = _setting("alerts.sessions", _size, 50)

@@ -250,6 +250,7 @@ class Outcome:
     cpu_while_silent: float | None = None
     sighting: Sighting | None = None
     error: str | None = None
+    may_pass: bool = False  # it could not be started now, but perhaps later
     warnings: tuple[str, ...] = ()
 
     @property

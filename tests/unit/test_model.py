@@ -94,7 +94,7 @@ def test_run_ids_sort_by_time_and_differ() -> None:
     ],
 )
 def test_a_failed_start_says_what_failed(step: str, errno: int, says: str, code: int) -> None:
-    message, exit_code = start_failure(step, errno, Command("x", ("x",)))
+    message, exit_code, _ = start_failure(step, errno, Command("x", ("x",)))
 
     assert says in message
     assert exit_code == code

@@ -19,6 +19,7 @@ from shelltie.frontends import s4_events
 from shelltie.frontends.report import Result, report
 from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.policy.limits import Asked
+from shelltie.running import retry
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor, Wish
@@ -28,7 +29,9 @@ class Options(TypedDict, total=False):
     """What may be said about a command; all of it may be left out.
 
     `timeout` and `silence` are seconds, and 0 or None leaves them to the policy, except that a
-    silence of 0 switches that clock off. `env` adds to the environment; None unsets a name.
+    silence of 0 switches that clock off. `env` adds to the environment; None unsets a name. With
+    `retry` (at most 2) a command that is proved to change nothing is run again after a timeout,
+    with twice the time, and any that could not be started for reasons that may pass.
     """
 
     timeout: float | None
@@ -40,6 +43,7 @@ class Options(TypedDict, total=False):
     resources: Resources
     escalation: Escalation | None
     survivors: Survivors | None
+    retry: int
 
 
 class Terminal:
@@ -101,8 +105,10 @@ class Terminal:
 
         Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
-        run = await self.supervisor.run(*self._understood(command, options))
-        return report(run, redact=self._config.redact)
+        made, wish = self._understood(command, options)
+        again = _retries(options.get("retry", self._config.retries))
+        attempts = await retry.run(self.supervisor, made, wish, again)
+        return report(attempts[-1], redact=self._config.redact, attempts=attempts)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
@@ -153,6 +159,12 @@ def understand(command: object, options: Options) -> tuple[Command, Wish]:
         escalation=options.get("escalation"),
         survivors=options.get("survivors"),
     )
+
+
+def _retries(given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= retry.MOST:
+        raise InvalidParameters(f"retry must be a number from 0 to {retry.MOST}, not {given!r}")
+    return given
 
 
 def asked(timeout: object = None, silence: object = None) -> Asked:

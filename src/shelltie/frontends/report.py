@@ -1,5 +1,6 @@
 """What every face says about a run: one result, with the names of S0 on the wire."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -28,6 +29,18 @@ class LimitsReport:
     category: str | None
     clamped: bool
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AttemptReport:
+    """One of several attempts."""
+
+    run_id: str
+    status: str
+    timeout_reason: str | None
+    duration_ms: int
+    exec_sec: float | None
+    silence_sec: float | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,7 @@ class Result:
     path_source: str
     cwd: str
     usual: UsualReport | None = None
+    attempts: tuple[AttemptReport, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """The object that goes on the wire."""
@@ -104,10 +118,13 @@ def as_json(record: object) -> dict[str, object]:
     return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
 
 
-def report(run: Run, shown: int = _ALL, *, redact: bool = False) -> Result:
+def report(
+    run: Run, shown: int = _ALL, *, redact: bool = False, attempts: Sequence[Run] = ()
+) -> Result:
     """The result of a run that has ended, with at most `shown` bytes of its output.
 
-    With `redact`, secrets in the output are replaced by their names.
+    With `redact`, secrets in the output are replaced by their names. Of several `attempts` this
+    was the last.
     """
     outcome = run.outcome
     assert outcome is not None
@@ -157,7 +174,16 @@ def report(run: Run, shown: int = _ALL, *, redact: bool = False) -> Result:
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
         usual=_usual(run, outcome),
+        attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
     )
+
+
+def _attempt(run: Run) -> AttemptReport:
+    outcome, limits = run.outcome, run.rules.limits
+    assert outcome is not None
+    reason = None if outcome.limit is None else _REASONS[outcome.limit]
+    took = round(outcome.duration * 1000)
+    return AttemptReport(run.id, _status(outcome), reason, took, limits.total, limits.silence)
 
 
 def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
@@ -288,7 +314,7 @@ def _ms(span: float | None) -> int | None:
     return None if span is None else round(span * 1000)
 
 
-_NESTED = LimitsReport | ReasonReport | UsualReport
+_NESTED = LimitsReport | ReasonReport | UsualReport | AttemptReport
 
 
 @cache

@@ -5,6 +5,11 @@ import errno as errno_names
 from shelltie.model import Command, Limit, Limits, human_duration
 from shelltie.running.watchdog import Warn
 
+# The machine has too little of something; the command is not to blame.
+_SHORTAGES = (
+    *(errno_names.EAGAIN, errno_names.ENOMEM, errno_names.EMFILE, errno_names.ENFILE),
+    *(errno_names.ETXTBSY, errno_names.EINTR),
+)
 _NOT_FOUND = (errno_names.ENOENT, errno_names.ENOTDIR)
 
 
@@ -37,8 +42,12 @@ def limit_reached(limit: Limit, limits: Limits, subject: str = "Command") -> str
     return f"{subject} exceeded the maximum allowed wall-clock time ({total})."
 
 
-def start_failure(step: str, errno: int, command: Command) -> tuple[str, int]:
-    """Why nothing was run, and the exit code a shell would give for it."""
+def start_failure(step: str, errno: int, command: Command) -> tuple[str, int, bool]:
+    """Why nothing was run, the exit code a shell would give for it, and whether it may pass."""
+    return *_failure(step, errno, command), step == "fork" or errno in _SHORTAGES
+
+
+def _failure(step: str, errno: int, command: Command) -> tuple[str, int]:
     name = command.argv[0] if command.argv else "the shell"
     reason = _reason(errno)
     match step:

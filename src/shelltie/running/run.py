@@ -109,7 +109,7 @@ class Run:
         self._refused = 0
         self._stuck: tuple[int, ...] = ()
         self._cpu: float | None = None
-        self._error: tuple[str, int] | None = None
+        self._error: tuple[str, int, bool] | None = None
         self._observer: evidence.Observer | None = None
         self._warnings: list[str] = []
 
@@ -234,7 +234,7 @@ class Run:
         try:
             process = self._provider.spawn(prepared, self._hear)
         except CannotStart as error:
-            self._error = (str(error), error.exit_code)
+            self._error = (str(error), error.exit_code, True)
             self._finish()
             return
         self._process = process
@@ -471,7 +471,7 @@ class Run:
         return State.KILLED if self._stop_reason is not None else State.FINISHED
 
     def _make_outcome(self, state: State) -> Outcome:
-        error, exit_code = self._error or (None, None)
+        error, exit_code, may_pass = self._error or (None, None, False)
         leaked = not self._gone and self._process is not None and self._killed
         timed_out, observer = self._timed_out, self._observer
         ended = Ended.HARD if self._killed else Ended.SOFT
@@ -494,6 +494,7 @@ class Run:
             cpu_while_silent=observer.cpu_used if observer else None,
             sighting=observer.last if observer else None,
             error=error,
+            may_pass=may_pass,
             warnings=tuple(self._warnings),
         )
 

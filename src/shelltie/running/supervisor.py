@@ -4,7 +4,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -13,7 +13,13 @@ from typing import Protocol, Self
 
 import anyio
 
-from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, TerminalError
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    InvalidParameters,
+    ProcessError,
+    TerminalError,
+)
 from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
 from shelltie.model import (
     DEFAULT_ESCALATION,
@@ -26,10 +32,10 @@ from shelltie.model import (
     Rating,
     Resources,
     RunId,
-    Sample,
     Surroundings,
     Survivors,
     Verdict,
+    human_duration,
 )
 from shelltie.output.store import Store
 from shelltie.policy import environment
@@ -38,12 +44,14 @@ from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.alarms import Alarms
+from shelltie.running.breaker import Breaker
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.login_path import LoginPath
 from shelltie.running.lookout import Lookout
 from shelltie.running.rules import Rules
 from shelltie.running.run import Run
+from shelltie.running.watchers import Measures, Memory
 from shelltie.shell.shape import shape
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
@@ -64,6 +72,8 @@ class Habits:
     passed: tuple[str, ...] = ()
     adaptive: Adaptive = Adaptive.OFF
     min_samples: int = 20
+    failures: int = 0  # starts that failed in a row before there is a pause; 0 is never
+    pause: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +115,6 @@ class Record(Protocol):
         """Write the rest, and leave."""
 
 
-class Memory(Protocol):
-    """Who remembers how long commands took."""
-
-    async def recall(self, shape: str, cwd: str) -> tuple[str, Sequence[Sample]]:
-        """The project of that directory, and runs of that shape in it, the last one last."""
-
-
-class Measures(Protocol):
-    """What is counted and measured, for whoever shows it."""
-
-    def text(self) -> str:
-        """In the words of Prometheus."""
-
-    def to_json(self) -> list[dict[str, object]]:
-        """The same, for another process that puts several together."""
-
-    def health(self) -> list[dict[str, object]]:
-        """Every figure that has a threshold, and whether it is well."""
-
-
 class Supervisor:
     """The engine. Use it as `async with`: nothing it started outlives it."""
 
@@ -155,6 +145,7 @@ class Supervisor:
         self._base = environment.sift(environment.inherited(), habits.passed)
         self._alarms = Alarms()
         self._closed = False
+        self._breaker = Breaker(habits.failures, habits.pause)
 
     async def __aenter__(self) -> Self:
         if self._login_path is not None:
@@ -173,9 +164,11 @@ class Supervisor:
     async def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command when it may run; what it then does is in the run's outcome.
 
-        Raises: InvalidParameters, CommandDenied, JournalBroken; and then nothing was started.
+        Raises: InvalidParameters, CommandDenied, CannotStart, JournalBroken; and then nothing was
+        started.
         """
         check(command)
+        self._check_breaker()
         if self._login_path is not None:
             await self._login_path.wait()
         run_id = new_run_id()
@@ -199,6 +192,18 @@ class Supervisor:
         Raises: JournalBroken.
         """
         return None if self.record is None else await self.record.kept()
+
+    def _check_breaker(self) -> None:
+        if (left := self._breaker.left(self._alarms.now())) > 0:
+            raise CannotStart(
+                f"the last {self._habits.failures} commands could not be started: nothing is tried"
+                f" for {human_duration(left)} (breaker.pause); look at `shelltie doctor`"
+            )
+
+    @property
+    def longest(self) -> float | None:
+        """What the policy allows at most."""
+        return self._policy().max_total
 
     async def _experience(self, command: Command, cwd: str) -> Experience:
         """What is known of such commands. One that stays open is as long as somebody wants."""
@@ -317,6 +322,7 @@ class Supervisor:
         )
         self.runs[run_id] = run
         run.on_settled.append(partial(self._forget, run))
+        run.on_ended.append(partial(self._note_end, run))
         run.begin(prepared)
         return run
 
@@ -332,6 +338,10 @@ class Supervisor:
         await self.provider.close()
         if self.record is not None:
             await self.record.close()
+
+    def _note_end(self, run: Run) -> None:
+        assert run.outcome is not None
+        self._breaker.note(run.outcome, self._alarms.now())
 
     def _forget(self, run: Run) -> None:
         self.runs.pop(run.id, None)

@@ -3,7 +3,7 @@
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.wire import Fields
-from shelltie.running.supervisor import Measures
+from shelltie.running.watchers import Measures
 
 
 def commands(measures: Measures | None) -> dict[str, Perform]:

@@ -157,6 +157,7 @@ _OUTPUT: dict[str, Any] = {
         "shell": TEXT_OR_NULL,
         "pathSource": TEXT,
         "cwd": TEXT,
+        "attempts": {"type": "array", "items": {"type": "object"}},
         "usual": {
             "type": ["object", "null"],
             "properties": {

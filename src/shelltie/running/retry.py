@@ -1,0 +1,67 @@
+"""Runs a command again that came to nothing, for those who ask for that.
+
+After a timeout only what is proved to change nothing, with twice the time. What could not be
+started for reasons that may pass has done nothing either, whatever it is.
+"""
+
+from dataclasses import replace
+
+import anyio
+
+from shelltie.model import Command, Limits, Rating, State
+from shelltie.running.run import Run
+from shelltie.running.supervisor import Supervisor, Wish
+
+MOST = 2
+_PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long
+_CAP = 3600.0
+
+
+async def run(supervisor: Supervisor, command: Command, wish: Wish, again: int) -> list[Run]:
+    """Every attempt, the one that counts last. Whoever is cancelled here ends the command, too.
+
+    Raises: InvalidParameters, CommandDenied; and then nothing was started.
+    """
+    attempts = [await supervisor.run(command, wish)]
+    pause = _PAUSE
+    while len(attempts) <= min(again, MOST):
+        next_wish = _next(attempts[-1], wish, supervisor.longest)
+        if next_wish is None:
+            break
+        if attempts[-1].state is State.SPAWN_FAILED:
+            await anyio.sleep(pause)
+            pause *= 2
+        attempts.append(await supervisor.run(command, next_wish))
+    return attempts
+
+
+def _next(ended: Run, wish: Wish, longest: float | None) -> Wish | None:
+    """With what it is worth another try; nothing if it is not, or if nobody knows what it did."""
+    outcome = ended.outcome
+    assert outcome is not None
+    if outcome.state is State.SPAWN_FAILED:
+        return wish if outcome.may_pass else None
+    if outcome.state is not State.TIMED_OUT or outcome.leaked or not _changes_nothing(ended):
+        return None
+    limits = ended.rules.limits
+    more = _doubled(limits, longest)
+    return (
+        None
+        if (more.total, more.silence) == (limits.total, limits.silence)
+        else replace(wish, limits=more)
+    )
+
+
+def _changes_nothing(ended: Run) -> bool:
+    verdict = ended.verdict
+    return verdict is not None and verdict.rating is Rating.SAFE and verdict.agreed
+
+
+def _doubled(limits: Limits, longest: float | None) -> Limits:
+    most = max(longest or _CAP, limits.total or 0)
+    return replace(
+        limits,
+        total=None if limits.total is None else min(limits.total * 2, most),
+        silence=None if limits.silence is None else limits.silence * 2,
+        source=f"{limits.source}; doubled for another attempt",
+    )
