@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from shelltie.events import (
+    Alerted,
     ApprovalAnswered,
     ApprovalAsked,
     CommandRefused,
@@ -22,6 +23,7 @@ from shelltie.events import (
     ShellCommandBegan,
     ShellCommandEnded,
     SilentButWorking,
+    Unusual,
 )
 from shelltie.frontends.s4_events import moment
 from shelltie.model import signal_name
@@ -35,11 +37,13 @@ NAMES: Mapping[type, str] = {
     RunStarted: "run:started",
     LimitNear: "limit:near",
     SilentButWorking: "limit:forgiven",
+    Unusual: "run:unusual",
     LimitReached: "limit:reached",
     Escalated: "run:signalled",
     Leaked: "run:leaked",
     RunEnded: "run:ended",
     RunLost: "run:lost",
+    Alerted: "alert",
     ShellCommandBegan: "shell:began",
     ShellCommandEnded: "shell:ended",
     SessionOpened: "session:opened",
@@ -75,6 +79,11 @@ def _more(event: Event) -> dict[str, object] | None:
         case LimitReached():
             told = {"limit": str(event.limit), "idle": round(event.idle, 3)}
             return {**told, "message": event.message}
+        case Unusual():
+            return {"why": event.why, "message": event.message}
+        case Alerted():
+            figures = {"value": event.value, "threshold": event.threshold, "over": event.over}
+            return {"alert": event.alert, "message": event.message, **figures}
         case SilentButWorking():
             return {"idle": round(event.idle, 3), "message": event.message}
         case Escalated():
