@@ -27,6 +27,7 @@ from shelltie.model import (
 )
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
+from shelltie.output.times import SUFFIX, Times
 from shelltie.policy import environment
 from shelltie.policy.load import PolicyFile, find
 from shelltie.policy.safety.examples import open_rules
@@ -156,8 +157,11 @@ def assemble(
 
     def new_output(run: RunId, *, stays: bool) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
-        threshold = 0 if stays else min(config.shown, config.kept_head + config.kept_tail)
-        spool = Spool(spools / f"{run}.log", cap=config.spool_cap, threshold=threshold)
+        whole = stays or config.keep == "all"
+        threshold = 0 if whole else min(config.shown, config.kept_head + config.kept_tail)
+        path = spools / f"{run}.log"
+        times = Times(path.with_suffix(SUFFIX)) if whole else None
+        spool = Spool(path, cap=config.spool_cap, threshold=threshold, times=times)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
     bus = Bus()
@@ -271,3 +275,4 @@ def _sweep(spools: Path) -> None:
             kept += path.stat().st_size
             if place >= _KEEP_SPOOLS or kept > _KEEP_BYTES:
                 path.unlink(missing_ok=True)
+                path.with_suffix(SUFFIX).unlink(missing_ok=True)

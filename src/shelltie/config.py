@@ -179,6 +179,7 @@ class Config:
     shown: int = _setting("output.shown", _size, 40_000, project=_as_given)
     kept_head: int = _setting("output.kept_head", _size, 512 * 1024)
     kept_tail: int = _setting("output.kept_tail", _size, 512 * 1024)
+    keep: str = _setting("output.keep", _one_of("long", "all"), "long")
     spool_cap: int = _setting("output.spool_cap", _size, 64 * 1024 * 1024)
     shell: str | None = _setting("shell", _text, None)
     path: str = _setting("environment.path", _one_of("auto", "login", "inherit"), "auto")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shelltie.model import Stream
+from shelltie.output.times import Times
 from shelltie.output.window import Window
 
 _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate
@@ -20,7 +21,11 @@ class Spool:
     """
 
     def __init__(
-        self, path: Path, cap: int = 64 * 1024 * 1024, threshold: int = 1024 * 1024
+        self,
+        path: Path,
+        cap: int = 64 * 1024 * 1024,
+        threshold: int = 1024 * 1024,
+        times: Times | None = None,
     ) -> None:
         self.path = path
         self.cap = cap
@@ -28,6 +33,7 @@ class Spool:
         self.stored = 0  # the file holds positions 0 up to here
         self.full = False
         self.problem: str | None = None
+        self._times = times
         self._fd: int | None = None
         self._created = False
         self._over = False
@@ -80,6 +86,8 @@ class Spool:
             written = os.write(fd, rest)  # a disk that runs full takes a part first
             self.stored += written
             rest = rest[written:]
+        if self._times is not None and data:
+            self._times.note(self.stored)
         if self.full:
             self.close()
 
@@ -137,6 +145,8 @@ class Spool:
 
     def close(self) -> None:
         """Write no more; what is stored can still be read."""
+        if self._times is not None and not self._over:
+            self._times.close()
         self._over = True
         if self._fd is not None:
             fd, self._fd = self._fd, None
@@ -147,6 +157,8 @@ class Spool:
         """Remove the file."""
         self.close()
         self.stored = 0
+        if self._times is not None:
+            self._times.delete()
         if self._created:  # otherwise the file, if there is one, is somebody else's
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)

@@ -19,14 +19,24 @@ _SHAPE_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
+    """What is usual for one shape, and limits that would fit."""
+
     project: str
     known: Usual
     by_limit: int
     limits: Limits
     better: Limits
 
+    @property
+    def fitting(self) -> str:
+        """Limits that would fit, if those of the policy do not: in all, and silent."""
+        better = self.better
+        changed = better != self.limits
+        return f"{_said(better.total)}/{_said(better.silence)}" if changed else "-"
+
     def to_json(self) -> dict[str, object]:
+        """For programs."""
         known, changed = self.known, self.better != self.limits
         return {
             "shape": known.shape,
@@ -47,31 +57,32 @@ class _Row:
 
 def main(args: Namespace) -> int:
     """Print them."""
-    rows = list(_rows(args))
+    found = list(rows(args.n, here=args.here))
     if args.json:
-        print_json([row.to_json() for row in rows])
-    elif not rows:
+        print_json([row.to_json() for row in found])
+    elif not found:
         print("No command was run often enough to say anything about it.")
     else:
-        table([_HEAD, *map(_cells, rows)])
+        table([_HEAD, *map(_cells, found)])
     return 0
 
 
-def _rows(args: Namespace) -> Iterator[_Row]:
+def rows(count: int, *, here: bool) -> Iterator[Row]:
+    """Every shape that was run, the most frequent first."""
     config = settings.load(Path.cwd())
     policy = policy_file(config, Path.cwd()).current()
-    here = project_of(str(Path.cwd())) if args.here else ""
-    for shape, project in shapes(config.journal, here, args.n):
-        samples = last(config.journal, shape, project)
+    project = project_of(str(Path.cwd())) if here else ""
+    for shape, where in shapes(config.journal, project, count):
+        samples = last(config.journal, shape, where)
         known = usual(shape, samples)
         if known is not None:
             limits = resolve(policy, shape.replace(" + ", " && "), Asked())
             enough = known.n >= config.min_samples
             better = proposed(limits, known, policy.max_total) if enough else limits
-            yield _Row(project, known, sum(one.by_limit for one in samples), limits, better)
+            yield Row(where, known, sum(one.by_limit for one in samples), limits, better)
 
 
-def _cells(row: _Row) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     known = row.known
     spans = (known.p50, known.p95, known.longest, known.silence_p95)
     return (

@@ -1,0 +1,43 @@
+"""`shelltie export`: what a run of the past printed, as text, as a page, or for asciinema."""
+
+import codecs
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+
+from shelltie.frontends.cli import pages
+from shelltie.frontends.cli.recording import Recording, load
+from shelltie.output.text import clean
+
+
+def main(args: Namespace) -> int:
+    """Print it."""
+    recording = load(args.id)
+    if args.cast:
+        lines = cast(recording, args.columns, args.rows)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    elif args.html:
+        print(pages.of_run(recording.run, clean(recording.data)), end="")
+    else:
+        print(clean(recording.data), end="")
+    return 0
+
+
+def cast(recording: Recording, columns: int, rows: int) -> Iterator[str]:
+    """A recording that asciinema plays (version 2)."""
+    run = recording.run
+    head = {"version": 2, "width": columns, "height": rows, "timestamp": int(run.began)}
+    yield json.dumps({**head, "title": run.command[:200]})
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for at, data in recording.chunks():
+        if text := decoder.decode(data):
+            # A pipe has bare ends of lines, which a terminal would show as stairs.
+            shown = text.replace("\r\n", "\n").replace("\n", "\r\n")
+            yield json.dumps([round(at, 3), "o", shown])
+    if run.duration is not None:
+        yield json.dumps([round(max(run.duration, *_ends(recording)), 3), "o", ""])
+
+
+def _ends(recording: Recording) -> list[float]:
+    return [0.0, *(at for at, _ in recording.times)]

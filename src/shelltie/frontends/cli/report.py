@@ -1,0 +1,21 @@
+"""`shelltie report`: what was run, how it ended and what is usual, as one page for a browser."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from shelltie import config as settings
+from shelltie.frontends.cli import pages, stats
+from shelltie.record import past
+from shelltie.record.history import project_of
+
+_SHAPES = 50
+
+
+def main(args: Namespace) -> int:
+    """Print it."""
+    below = project_of(str(Path.cwd())) if args.here else ""
+    runs = past.latest(settings.load(Path.cwd()).journal, args.n, below=below)
+    learned = [(row.project, row.known, row.fitting) for row in stats.rows(_SHAPES, here=args.here)]
+    where = f" in {below}" if below else ""
+    print(pages.report(runs, learned, f"shelltie: what was run{where}"), end="")
+    return 0

@@ -1,0 +1,122 @@
+"""Runs of the past, for somebody who was not there: as text, as a page, as a recording."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from shelltie import Terminal, load
+from shelltie.frontends.cli.main import main
+from shelltie.frontends.cli.replay import whole
+
+EVIL = "<script>alert(1)</script>"
+
+
+class Tags(HTMLParser):
+    """Every tag of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        assert not {name for name, _ in attrs} & {"src", "href", "onclick", "onload"}
+
+
+@pytest.fixture
+async def spoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a run that printed something, in pieces and colours."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHELLTIE_OUTPUT_KEEP", "all")
+    async with Terminal(load(tmp_path)) as terminal:
+        result = await terminal.run(
+            f"echo one; sleep 0.3; printf '\\033[31mtwo\\033[0m é\\n'; echo '{EVIL}'; exit 4"
+        )
+    return result.run_id
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    assert main(args) == 0
+    return capsys.readouterr().out
+
+
+async def test_a_run_is_exported_as_text(spoke: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "export", spoke) == f"one\ntwo é\n{EVIL}\n"
+    assert printed(capsys, "export", spoke[:20].lower(), "--txt") == f"one\ntwo é\n{EVIL}\n"
+
+
+async def test_a_run_is_exported_for_asciinema(
+    spoke: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *events = map(json.loads, printed(capsys, "export", spoke, "--cast").splitlines())
+
+    assert (head["version"], head["width"], head["height"]) == (2, 80, 24)
+    assert all(kind == "o" for _, kind, _ in events)
+    assert "".join(text for *_, text in events) == f"one\r\n\x1b[31mtwo\x1b[0m é\r\n{EVIL}\r\n"
+    times = [at for at, *_ in events]
+    assert times == sorted(times)
+    assert times[-1] - times[0] >= 0.3
+
+
+async def test_a_page_holds_nothing_that_runs_or_is_fetched(
+    spoke: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for args in (("export", spoke, "--html"), ("report", "--html"), ("report", "--here")):
+        page = printed(capsys, *args)
+
+        assert not Tags(page).found & {"script", "link", "img", "iframe"}
+        assert "exit 4" in page
+        assert "alert(1)" in page
+        assert not re.search(r"https?://", page)
+
+
+async def test_a_replay_is_what_was_printed(
+    spoke: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["replay", spoke, "--speed", "100"]) == 0
+
+    expected = f"one\n\x1b[31mtwo\x1b[0m é\n{EVIL}\n".encode()
+    assert capfdbinary.readouterr().out == expected
+
+
+def test_a_question_to_the_terminal_is_never_cut_in_two() -> None:
+    pieces = [(0.0, b"a\x1b"), (1.0, b"[c"), (2.0, b"b\x1bPx"), (3.0, b"y\x1b"), (4.0, b"\\c")]
+
+    played = [data for _, data in whole(pieces)]
+    assert b"".join(played) == b"".join(data for _, data in pieces)
+    assert all(data.count(b"\x1bP") == data.count(b"\x1b\\") for data in played)
+    assert not any(data.endswith(b"\x1b") for data in played)
+
+
+async def test_output_that_was_not_kept_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Terminal() as terminal:
+        short = await terminal.run("echo short")
+        silent = await terminal.run("true")
+
+    assert main(["export", short.run_id]) == 125
+    assert "was not kept" in capsys.readouterr().err
+    assert printed(capsys, "export", silent.run_id) == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("export", "X", "--cast", "--html"),
+        ("export", "X", "--columns", "0"),
+        ("export", "X", "--rows", "99999999999999999999"),
+        ("replay", "X", "--speed", "0"),
+        ("replay", "X", "--speed", "nan"),
+        ("replay",),
+        ("report", "-n", "many"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(args: tuple[str, ...]) -> None:
+    assert main(args) == 2
