@@ -1,6 +1,5 @@
 """One command from start to Outcome: bytes to the store, time to the watchdog, signals out."""
 
-import os
 import signal
 import termios
 import time
@@ -24,10 +23,8 @@ from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Signalled, Star
 from shelltie.model import (
     LEGAL_TRANSITIONS,
     Command,
-    Ended,
     Escalation,
     EscalationStep,
-    ExitStatus,
     Limit,
     Outcome,
     RunId,
@@ -44,6 +41,7 @@ from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared, Process, Provider
 from shelltie.running import evidence, messages
 from shelltie.running.alarms import Alarm, Alarms
+from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
 from shelltie.running.rules import FOR_SURVIVORS, Rules
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
@@ -98,27 +96,16 @@ class Run:
         self._terminal: int | None = None
         self._feeder: Feeder | None = None
         self._drain_since: float | None = None
-        self._gone = False
-        self._lost = False
+        self._ending = Ending()
         self._shot = False
-        self._exit: ExitStatus | None = None
-        self._left = 0
-        self._timed_out: TimeOut | None = None
-        self._stop_reason: str | None = None
-        self._killed = False
-        self._refused = 0
-        self._stuck: tuple[int, ...] = ()
-        self._cpu: float | None = None
-        self._error: tuple[str, int, bool] | None = None
         self._observer: evidence.Observer | None = None
-        self._warnings: list[str] = []
 
     # What others may ask
 
     @property
     def settled(self) -> bool:
         """It has its outcome, and nobody of it is left."""
-        return self.outcome is not None and (self._gone or self._process is None)
+        return self.outcome is not None and (self._ending.gone or self._process is None)
 
     @property
     def elapsed(self) -> float:
@@ -143,7 +130,7 @@ class Run:
         Raises: RunOver.
         """
         if self.outcome is not None or self._feeder is None or not self._feeder.open:
-            ended = self.outcome is not None or self._exit is not None
+            ended = self.outcome is not None or self._ending.exit is not None
             raise RunOver("it has ended" if ended else "its input is closed: it takes none")
         return self._feeder
 
@@ -176,11 +163,11 @@ class Run:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What there was to be warned of so far."""
-        return tuple(self._warnings)
+        return tuple(self._ending.warnings)
 
     def warn(self, message: str) -> None:
         """Have the outcome say this."""
-        self._warnings.append(message)
+        self._ending.warnings.append(message)
 
     def stop(self, reason: str, escalation: Escalation | None = None) -> None:
         """Begin to end it, without waiting; a finished run stays as it is."""
@@ -189,8 +176,8 @@ class Run:
         if self.outcome is not None:  # what it left behind, on purpose or not
             self._send(signal.SIGKILL)
             return
-        if self._exit is None and self._timed_out is None and self._stop_reason is None:
-            self._stop_reason = reason
+        if not self._ending.decided:
+            self._ending.stop_reason = reason
         self._end(escalation or self.rules.escalation)
 
     async def kill(self, reason: str, escalation: Escalation | None = None) -> Outcome:
@@ -203,7 +190,7 @@ class Run:
 
     async def time_out(self) -> Outcome:
         """End it as timed out: a clock of its caller's ran out. Else it is like `kill`."""
-        if self._process is not None and self._exit is None and self.outcome is None:
+        if self._process is not None and self._ending.exit is None and self.outcome is None:
             now = self._alarms.now()
             self._follow(self._watchdog.time_out(Limit.TOTAL, now), now)
             self._arm()
@@ -214,9 +201,10 @@ class Run:
             await self._turn.wait()
         if self.outcome is not None:
             return self.outcome
-        if self._refused:
-            raise SignalFailed(f"the kernel does not let us signal {list(self._stuck)}")
-        raise KillFailed(f"SIGKILL was sent, and {list(self._stuck)} are left", self._stuck)
+        if self._ending.refused:
+            raise SignalFailed(f"the kernel does not let us signal {list(self._ending.stuck)}")
+        stuck = self._ending.stuck
+        raise KillFailed(f"SIGKILL was sent, and {list(stuck)} are left", stuck)
 
     def move(self, state: State) -> None:
         """Go to another state.
@@ -234,7 +222,7 @@ class Run:
         try:
             process = self._provider.spawn(prepared, self._hear)
         except CannotStart as error:
-            self._error = (str(error), error.exit_code, True)
+            self._ending.error = (str(error), error.exit_code, True)
             self._finish()
             return
         self._process = process
@@ -264,7 +252,7 @@ class Run:
         def end() -> None:
             self._hung_up.append(self._readers.pop(stream))
             self._stop_feeding()
-            if self._gone and not self._readers:
+            if self._ending.gone and not self._readers:
                 self._finish()
 
         self._readers[stream] = PipeReader(fd, data, end, hold=fd == self._terminal)
@@ -279,23 +267,23 @@ class Run:
                 self.move(State.RUNNING)
                 self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
             case Failed():
-                self._error = messages.start_failure(word.step, word.errno, self.command)
+                self._ending.error = messages.start_failure(word.step, word.errno, self.command)
             case Signalled():
-                self._refused += word.refused
+                self._ending.refused += word.refused
             case Exited():
-                self._left = word.left
-                self._exit = _exit_status(word.wait_status)
+                self._ending.left = word.left
+                self._ending.exit = exit_status(word.wait_status)
                 if not self._watchdog.ending:
                     self._drain()
             case Stuck():
-                self._stuck = word.pids
+                self._ending.stuck = word.pids
             case Gone() | Lost():
                 self._nobody_left(word)
 
     def _nobody_left(self, word: Gone | Lost) -> None:
-        self._gone = True
-        self._lost = isinstance(word, Lost)
-        self._cpu = word.cpu if isinstance(word, Gone) else None
+        self._ending.gone = True
+        self._ending.lost = isinstance(word, Lost)
+        self._ending.cpu = word.cpu if isinstance(word, Gone) else None
         if self.outcome is not None:
             self._settle()
             return
@@ -341,7 +329,7 @@ class Run:
 
     def _drained(self) -> None:
         self._drain_since = None
-        if self._gone or self.rules.survivors is not Survivors.KILL:
+        if self._ending.gone or self.rules.survivors is not Survivors.KILL:
             self._finish()
         else:
             self._end(FOR_SURVIVORS)
@@ -375,7 +363,7 @@ class Run:
 
     def _warn_near(self, step: Warn, now: float) -> None:
         message = messages.limit_near(step, now - self._watchdog.started, self.rules.limits)
-        self._warnings.append(message)
+        self._ending.warnings.append(message)
         self._publish(LimitNear(self.id, time.time(), step.limit, step.idle, step.left, message))
 
     def _judge(self, step: Judge, now: float) -> None:
@@ -384,14 +372,14 @@ class Run:
             self._follow(self._watchdog.time_out(Limit.SILENCE, now), now)
             return
         message = messages.silent_but_working(step.idle, work)
-        self._warnings.append(message)
+        self._ending.warnings.append(message)
         self._observer.observe(now)
         self._watchdog.forgive(now)
         self._publish(SilentButWorking(self.id, time.time(), step.idle, message))
 
     def _time_out(self, step: TimeOut, now: float) -> None:
         """Decided once, before the first signal; how the command then ends changes nothing."""
-        self._timed_out = step
+        self._ending.timed_out = step
         if self._observer is not None:
             self._observer.conclude()
         message = messages.limit_reached(step.limit, self.rules.limits)
@@ -400,15 +388,15 @@ class Run:
 
     def _send(self, number: int) -> None:
         assert self._process is not None
-        self._killed = self._killed or number == signal.SIGKILL
+        self._ending.killed = self._ending.killed or number == signal.SIGKILL
         self._publish(Escalated(self.id, time.time(), number))
         self._process.signal(number)
 
     def _give_up(self) -> None:
         """SIGKILL went out long ago. A leash that does not even say who is stuck is shot itself."""
         assert self._process is not None
-        if self._stuck or self._shot:
-            self._publish(Leaked(self.id, time.time(), self._stuck))
+        if self._ending.stuck or self._shot:
+            self._publish(Leaked(self.id, time.time(), self._ending.stuck))
             self._left_behind()
             return
         self._shot = True
@@ -417,10 +405,10 @@ class Run:
 
     def _left_behind(self) -> None:
         """The leash goes on trying to end them. A stop that failed is no end of the run."""
-        if self._timed_out is not None or self._exit is not None:
+        if self._ending.timed_out is not None or self._ending.exit is not None:
             self._finish()
             return
-        self._stop_reason = None
+        self._ending.stop_reason = None
         self._turn.set()
         self._turn = anyio.Event()
 
@@ -429,13 +417,16 @@ class Run:
     def _finish(self) -> None:
         if self.outcome is not None:
             return
-        state = self._final_state()
-        self.outcome = self._make_outcome(state)
+        state = self._ending.settle_on()
+        longest = max(self._watchdog.longest, self.idle)
+        times = Times(self.elapsed, self.idle, longest, self.longest_idle)
+        started = self._process is not None
+        self.outcome = self._ending.outcome(state, times, self._observer, started=started)
         if self.state is State.CREATED and state in LEGAL_TRANSITIONS[State.RUNNING]:
             self.move(State.RUNNING)  # its leash was shot before it could say so
         self.move(state)
         self._arm()
-        if self._gone or self.rules.survivors is Survivors.KILL or self._process is None:
+        if self._ending.gone or self.rules.survivors is Survivors.KILL or self._process is None:
             self._close_streams()
         self._publish(RunEnded(self.id, time.time(), self.outcome, self.output.printed))
         self._turn.set()
@@ -460,45 +451,3 @@ class Run:
         if self._feeder is not None:
             self._feeder.close()
             self._feeder = None
-
-    def _final_state(self) -> State:
-        if self._error is not None:
-            return State.SPAWN_FAILED
-        if self._timed_out is not None:
-            return State.TIMED_OUT
-        if self._exit is None and self._stop_reason is None:
-            self._stop_reason = "its leash was killed, by the command or from outside"
-        return State.KILLED if self._stop_reason is not None else State.FINISHED
-
-    def _make_outcome(self, state: State) -> Outcome:
-        error, exit_code, may_pass = self._error or (None, None, False)
-        leaked = not self._gone and self._process is not None and self._killed
-        timed_out, observer = self._timed_out, self._observer
-        ended = Ended.HARD if self._killed else Ended.SOFT
-        return Outcome(
-            state=state,
-            exit=self._exit or ExitStatus(code=exit_code),
-            duration=self.elapsed,
-            limit=timed_out.limit if timed_out else None,
-            timed_out_after=timed_out.elapsed if timed_out else None,
-            idle=timed_out.idle if timed_out else self.idle,
-            longest_silence=max(self._watchdog.longest, self.idle),
-            longest_idle=self.longest_idle,
-            ended=ended if state in (State.TIMED_OUT, State.KILLED) else None,
-            stop_reason=self._stop_reason,
-            survivors=self._left,
-            leaked=leaked or self._lost,
-            leaked_pids=tuple(filter(evidence.alive, self._stuck)) if leaked else (),
-            refused_signals=self._refused,
-            cpu=self._cpu,
-            cpu_while_silent=observer.cpu_used if observer else None,
-            sighting=observer.last if observer else None,
-            error=error,
-            may_pass=may_pass,
-            warnings=tuple(self._warnings),
-        )
-
-
-def _exit_status(wait_status: int) -> ExitStatus:
-    code = os.waitstatus_to_exitcode(wait_status)
-    return ExitStatus(code=code) if code >= 0 else ExitStatus(signal=-code)

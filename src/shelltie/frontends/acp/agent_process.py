@@ -66,7 +66,8 @@ class AgentProcess:
         if self._failure is not None:
             command = Command(self._argv[0], self._argv)
             step, errno = self._failure.step, self._failure.errno
-            raise CannotStart(*messages.start_failure(step, errno, command))
+            message, exit_code, _ = messages.start_failure(step, errno, command)
+            raise CannotStart(message, exit_code)
 
     async def __aexit__(
         self,
