@@ -127,8 +127,9 @@ class Journal:
         """Write the rest, and leave; bounded."""
         self._over.set()
         self._wake.set()
-        with anyio.move_on_after(_LEAVING, shield=True):
-            await anyio.to_thread.run_sync(self._thread.join, _LEAVING, abandon_on_cancel=True)
+        most = 2 * _LEAVING  # the thread may have to finish something else first
+        with anyio.move_on_after(most, shield=True):
+            await anyio.to_thread.run_sync(self._thread.join, most, abandon_on_cancel=True)
 
     # In the thread
 
@@ -138,8 +139,7 @@ class Journal:
                 self._turn()
             with self._lock:
                 self._collect()
-                self.problem = self._writer.write(patient=True)
-                self._writer.close()
+                self.problem = self._writer.close(_LEAVING)
         except Exception as error:  # noqa: BLE001  whoever waits for a record must be told
             _log.exception("the journal failed")
             self._fail(f"it failed: {error!r}")

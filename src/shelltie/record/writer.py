@@ -184,20 +184,35 @@ class Writer:
         with path.open("a", encoding="ascii") as file:
             file.write(f"{book.head}\n")
 
-    def close(self) -> None:
-        """Say that this server has left, and let the file go."""
-        book, now = self._book, time.time()
-        if book is None or self._given_up is not None:
-            return
-        with suppress(sqlite3.Error, OSError):
-            with book.transaction():
-                # With something unwritten the next one who starts has to look after it.
-                left = "UPDATE servers SET closed = ?, settled = ? WHERE id = ?"
-                book.connection.execute(left, (now, not self._backlog, book.server))
-                book.add(Fact("", now, "server_closed", {"missed": self.missed}))
-            if self._terms.anchor is not None:
-                self._anchor(book, self._terms.anchor)
+    def close(self, patience: float = 0.0) -> str | None:
+        """Write the rest, say that this server has left, and let the file go; or why not.
+
+        Whatever may be over in a moment is waited for, so many seconds in all.
+        """
+        deadline = time.monotonic() + patience
+        while (problem := self._leave()) is not None and self._given_up is None:
+            if time.monotonic() >= deadline:
+                break
+            select.select([], [], [], _TICK)
         self._drop()
+        return problem
+
+    def _leave(self) -> str | None:
+        problem = self.write(patient=False)
+        book, now = self._book, time.time()
+        if problem is not None or book is None:
+            return problem
+        try:
+            with book.transaction():
+                left = "UPDATE servers SET closed = ?, settled = 1 WHERE id = ?"
+                book.connection.execute(left, (now, book.server))
+                book.add(Fact("", now, "server_closed", {"missed": self.missed}))
+        except sqlite3.Error as error:
+            return self._failed(error)
+        if self._terms.anchor is not None:
+            with suppress(OSError):  # it was told, while somebody could hear it
+                self._anchor(book, self._terms.anchor)
+        return None
 
     def _drop(self) -> None:
         if self._book is not None:
@@ -212,7 +227,7 @@ def _is_slow(fact: Fact) -> bool:
 
 
 def _is_busy(error: Exception) -> bool:
-    codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
     return isinstance(error, sqlite3.Error) and error_code(error) in codes
 
 
