@@ -93,7 +93,7 @@ async def test_a_server_on_http_that_is_shot_leaves_nothing(tmp_path: Path) -> N
         http_client(server, "modern") as client,
         anyio.create_task_group() as tasks,
     ):
-        await client.call("terminal_start", command=HIDING.format(tag=tag))
+        await client.call("terminal_start", command=HIDING.format(tag=tag), cwd=str(tmp_path))
         await until(lambda: len(tagged(tag)) >= 3, 20)
         os.kill(server.process.pid, signal.SIGKILL)
         await nobody_left(tag, limit=20)

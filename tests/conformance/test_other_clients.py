@@ -50,7 +50,7 @@ async def test_the_inspector_lists_and_calls_in_both_eras(tmp_path: Path) -> Non
     inspector = node_package("@modelcontextprotocol/inspector", "2.12.0")
     command: list[str | Path] = [NODE, inspector / "clients/launcher/build/index.js", "--cli"]
     asked = ["--tool-name", "run", "--tool-args-json", '{"command": "echo hi"}']
-    async with http_server(tmp_path) as server, anyio.create_task_group() as tasks:
+    async with http_server(tmp_path) as server:
         header = ["--header", f"Authorization: Bearer {server.token}"]
         over_http = ["--transport", "http", "--server-url", server.url, *header]
 
@@ -66,7 +66,7 @@ async def test_the_inspector_lists_and_calls_in_both_eras(tmp_path: Path) -> Non
 
         for era in ERAS:
             for target in (["--", *SERVER], over_http):
-                tasks.start_soon(inspect, era, target)
+                await inspect(era, target)  # one by one: it gives up early on a busy machine
 
 
 @pytest.mark.proves("TX-4")
