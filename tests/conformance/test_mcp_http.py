@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conformance.http_mcp import (
     JSON,
@@ -89,6 +90,21 @@ async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: H
     assert elsewhere.status_code == 404
     # Without the address of an issuer: there is none, and no client shall look for it.
     assert refused.headers["www-authenticate"] == 'Bearer realm="shelltie"'
+
+
+async def test_whoever_has_a_token_reads_the_figures(server: HttpServer) -> None:
+    address = server.url.replace("/mcp", "/metrics")
+    good = {"Authorization": f"Bearer {server.token}"}
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        stranger = await http.get(address)
+        wrong = await http.get(address, headers={**good, "Host": "example.com"})
+        written = await http.post(address, headers=good, content=b"x")
+        figures = await http.get(address, headers=good)
+
+    assert (stranger.status_code, wrong.status_code, written.status_code) == (401, 421, 405)
+    assert figures.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    names = {family.name for family in text_string_to_metric_families(figures.text)}
+    assert {"shelltie_runs", "shelltie_sessions_active"} <= names
 
 
 async def test_the_file_of_tokens_is_made_closed_and_obeyed_when_it_changes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shelltie.frontends.mcp.binding import PATH, Names
@@ -17,16 +17,26 @@ from shelltie.frontends.mcp.guests import GUEST, Guest, Guests
 Known = Callable[[str], str | None]  # who has a token, if anybody
 _REALM = 'Bearer realm="shelltie"'
 _STREAM = "subscriptions/listen"
+METRICS = "/metrics"
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Door:
     """An ASGI application before another one, which sees only who may come in."""
 
-    def __init__(self, inside: ASGIApp, known: Known, names: Names, guests: Guests) -> None:
+    def __init__(
+        self,
+        inside: ASGIApp,
+        known: Known,
+        names: Names,
+        guests: Guests,
+        figures: Callable[[], str] | None = None,
+    ) -> None:
         self._inside = AuthContextMiddleware(inside)
         self._known = known
         self._names = names
         self._guests = guests
+        self._figures = figures
         self._closed = False
         self._calls = 0
         self._moved = anyio.Event()
@@ -49,6 +59,9 @@ class Door:
         if (credential := self._known(_token(headers))) is None:
             await _unknown(given="authorization" in headers)(scope, receive, send)
             return
+        if scope["path"] == METRICS:
+            await self._measured(scope)(scope, receive, send)
+            return
         with self._guests.receive(_key(credential, headers)) as guest:
             scope[GUEST] = guest
             # For the SDK: sessions and sealed states are used with the credential they began with.
@@ -62,11 +75,17 @@ class Door:
             return _refuse(421, f"{host} is no name of this server; --allow-host makes it one")
         if not self._names.origin(origin):
             return _refuse(403, f"pages of {origin} may not use this server")
-        if scope["path"].rstrip("/") != PATH:
+        if scope["path"].rstrip("/") != PATH and scope["path"] != METRICS:
             return _refuse(404, f"there is nothing here; MCP is at {PATH}")
         if self._closed:
             return _refuse(503, "this server is leaving", {"Connection": "close"})
         return None
+
+    def _measured(self, scope: Scope) -> Response:
+        """Whoever has a token may read the figures; they are nobody's session."""
+        if scope["method"] not in ("GET", "HEAD") or self._figures is None:
+            return _refuse(405, "figures can only be read", {"Allow": "GET, HEAD"})
+        return Response(self._figures(), media_type=_PROMETHEUS)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         counts = scope["method"] == "POST" and headers.get("mcp-method") != _STREAM

@@ -28,7 +28,7 @@ from shelltie.frontends.mcp import binding
 from shelltie.frontends.mcp.address import Address
 from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
-from shelltie.frontends.mcp.server import Forget, Leave, serve
+from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.frontends.mcp.tokens import Tokens
 
 _LAST_WORDS = 1.0  # for the answers of what was ended
@@ -116,13 +116,18 @@ async def serve_http(
     server: Server[Any],
     leave: Leave,
     forget: Forget,
+    figures: Figures | None = None,
 ) -> None:
-    """Serve until a signal comes. `forget` ends what one client has, `leave` everything."""
+    """Serve until a signal comes. `forget` ends what one client has, `leave` everything.
+
+    `figures` is what is to be read at /metrics.
+    """
     encrypted = how.tls is not None
     leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
     rooms = _rooms(server, how.idle)
     names = binding.names(sock, how.names, encrypted=encrypted)
-    door = Door(rooms.handle_request, known, names, Guests(how.idle, leaving.send_nowait))
+    guests = Guests(how.idle, leaving.send_nowait)
+    door = Door(rooms.handle_request, known, names, guests, figures)
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with signals as arriving, leaving, left:

@@ -49,7 +49,8 @@ that ask) goes to `terminal_start` and `terminal_continue`."""
 Leave = Callable[[], Awaitable[None]]
 Forget = Callable[[str], Coroutine[object, object, None]]
 # Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
-Transport = Callable[[Server[Any], Leave, Forget], Awaitable[None]]
+Figures = Callable[[], str]  # what was counted, in the words of Prometheus
+Transport = Callable[[Server[Any], Leave, Forget, Figures], Awaitable[None]]
 _Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
@@ -80,10 +81,12 @@ async def serve(config: settings.Config, transport: Transport) -> None:
                 await contexts.close_owner(owner)
 
             server = build(supervisor, config, sessions, contexts)
-            await transport(server, supervisor.close, forget)
+            measures = supervisor.measures
+            figures = (lambda: "") if measures is None else measures.text
+            await transport(server, supervisor.close, forget, figures)
 
 
-async def on_stdio(server: Server[Any], leave: Leave, _: Forget) -> None:
+async def on_stdio(server: Server[Any], leave: Leave, _: Forget, __: Figures) -> None:
     """One client on stdin and stdout, with which the server goes."""
     options = server.create_initialization_options()
 
