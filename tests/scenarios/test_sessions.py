@@ -219,3 +219,35 @@ async def test_a_pattern_is_found_across_chunks_and_old_output(sessions: Session
         again = await session.read(0, Waiting(most=8), pattern)
 
     assert (first.found, again.found) == (True, True)
+
+
+async def test_a_run_that_has_begun_goes_on_as_a_session(terminal: Terminal) -> None:
+    supervisor = terminal.supervisor
+    run = await supervisor.start(Command("printf 'äö\\n'; sleep 0.6; echo more"), NO_LIMIT)
+    with anyio.fail_after(20):
+        while not run.output.total:
+            await anyio.sleep(0.01)
+    before = anyio.current_time() - 1
+
+    await supervisor.attend(run, before)
+    session = Sessions(supervisor).adopt(run, "me", Waiting())
+    so_far = session.reading(0)
+    rest = await session.read(so_far.position, Waiting(0, 60, 60))
+
+    assert (so_far.text, so_far.position, so_far.complete) == ("äö\n", 3, False)
+    assert (rest.text, rest.position, rest.complete) == ("more\n", 8, True)
+
+
+async def test_what_was_lost_before_there_was_a_session_is_counted(open_terminal: Open) -> None:
+    small = {"kept_head": 1000, "kept_tail": 1000, "spool_cap": 0, "shown": 100}
+    async with open_terminal(**small) as terminal:
+        run = await terminal.start(["seq", "1", "100000"])
+        await run.wait()
+
+        session = Sessions(terminal.supervisor).adopt(run, "me", Waiting())
+        first, rest = session.reading(0), session.reading(1000)
+
+    assert session.position == run.output.total == 588_895
+    assert (first.text[:4], first.complete) == ("1\n2\n", False)
+    assert rest.text.endswith("\n100000\n")
+    assert (rest.skipped, rest.complete) == (588_895 - 2000, True)

@@ -27,5 +27,12 @@ def test_a_process_that_has_ended_is_not_waited_for() -> None:
 def test_zero_answers_at_once_and_none_is_no_cap() -> None:
     assert answer_at(AT_ONCE, 100, None, ended=False) == 100
     assert answer_at(Waiting(least=1, settle=1, most=0), 100, 100.0, ended=False) == 100
-    assert Waiting(most=None).longest == math.inf
+    assert Waiting(most=None).ends(100) == math.inf
     assert answer_at(Waiting(1, 1, None), 100, 900.0, ended=False) == 901
+
+
+def test_no_wait_goes_on_after_the_moment_it_was_told() -> None:
+    patient = Waiting(least=10, settle=10, most=None, until=103)
+
+    assert answer_at(patient, 100, None, ended=False) == 103
+    assert Waiting(most=1, until=103).ends(100) == 101

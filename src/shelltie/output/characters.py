@@ -27,6 +27,14 @@ class Characters:
         for start in range(0, len(view), _EVERY):
             self._count(view[start : start + _EVERY])
 
+    def skip(self, count: int) -> None:
+        """Bytes that are lost already; each counts as a character."""
+        self.total += len(self._decoder.decode(b"", final=True)) + count
+        self._decoder.reset()
+        self._bytes += count
+        self._at.append(self.total)
+        self._byte.append(self._bytes)
+
     def finish(self) -> None:
         """No more will come: a character that was cut off counts, too."""
         self.total += len(self._decoder.decode(b"", final=True))

@@ -1,5 +1,6 @@
 """Where the commands of one task run, one after another: a directory, an environment, a queue."""
 
+import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,16 @@ from shelltie.running.context_fields import OWN
 from shelltie.running.run import Run
 
 _QUEUE_MAX = 1000
+
+
+class GoesOn(TerminalError):
+    """Whoever asked for a command waits no longer: it goes on, and keeps its turn until its end."""
+
+    def __init__(self, run: Run, stdout: Window, stderr: Window) -> None:
+        super().__init__(f"{run.command.text} goes on")
+        self.run = run
+        self.stdout = stdout
+        self.stderr = stderr
 
 
 class SessionOver(TerminalError):
@@ -74,7 +85,8 @@ class Context:
         self._publish = publish
         self._run: Run | None = None
         self._attending: anyio.CancelScope | None = None
-        self._turn = anyio.Lock()
+        self._turn = anyio.Semaphore(1)  # no lock: the end of a run may give it back
+        self._going: GoesOn | None = None
         self._waiting: set[anyio.CancelScope] = set()
 
     @property
@@ -101,13 +113,13 @@ class Context:
     @property
     def busy(self) -> bool:
         """A command has its turn, whether it runs yet or not."""
-        return self._turn.locked()
+        return self._turn.value == 0
 
     # Turns
 
     @asynccontextmanager
-    async def turn(self, *, queue: bool) -> AsyncIterator[None]:
-        """First come, first served: wait until all earlier commands have ended.
+    async def turn(self, *, queue: bool, until: float = math.inf) -> AsyncIterator[None]:
+        """First come, first served: wait until all earlier commands have ended, or `until`.
 
         Raises: SessionBusy if the caller does not want to wait, or too many do; SessionOver.
         """
@@ -115,22 +127,31 @@ class Context:
             raise SessionBusy(f"session busy: a command runs in {self.id}, and queue is false")
         if len(self._waiting) >= _QUEUE_MAX:
             raise SessionBusy(f"session busy: {_QUEUE_MAX} commands wait in {self.id} already")
-        await self._wait()
+        await self._wait(until)
         try:
             if self.closed is not None:
                 raise self._over()
             yield
         finally:
-            self.used = anyio.current_time()
-            self._turn.release()
+            if self._going is None:
+                self._give_back()
 
-    async def _wait(self) -> None:
-        with anyio.CancelScope() as waiting:
+    def _give_back(self) -> None:
+        self.used = anyio.current_time()
+        self._turn.release()
+
+    async def _wait(self, until: float) -> None:
+        with anyio.CancelScope(deadline=until) as waiting:
             self._waiting.add(waiting)
             try:
                 await self._turn.acquire()
             finally:
                 self._waiting.discard(waiting)
+        if waiting.cancelled_caught and self.closed is None:
+            raise SessionBusy(
+                f"session busy: the command was not run, because those before it in {self.id} take"
+                " longer than you wait; call again"
+            )
         if waiting.cancelled_caught:
             raise self._over()
 
@@ -139,10 +160,11 @@ class Context:
 
     # The command whose turn it is
 
-    async def attend(self, run: Run, output: int) -> Executed:
+    async def attend(self, run: Run, output: int, until: float = math.inf) -> Executed:
         """Wait for the end of a run; whoever is cancelled here ends it, too.
 
-        Raises: SessionOver when the context was closed, and not all of the run could be ended.
+        Raises: SessionOver when the context was closed, and not all of the run could be ended;
+        GoesOn when it has not ended at `until`.
         """
         self._begin()
         self._run = run
@@ -151,25 +173,47 @@ class Context:
         run.on_output.append(lambda stream, chunk: heads[stream].append(chunk))
         if self.closed is not None:  # while the run was being started
             run.stop(self.closed)
+        going = GoesOn(run, stdout, stderr)
         try:
-            await self._end_of(run)
-        finally:
-            self._run = None
-            limits, outcome = run.rules.limits, _outcome(run)
-            ended = Executed(run.id, run.command.text, limits, outcome, stdout, stderr)
-            self._record(ended)
+            await self._end_of(run, until)
+        except BaseException:
+            self._conclude(going)
+            raise
+        if run.outcome is None and self.closed is None:
+            self._going = going
+            run.on_ended.append(self._let_go)
+            raise going
+        ended = self._conclude(going)
         if run.outcome is None:
             raise SessionOver(f"session {self.id} was closed, but not all of its command ended")
         return ended
 
-    async def _end_of(self, run: Run) -> None:
+    async def _end_of(self, run: Run, until: float) -> None:
         try:
             with anyio.CancelScope() as self._attending:
-                await run.wait()
-        finally:
+                with anyio.move_on_at(until):
+                    await run.wait()
+                if self.closed is not None:
+                    await run.wait()
+        except BaseException:
             if run.outcome is None and self.closed is None:
                 with anyio.CancelScope(shield=True), suppress(ProcessError):
                     await run.kill("cancelled")
+            raise
+
+    def _let_go(self) -> None:
+        """What went on has ended, or cannot be ended: the next one may have its turn."""
+        going, self._going = self._going, None
+        if going is not None:
+            self._conclude(going)
+            self._give_back()
+
+    def _conclude(self, going: GoesOn) -> Executed:
+        run, self._run = going.run, None
+        limits, outcome = run.rules.limits, _outcome(run)
+        ended = Executed(run.id, run.command.text, limits, outcome, going.stdout, going.stderr)
+        self._record(ended)
+        return ended
 
     def missing(self, command: str, limits: Limits, error: CannotStart) -> None:
         """The program is allowed, but not there: this counts as a command that failed."""
@@ -214,6 +258,7 @@ class Context:
             if self._run is not None:
                 await self._run.kill(reason, escalation)
         except ProcessError:
+            self._let_go()
             if self._attending is not None:
                 self._attending.cancel()
             raise

@@ -1,5 +1,6 @@
 """Every task context of a supervisor: who may use it, how many there may be, when it goes."""
 
+import math
 import os
 import re
 import shlex
@@ -36,6 +37,7 @@ from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.context import Context, Executed
 from shelltie.running.context_fields import TaskLimits
 from shelltie.running.gate import Party
+from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor, Wish, new_run_id
 
 _TOMBSTONES = 1000
@@ -179,12 +181,15 @@ class Contexts:
         *,
         queue: bool = True,
         owner: str = "",
+        until: float = math.inf,
+        started: Callable[[Run], None] | None = None,
     ) -> Executed:
         """Run an allowed program without a shell, when those before it have ended.
 
         `timeout` is in seconds; to wait for its turn costs a command nothing of it. Without `queue`
         it does not wait. Raises: UnknownSession, InvalidParameters, CommandDenied, CannotStart,
-        SessionBusy; then nothing was started. SessionOver when the context was closed meanwhile.
+        SessionBusy; then nothing was started. SessionOver when the context was closed meanwhile;
+        GoesOn when the command, which was told to `started`, has not ended at `until`.
         """
         fields.check(
             session=fields.wrong_session(session_id),
@@ -197,13 +202,16 @@ class Contexts:
         words = () if args is None else args
         with suppress(CannotStart):  # that is a failed command, and has to wait for its turn
             self._allowed(context, command, words)
-        async with context.turn(queue=queue):
+        async with context.turn(queue=queue, until=until):
             limits = fields.limits_for(timeout, self.limits)
-            return await self._run(context, command, words, limits)
+            run = await self._start(context, command, words, limits)
+            if started is not None:
+                started(run)
+            return await context.attend(run, self.limits.output, until)
 
-    async def _run(
+    async def _start(
         self, context: Context, command: str, args: Sequence[str], limits: Limits
-    ) -> Executed:
+    ) -> Run:
         text = shlex.join((command, *args)) if args else command
         try:
             argv = self._allowed(context, command, args)  # again: it may have waited for long
@@ -215,8 +223,7 @@ class Contexts:
         wish = Wish(
             None, limits, context.own, survivors=Survivors.KILL, party=Party(context.caller)
         )
-        run = await self._supervisor.start(asked, wish)
-        return await context.attend(run, self.limits.output)
+        return await self._supervisor.start(asked, wish)
 
     def _allowed(self, context: Context, command: str, args: Sequence[str]) -> tuple[str, ...]:
         try:

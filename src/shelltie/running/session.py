@@ -66,6 +66,7 @@ class Session:
         self._characters = Characters()
         self._printed: float | None = None
         self._news = anyio.Event()
+        self._catch_up()
         run.on_output.append(self._hear)
         run.on_ended.append(self.end)
         if run.outcome is not None:
@@ -168,7 +169,7 @@ class Session:
         self.used = time.monotonic()
         if wait_for is not None:
             return await self._find(self._finder(wait_for, start), start, waiting, done)
-        deadline = anyio.current_time() + waiting.longest
+        deadline = waiting.ends(anyio.current_time())
         pause = _BLOCKED_AFTER
         while not (self.complete or done()):
             # Who begins to read its terminal tells nobody: there is nothing but to look again.
@@ -194,6 +195,16 @@ class Session:
 
     def _hear(self, _: Stream, chunk: memoryview) -> None:
         self.hear(chunk)
+
+    def _catch_up(self) -> None:
+        """Count what was printed before there was a session."""
+        output, at = self.run.output, 0
+        while at < output.total:
+            piece = output.read(at, at + _READ_MAX)
+            if piece.skipped:
+                self._characters.skip(piece.skipped)
+            self._characters.add(piece.data)
+            at = piece.end
 
     def end(self) -> None:
         """It has ended."""
@@ -236,7 +247,7 @@ class Session:
         waiting: Waiting,
         done: Callable[[], bool] = lambda: False,
     ) -> bool:
-        deadline = anyio.current_time() + waiting.longest
+        deadline = waiting.ends(anyio.current_time())
         place = self._characters.near(start)[0]
         while True:
             piece = self.run.output.read(place, place + _LOOK_AT)

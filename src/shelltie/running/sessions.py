@@ -11,6 +11,7 @@ import anyio
 from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.model import Command
+from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor, Wish
@@ -53,6 +54,12 @@ class Sessions:
             run = await self._supervisor.start(command, wish)
         finally:
             self._opening -= 1
+        return self.adopt(run, owner, waiting)
+
+    def adopt(self, run: Run, owner: str, waiting: Waiting) -> Session:
+        """Let a run that has begun already go on as a session; it is not asked whether there is
+        room, because it runs in any case.
+        """
         self._last = next(self._numbers)
         session = Session(f"term-{self._last}", owner, run, waiting)
         self._sessions[session.id] = session

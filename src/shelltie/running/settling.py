@@ -10,16 +10,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Seconds. A `most` of 0 answers at once, `None` waits without end."""
+    """Seconds. A `most` of 0 answers at once, `None` waits without end; but no wait goes on after
+    the moment `until`.
+    """
 
     least: float = 1.0
     settle: float = 2.0
     most: float | None = 30.0
+    until: float = math.inf
 
-    @property
-    def longest(self) -> float:
-        """`most` as a number."""
-        return math.inf if self.most is None else self.most
+    def ends(self, called: float) -> float:
+        """When a wait that began at `called` is over."""
+        return min(math.inf if self.most is None else called + self.most, self.until)
 
 
 AT_ONCE = Waiting(0.0, 0.0, 0.0)
@@ -34,4 +36,4 @@ def answer_at(waiting: Waiting, called: float, printed: float | None, *, ended: 
     if ended:
         return called
     settled = max(called + waiting.least, printed or called) + waiting.settle
-    return min(settled, called + waiting.longest)
+    return min(settled, waiting.ends(called))

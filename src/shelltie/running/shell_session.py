@@ -198,7 +198,8 @@ class ShellSession:
             return await self._between(sent, waiting, wait_for)
         async with self.session.turn:
             if sent.interrupted and self.busy:
-                await self._await_end(sent, Waiting(most=min(waiting.longest, _INTERRUPT_TAKES)))
+                soon = anyio.current_time() + _INTERRUPT_TAKES
+                await self._await_end(sent, replace(waiting, until=min(soon, waiting.until)))
             if sent.interrupted and self.busy:
                 self._desk.ask(sent.number)
             return self._tell(sent, await self._await_end(sent, waiting, wait_for))

@@ -1,5 +1,6 @@
 """Owns every run: judges a command, starts it, and ends them all when it leaves."""
 
+import math
 import os
 import secrets
 import signal
@@ -239,14 +240,23 @@ class Supervisor:
         Raises: InvalidParameters, CommandDenied; and then nothing was started.
         """
         run = await self.start(command, wish)
+        await self.attend(run)
+        return run
+
+    async def attend(self, run: Run, until: float = math.inf) -> None:
+        """Wait for the end of a run, but no longer than `until`: then it goes on by itself.
+
+        Whoever is cancelled here ends it.
+        """
         try:
-            await self._prove(run)
-            await run.wait()
-        finally:
+            with anyio.move_on_at(until):
+                await self._prove(run)
+                await run.wait()
+        except BaseException:
             if run.outcome is None:
                 with anyio.CancelScope(shield=True), suppress(ProcessError):
                     await run.kill("cancelled")
-        return run
+            raise
 
     async def admit(
         self, run: RunId, command: Command, wish: Wish, gate: Gate | None = None
