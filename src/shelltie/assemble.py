@@ -50,7 +50,6 @@ from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Habits, Supervisor
 from shelltie.shell import shape
 
-_CLIENT = 50.0  # seconds; most clients give up after 60
 # The newest stay; older output leaves the disk when a supervisor starts.
 _KEEP_SPOOLS = 200
 _KEEP_BYTES = 1024 * 1024 * 1024
@@ -177,7 +176,7 @@ def assemble(
             approve_unknown_on_timeout=config.on_timeout == "approve",
         ),
         bus.publish,
-        _patience(config, serves=serves),
+        Patience(config.unknown_wait, config.dangerous_wait),
     )
     history = History(config.journal if config.audit_enabled else None)
     if habits.adaptive is not Adaptive.OFF:
@@ -242,12 +241,6 @@ def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
     )
     bus.subscribe(journal.publish)
     return journal
-
-
-def _patience(config: Config, *, serves: bool) -> Patience:
-    """A client that gave up would never learn where a person can approve."""
-    dangerous = config.dangerous_wait
-    return Patience(config.unknown_wait, _CLIENT if serves and dangerous is None else dangerous)
 
 
 def _resources(config: Config, *, serves: bool) -> Resources:

@@ -19,6 +19,9 @@ from shelltie.events import ALERTS
 from shelltie.model import Adaptive, Decision, Survivors, seconds
 
 _FILE_MAX = 1024 * 1024
+# Seconds that another agent may be silent, and that it may take in all.
+IDLE_MIN, IDLE_MAX, IDLE_DEFAULT = 60.0, 1800.0, 300.0
+HARD_MIN, HARD_MAX, HARD_DEFAULT = 300.0, 3600.0, 1200.0
 
 
 def _number(value: object) -> float:
@@ -210,11 +213,24 @@ class Config:
     tasks_max: int = _setting("access.max_sessions", _size, 50)
     task_ttl: float = _setting("access.idle_ttl", _number, 3600.0)
     run_enabled: bool = _setting("tools.run.enabled", _flag, True)
+    bash_enabled: bool = _setting("tools.bash.enabled", _flag, True)
     sessions_enabled: bool = _setting("tools.sessions.enabled", _flag, True)
     unknown_wait: float = _setting("safety.unknown_timeout", _number, 10.0)
     dangerous_wait: float | None = _setting("safety.dangerous_timeout", _number, None)
     ask_client: bool = _setting("safety.ask_client", _flag, True, project=_both)
     on_timeout: str = _setting("safety.on_timeout", _one_of("deny", "approve"), "deny")
+    agent_enabled: bool = _setting("tools.agent_task.enabled", _flag, True)
+    agent_idle: float = _setting("agent.idle", _number, IDLE_DEFAULT)
+    agent_idle_min: float = _setting("agent.idle_min", _number, IDLE_MIN)
+    agent_idle_max: float = _setting("agent.idle_max", _number, IDLE_MAX)
+    agent_hard: float = _setting("agent.hard", _number, HARD_DEFAULT)
+    agent_hard_min: float = _setting("agent.hard_min", _number, HARD_MIN)
+    agent_hard_max: float = _setting("agent.hard_max", _number, HARD_MAX)
+    patience: float | None = _setting("mcp.patience", _number, None)
+    first_progress: float = _setting("notify.first_progress", _number, 5.0, project=_as_given)
+    progress_interval: float = _setting(
+        "notify.progress_interval", _number, 30.0, project=_as_given
+    )
     crop_output: int = _setting("bash.cropOutput", _size, 10_000, project=_as_given)
     bash_timeout: float = _setting("bash.timeoutSeconds", _number, 60.0, project=_as_given)
     min_interval: float = _setting("persistent.minInterval", _number, 1.0, project=_as_given)

@@ -5,11 +5,18 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from shelltie import Config, Terminal
+from shelltie.frontends.mcp.attendant import Attendant
 from shelltie.frontends.mcp.server import build, task_contexts
 from shelltie.running.sessions import Room, Sessions
+from shelltie.running.settling import Waiting
 
 
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
     sessions = Sessions(terminal.supervisor, Room(config.sessions_max))
     return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))
+
+
+def attendant_of(terminal: Terminal) -> Attendant:
+    """Who waits for what this terminal runs."""
+    return Attendant(terminal.supervisor, Sessions(terminal.supervisor), Waiting())

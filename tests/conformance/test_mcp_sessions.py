@@ -56,11 +56,11 @@ class Caller:
 @pytest.fixture
 def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of callers
     @asynccontextmanager
-    async def connected(**settings: object) -> AsyncIterator[Caller]:
+    async def connected(era: Any = "auto", **settings: object) -> AsyncIterator[Caller]:  # noqa: ANN401  the SDK's literal
         merged = {"session_unknown": "allow", **QUICK, **settings}
         async with open_terminal(**merged) as terminal:
             config = Config(**merged)  # type: ignore[arg-type]  # as named
-            async with Client(server_of(terminal, config)) as client:
+            async with Client(server_of(terminal, config), mode=era) as client:
                 yield Caller(client)
 
     return connected
@@ -189,14 +189,16 @@ async def test_input_at_the_start_and_later_is_exactly_one_line(call: Caller, ty
 
 
 @pytest.mark.proves("T2-25", "S2-80", "C-74", "S2-10", "S2-63")
-async def test_a_python_repl_answers_line_by_line(call: Caller) -> None:
-    await call("terminal_start", command="python3 -q", waitFor=">>> ")
-
-    hello, _ = await call(
-        "terminal_continue", sessionId="term-1", stdin='print("Hello from Python")\n'
-    )
-    number, _ = await call("terminal_continue", sessionId="term-1", stdin="x = 42\nprint(x * 2)\n")
-    await call("terminal_stop", sessionId="term-1")
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_python_repl_answers_line_by_line(connect: Any, era: str) -> None:  # noqa: ANN401  as above
+    async with connect(era) as call:
+        await call("terminal_start", command="python3 -q", waitFor=">>> ")
+        hello, _ = await call(
+            "terminal_continue", sessionId="term-1", stdin='print("Hello from Python")\n'
+        )
+        program = "x = 42\nprint(x * 2)\n"
+        number, _ = await call("terminal_continue", sessionId="term-1", stdin=program)
+        await call("terminal_stop", sessionId="term-1")
 
     assert "Hello from Python" in hello["output"]
     assert re.search(r"^84$", number["output"], re.MULTILINE)

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from shelltie.frontends.lines import LINE_MAX, Lines
-from shelltie.frontends.mcp import session_schemas, task_tools
+from shelltie.frontends.mcp import agent_tool, session_schemas, task_tools
 from tests.conformance.raw_mcp import (
     ENVELOPE,
     INITIALIZED,
@@ -74,7 +74,8 @@ async def test_the_sdks_client_works_in_both_eras(mode: Any) -> None:  # noqa: A
             for number in range(20):
                 tasks.start_soon(one, number)
 
-    assert [tool.name for tool in tools] == ["run", *(tool.name for tool in session_schemas.TOOLS)]
+    named = [*session_schemas.TOOLS, *agent_tool.TOOLS]
+    assert [tool.name for tool in tools] == ["run", *(tool.name for tool in named)]
     for number, answer in answers.items():
         assert answer["stdout"] == f"start {number}\nend {number}\n"
         assert answer["status"] == "success"

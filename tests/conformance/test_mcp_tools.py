@@ -18,9 +18,10 @@ from shelltie import Config, Terminal
 from shelltie.events import Event
 from shelltie.frontends.mcp import tools
 from shelltie.frontends.mcp.call import Call
+from shelltie.frontends.mcp.schema import GOES_ON
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.running.gate import Party
-from tests.conformance.servers import server_of
+from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 
 SEVEN = {
@@ -96,7 +97,8 @@ async def test_the_output_schema_knows_every_field(terminal: Terminal) -> None:
     answer = await call(terminal, command="true")
 
     schema = tools.RUN.output_schema or {}
-    assert {*answer, "errorCode", "details"} == set(schema["properties"])
+    only_else = {"errorCode", "details", *GOES_ON}
+    assert {*answer, *only_else} == set(schema["properties"])
     assert set(answer["limits"]) == set(schema["properties"]["limits"]["properties"])
 
 
@@ -182,7 +184,7 @@ async def test_wrong_parameters_are_answered_and_start_nothing(
     events: list[Event] = []
     async with open_terminal(events.append) as terminal:
         # Not through the SDK's client: it sends NaN as null.
-        answer = checked(await tools.run(terminal.supervisor, Config(), called(arguments)))
+        answer = checked(await tools.run(attendant_of(terminal), Config(), called(arguments)))
 
     assert (answer["status"], answer["errorCode"]) == ("error", "INVALID_PARAMETERS")
     assert (answer["exitCode"], answer["durationMs"]) == (125, 0)
@@ -226,7 +228,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, arguments: dict[str, object]
 ) -> None:
-    checked(await tools.run(terminal.supervisor, Config(), called(arguments)))
+    checked(await tools.run(attendant_of(terminal), Config(), called(arguments)))
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])

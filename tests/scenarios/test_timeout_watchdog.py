@@ -1,6 +1,7 @@
 """The watchdog by itself, on processes that somebody else started."""
 
 import asyncio
+import inspect
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -255,3 +256,16 @@ async def test_a_callback_that_raises_disturbs_nothing() -> None:
         await until(lambda: not alive(process.pid))
 
         assert watchdog.aborted is not None
+
+
+@pytest.mark.proves("S3-27", "S3-48")
+def test_what_is_not_said_is_as_the_design_has_it() -> None:
+    usual = {
+        name: parameter.default
+        for name, parameter in inspect.signature(TimeoutWatchdog).parameters.items()
+    }
+
+    assert (usual["idle_timeout_ms"], usual["hard_timeout_ms"]) == (300_000, 1_200_000)
+    assert (usual["warn_lead_ms"], usual["kill_grace_ms"]) == (30_000, 5_000)
+    assert usual["progress_interval_ms"] == 30_000
+    assert Callbacks() == Callbacks(None, None, None, None)

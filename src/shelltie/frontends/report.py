@@ -6,7 +6,17 @@ from functools import cache
 
 from shelltie.config import user_file
 from shelltie.errors import CommandDenied
-from shelltie.model import Limit, Limits, Outcome, Rating, State, Stream, Verdict, human_size
+from shelltie.model import (
+    ExitStatus,
+    Limit,
+    Limits,
+    Outcome,
+    Rating,
+    State,
+    Stream,
+    Verdict,
+    human_size,
+)
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
@@ -121,13 +131,12 @@ def as_json(record: object) -> dict[str, object]:
 def report(
     run: Run, shown: int = _ALL, *, redact: bool = False, attempts: Sequence[Run] = ()
 ) -> Result:
-    """The result of a run that has ended, with at most `shown` bytes of its output.
+    """The result of a run, or how it is so far, with at most `shown` bytes of its output.
 
     With `redact`, secrets in the output are replaced by their names. Of several `attempts` this
     was the last.
     """
-    outcome = run.outcome
-    assert outcome is not None
+    outcome = run.outcome or _so_far(run)
     stdout, stderr, truncated = shown_output(run.output, shown)
     if redact:
         redactor = Redactor(run.surroundings.secrets)
@@ -205,7 +214,20 @@ def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
     )
 
 
+def _so_far(run: Run) -> Outcome:
+    return Outcome(
+        State.RUNNING,
+        ExitStatus(),
+        run.elapsed,
+        idle=run.idle,
+        sighting=run.look(),
+        warnings=tuple(run.warnings),
+    )
+
+
 def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
+    if outcome.state is State.RUNNING:
+        return None
     if outcome.state is State.FINISHED and not outcome.ok:
         where = str(user_file())
         withheld = withheld_hint(run.command.text, run.surroundings.withheld, said, where)
@@ -295,8 +317,8 @@ def _where(output: Store) -> str:
 
 
 def _status(outcome: Outcome) -> str:
-    if outcome.state is State.TIMED_OUT:
-        return "timeout"
+    if outcome.state in (State.TIMED_OUT, State.RUNNING):
+        return "timeout" if outcome.state is State.TIMED_OUT else "running"
     return "success" if outcome.ok else "error"
 
 

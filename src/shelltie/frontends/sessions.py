@@ -43,6 +43,7 @@ class SessionReport:
     skipped: int
     found: bool | None
     hint: str | None
+    warnings: tuple[str, ...] = ()
     ended: bool | None = None
     cwd: str | None = None
     cursor_row: int | None = None
@@ -74,6 +75,7 @@ def session_report(
         skipped=reading.skipped,
         found=reading.found,
         hint=_hint(session, cut=cut, waits=waits),
+        warnings=tuple(session.run.warnings),
     )
 
 
@@ -182,6 +184,18 @@ def result_text(exit_code: int, output: str, problem: str | None, limit: int = C
     return "\n".join([*said, "", "Output:", crop(output, limit, _CROPPED_RESULT)])
 
 
+def running_text(result: Result, advice: str, limit: int = CROP) -> str:
+    """The answer of the tool `bash` about what goes on."""
+    return "\n".join(
+        [
+            f"Still running: {advice}",
+            "",
+            "Output so far:",
+            crop(merged(result), limit, _CROPPED_RESULT),
+        ]
+    )
+
+
 def merged(result: Result) -> str:
     """Both streams."""
     return result.stdout + result.stderr
@@ -214,6 +228,7 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
         lines.append(f"Waiting for input: {'a password' if report.password else 'yes'}")
     if report.found is not None:
         lines.append(f"Found: {str(report.found).lower()}")
+    lines += [f"Warning: {warning}" for warning in report.warnings]
     if report.read_from is not None:
         lines.append(f"Read on with terminal_output from: {report.read_from}")
     return lines

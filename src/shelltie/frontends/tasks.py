@@ -3,6 +3,7 @@
 Times on this wire are milliseconds, and moments are ISO 8601 in UTC.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,9 +23,10 @@ from shelltie.model import Limits, Outcome, State, human_duration, human_size
 from shelltie.output.text import cut_head, decode, whole_end
 from shelltie.output.window import Window
 from shelltie.policy.checks import did_you_mean
-from shelltie.running.context import Context, Executed, SessionOver
+from shelltie.running.context import Context, Executed, GoesOn, SessionOver
 from shelltie.running.context_fields import WrongFields
 from shelltie.running.contexts import Contexts
+from shelltie.running.run import Run
 
 Answer = dict[str, object]
 
@@ -88,16 +90,22 @@ async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str
     return said | _warning(context.warnings)
 
 
-async def execute(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+async def execute(
+    contexts: Contexts,
+    arguments: Mapping[str, object],
+    owner: str,
+    until: float = math.inf,
+    started: Callable[[Run], None] | None = None,
+) -> Answer:
     """One command in a session.
 
-    Raises: TerminalError.
+    Raises: TerminalError; GoesOn when the command, which was told to `started`, takes longer.
     """
     given = _given(arguments, _EXECUTE)
     given["timeout"] = _seconds(given["timeout"])
     if given["queue"] is None:
         given["queue"] = True
-    ended = await contexts.execute(**given, owner=owner)
+    ended = await contexts.execute(**given, owner=owner, until=until, started=started)
     return executed(ended, contexts.limits.output)
 
 
@@ -170,6 +178,24 @@ def executed(ended: Executed, shown: int) -> Answer:
     if outcome.exit.signal_name is not None:
         said["signal"] = outcome.exit.signal_name
     return said | _warning([*ended.limits.notes, *_missing(ended, said), *_leaked(outcome)])
+
+
+def so_far(going: GoesOn, shown: int) -> Answer:
+    """How a command that goes on is."""
+    run = going.run
+    stdout, less_out = _text(going.stdout, shown)
+    stderr, less_err = _text(going.stderr, shown)
+    said: Answer = {
+        "success": True,
+        "exitCode": None,
+        "stdout": stdout,
+        "stderr": stderr,
+        "duration": whole_ms(run.elapsed),
+        "truncated": less_out or less_err,
+        "limits": _limits(run.rules.limits),
+        "runId": run.id,
+    }
+    return said | _warning([*run.rules.limits.notes, *run.warnings])
 
 
 def failure(error: TerminalError) -> Answer:

@@ -26,13 +26,16 @@ def context_state(outcome: Outcome | None, state: State) -> str:
     return "completed" if outcome.ok else "failed"
 
 
+def limit_code(limit: Limit) -> tuple[str, str]:
+    """S3: code and kind of a clock that ran out."""
+    return ("EIDLE", "inactivity") if limit is Limit.SILENCE else ("ETIMEDOUT", "deadline")
+
+
 def timeout_code(outcome: Outcome) -> tuple[str, str] | None:
     """S3: code and kind, after an end that we brought about."""
-    if outcome.limit is Limit.SILENCE:
-        return "EIDLE", "inactivity"
-    if outcome.limit is Limit.TOTAL or outcome.state is State.KILLED:
-        return "ETIMEDOUT", "deadline"
-    return None
+    if outcome.limit is not None:
+        return limit_code(outcome.limit)
+    return limit_code(Limit.TOTAL) if outcome.state is State.KILLED else None
 
 
 def context_error(outcome: Outcome) -> str | None:

@@ -20,11 +20,15 @@ class Seen:
 
 
 class EventLines:
-    """Finds events in chunks of output and keeps the last `keep`; anything else is passed over."""
+    """Finds events in chunks of output and keeps the last `keep`; anything else is passed over.
 
-    def __init__(self, keep: int = 50) -> None:
+    Fewer are kept if their lines have more than `room` bytes together.
+    """
+
+    def __init__(self, keep: int = 50, room: int = _KEPT_MAX) -> None:
         self.count = 0
         self._keep = keep
+        self._room = room
         self._kept: deque[tuple[int, Event]] = deque()
         self._kept_size = 0
         self._partial = bytearray()
@@ -75,7 +79,7 @@ class EventLines:
         self.count += 1
         self._kept.append(entry)
         self._kept_size += entry[0]
-        while len(self._kept) > self._keep or self._kept_size > _KEPT_MAX:
+        while len(self._kept) > self._keep or self._kept_size > self._room:
             self._kept_size -= self._kept.popleft()[0]
 
 

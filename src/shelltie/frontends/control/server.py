@@ -61,6 +61,10 @@ class Control:
         self._clients = 0
         self._tasks: TaskGroup | None = None
 
+    def meet(self, client: str) -> None:
+        """Tell people from now on that this one is served."""
+        self.client = client or self.client
+
     async def __aenter__(self) -> Self:
         listener = await self._listen()
         self._tasks = anyio.create_task_group()

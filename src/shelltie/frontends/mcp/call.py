@@ -1,28 +1,49 @@
 """One request of a client: what it wants, whose it is, and how its client can be reached."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 from mcp.server.context import ServerRequestContext
 
 from shelltie.approval.broker import Channel
 from shelltie.frontends.mcp.guests import GUEST, Guest
 from shelltie.model import Caller
 from shelltie.running.gate import Party
+from shelltie.running.run import Run
 
 _ONLY_CLIENT = "stdio"
 Context = ServerRequestContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """The run a call is about; `task` is its name for the client, `activity` what it does now."""
+
+    run: Run
+    task: str = ""
+    activity: Callable[[], str] = str
+
+
+def _unheard(_: Subject) -> None:
+    """For a client that is told nothing before the answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """A tool and its arguments. `owner` stands for the client: nobody else sees its sessions."""
+    """A tool and its arguments. `owner` stands for the client: nobody else sees its sessions.
+
+    The answer must be there at `until`. Whoever starts something lets the client `follow` it.
+    """
 
     name: str
     arguments: Mapping[str, object]
     owner: str
     party: Party
+    until: float = math.inf
+    follow: Callable[[Subject], None] = _unheard
 
 
 def client_of(context: Context) -> str:
@@ -45,7 +66,16 @@ def call_of(
     name: str,
     arguments: Mapping[str, object] | None,
     channel: Channel | None = None,
+    window: float = math.inf,
+    follow: Callable[[Subject], None] = _unheard,
+    *,
+    lasts: bool = False,
 ) -> Call:
-    """What a request asks for; its client can be asked through the channel."""
-    party = Party(Caller(client=client_of(context)), channel)
-    return Call(name, arguments or {}, owner_of(context), party)
+    """What a request that arrives now asks for; its client can be asked through the channel.
+
+    The client waits `window` seconds for the answer, or for a yes if the call `lasts` beyond that.
+    """
+    patience = None if math.isinf(window) else window
+    party = Party(Caller(client=client_of(context)), channel, patience)
+    until = math.inf if lasts else anyio.current_time() + window
+    return Call(name, arguments or {}, owner_of(context), party, until, follow)

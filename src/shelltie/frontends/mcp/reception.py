@@ -9,7 +9,7 @@ from mcp_types import CallToolRequestParams, CallToolResult
 
 from shelltie.assemble import policy_file
 from shelltie.config import Config
-from shelltie.frontends.mcp import tools
+from shelltie.frontends.mcp import agent_tool, tools
 from shelltie.frontends.mcp.call import Call, Context, owner_of
 from shelltie.frontends.mcp.confirm import Confirmations, Dialogue, Round
 from shelltie.frontends.mcp.recent import Recent
@@ -19,7 +19,7 @@ from shelltie.frontends.mcp.tasks_extension import Answer, Tasks, add_tasks, dec
 from shelltie.policy import environment
 from shelltie.running.sessions import Sessions
 
-_LONG = frozenset({tools.RUN.name})  # may become tasks
+_LONG = frozenset({tools.RUN.name, agent_tool.TASK.name})  # may become tasks
 
 Tool = Callable[[Call], Awaitable[CallToolResult]]
 
@@ -43,6 +43,10 @@ class Reception:
         """
         return self._confirmations.channel(context, params, owner_of(context))
 
+    def makes_task(self, context: Context, tool: str) -> bool:
+        """Whether a call goes on as a task if it takes long."""
+        return tool in _LONG and declares(context)
+
     async def answer(
         self, context: Context, channel: Dialogue | Round, call: Call, tool: Tool
     ) -> Answer:
@@ -54,7 +58,7 @@ class Reception:
                 self._subscriptions.ran(call.owner)
             return result
 
-        if call.name in _LONG and declares(context):
+        if self.makes_task(context, call.name):
             return await self._tasks.answer(context, call.name, work, channel.instead_of)
         return channel.instead_of(await work())
 

@@ -27,6 +27,17 @@ TEXT_OR_NULL = or_null(TEXT)
 COUNT_OR_NULL = or_null(COUNT)
 SECONDS_OR_NULL = or_null({"type": "number", "minimum": 0})
 
+# What an answer about a run that goes on as a session has.
+GOES_ON: Schema = {
+    "sessionId": TEXT,
+    "position": COUNT,
+    "endsIn": {
+        "type": "object",
+        "properties": {"execMs": COUNT_OR_NULL, "silenceMs": COUNT_OR_NULL},
+        "required": ["execMs", "silenceMs"],
+    },
+}
+
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
@@ -83,14 +94,21 @@ def _kind_of(value: object) -> str:
 
 def result(answer: dict[str, object], *, ok: bool, text: str | None = None) -> CallToolResult:
     """The object for programs, and the same, or a text, for whoever reads."""
+    answer = sendable(answer)
     said = json.dumps(answer, ensure_ascii=False) if text is None else text
-    if not _encodable(said) or not _encodable(json.dumps(answer, ensure_ascii=False)):
-        # Bytes of a name or of output that are no UTF-8.
-        said = said.encode("utf-8", "replace").decode()
-        answer = json.loads(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
+    said = said if _encodable(said) else said.encode("utf-8", "replace").decode()
     return CallToolResult(
         content=[TextContent(type="text", text=said)], structured_content=answer, is_error=not ok
     )
+
+
+def sendable(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same, with something in place of bytes of a name or of output that are no UTF-8."""
+    said = json.dumps(answer, ensure_ascii=False)
+    if _encodable(said):
+        return answer
+    replaced: dict[str, Any] = json.loads(said.encode("utf-8", "replace"))
+    return replaced
 
 
 def _encodable(text: str) -> bool:

@@ -22,13 +22,18 @@ from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
-from shelltie.frontends.mcp import session_schemas, task_tools, tools
-from shelltie.frontends.mcp.call import Call, Context, call_of
+from shelltie.frontends.mcp import agent_tool, session_schemas, task_tools, tools
+from shelltie.frontends.mcp.agent_tool import AgentTools
+from shelltie.frontends.mcp.attendant import Attendant
+from shelltie.frontends.mcp.call import Call, Context, call_of, client_of
 from shelltie.frontends.mcp.host import Host
+from shelltie.frontends.mcp.patience import window
+from shelltie.frontends.mcp.progress import Pace
 from shelltie.frontends.mcp.reception import Reception
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Answer
+from shelltie.frontends.mcp.voice import Voices
 from shelltie.policy import environment
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import find_allowlist
@@ -44,8 +49,10 @@ shelltie runs shell commands for you and always comes back: a command that takes
 silent is ended with everything it started, and you get what it printed and a hint. Call `run` \
 with the command as you would type it. Read `status`, `exitCode`, `stdout` and `stderr`; after a \
 timeout follow `hint` instead of repeating the same call. What stays (dev servers, REPLs, programs \
-that ask) goes to `terminal_start` and `terminal_continue`."""
+that ask) goes to `terminal_start` and `terminal_continue`. `status` "running": it takes longer \
+than your client waits and goes on as a session; follow it, do not repeat it."""
 
+_QUICKEST = 0.1  # seconds between two reports, whatever was configured
 Leave = Callable[[], Awaitable[None]]
 Forget = Callable[[str], Coroutine[object, object, None]]
 # Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
@@ -72,7 +79,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
         sessions = Sessions(supervisor, Room(config.sessions_max))
         told = {"version": about.version()}
         async with (
-            steerable(supervisor, sessions, environment.inherited(), told),
+            steerable(supervisor, sessions, environment.inherited(), told) as control,
             task_contexts(supervisor, config) as contexts,
         ):
 
@@ -80,7 +87,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
                 await sessions.stop_all(owner, "its client left")
                 await contexts.close_owner(owner)
 
-            server = build(supervisor, config, sessions, contexts)
+            server = build(supervisor, config, sessions, contexts, control.meet)
             measures = supervisor.measures
             figures = (lambda: "") if measures is None else measures.text
             await transport(server, supervisor.close, forget, figures)
@@ -119,28 +126,51 @@ def build(
     config: settings.Config,
     sessions: Sessions,
     contexts: Contexts,
+    meet: Callable[[str], None] = lambda _: None,
 ) -> Server[Any]:
-    """A server for any transport, with the tools that are switched on."""
-    ours = SessionTools(supervisor, sessions, manners(config))
+    """A server for any transport, with the tools that are switched on.
+
+    It says to `meet` what each client calls itself.
+    """
+    attendant = Attendant(supervisor, sessions, manners(config).waiting)
+    ours = SessionTools(attendant, manners(config))
+    of_tasks = partial(task_tools.answer_call, contexts, attendant)
     groups: list[tuple[bool, list[Tool], _Answer]] = [
-        (config.run_enabled, [tools.RUN], partial(tools.run, supervisor, config)),
-        (config.sessions_enabled, session_schemas.TOOLS, ours.call),
-        (config.access_enabled, task_tools.TOOLS, partial(task_tools.answer_call, contexts)),
+        (config.run_enabled, [tools.RUN], partial(tools.run, attendant, config)),
+        (config.bash_enabled, [session_schemas.BASH], ours.call),
+        (config.sessions_enabled, [session_schemas.START], ours.call),
+        (_can_follow(config), session_schemas.FOLLOWING, ours.call),
+        (config.agent_enabled, agent_tool.TOOLS, AgentTools(attendant, config).call),
+        (config.access_enabled, task_tools.TOOLS, of_tasks),
     ]
+    pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
+    voices = Voices(supervisor.bus, pace)
     answers = {tool.name: answer for on, group, answer in groups if on for tool in group}
     listed = [tool for on, group, _ in groups if on for tool in group]
     schemas = {tool.name: tool.input_schema for tool in listed}
     reception = Reception(sessions, config)
 
-    async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        meet(client_of(context))
         return ListToolsResult(tools=listed)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> Answer:
         if params.name not in answers:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
+        client = client_of(context)
+        meet(client)
         channel = reception.channel(context, params)
-        call = call_of(context, params.name, params.arguments, channel)
-        return await reception.answer(context, channel, call, answers[params.name])
+        async with voices.of(context) as voice:
+            call = call_of(
+                context,
+                params.name,
+                params.arguments,
+                channel,
+                window(client, config.patience),
+                voice.follow,
+                lasts=reception.makes_task(context, params.name),
+            )
+            return await reception.answer(context, channel, call, answers[params.name])
 
     server = Host(
         "shelltie",
@@ -152,8 +182,16 @@ def build(
         get_tool_input_schema=schemas.get,
     )
     reception.add_to(server)
+    voices.add_to(server)
     server.middleware.clear()  # OpenTelemetry, which costs a third of a call
     return server
+
+
+def _can_follow(config: settings.Config) -> bool:
+    """Whether anything can become a session."""
+    shell = config.run_enabled or config.bash_enabled
+    starts = shell or config.agent_enabled or config.access_enabled
+    return config.sessions_enabled or (config.patience != 0 and starts)
 
 
 def manners(config: settings.Config) -> Manners:

@@ -6,6 +6,7 @@ from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
     FLAG,
+    GOES_ON,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -60,6 +61,7 @@ _REPORT: Schema = {
     "skipped": COUNT,
     "found": or_null(FLAG),
     "hint": TEXT_OR_NULL,
+    "warnings": TEXTS,
     "ended": or_null(FLAG),
     "cwd": TEXT_OR_NULL,
     "cursorRow": COUNT_OR_NULL,
@@ -83,6 +85,7 @@ def _tool(
     answer: Schema,
     *,
     reads: bool = False,
+    only_ends: bool = False,
 ) -> Tool:
     return Tool(
         name=name,
@@ -99,8 +102,8 @@ def _tool(
             title=title,
             read_only_hint=reads,
             destructive_hint=not reads,
-            idempotent_hint=reads,
-            open_world_hint=not reads,
+            idempotent_hint=reads or only_ends,
+            open_world_hint=not (reads or only_ends),
         ),
     )
 
@@ -111,16 +114,21 @@ BASH = _tool(
     """\
 Run a shell command (bash) to its end, at most 60 s, and return its exit code and output. Like \
 `run`, but stricter: only what is proved read-only runs at once, everything else waits for a \
-person's yes. Prefer `run` for ordinary work such as builds and tests.""",
+person's yes. Prefer `run` for ordinary work such as builds and tests. If your client waits less \
+long than the command takes, it goes on as a session (`sessionId`): follow it with \
+terminal_continue.""",
     {"command": _COMMAND},
     ["command"],
     {
-        "ok": FLAG,
+        "ok": {**or_null(FLAG), "description": "null while it runs"},
+        "status": {"enum": ["success", "timeout", "error", "running"]},
         "output": TEXT,
-        "exitCode": {"type": "integer"},
+        "exitCode": or_null({"type": "integer"}),
         "stdout": TEXT,
         "stderr": TEXT,
-        "warnings": {"type": "array", "items": TEXT},
+        "warnings": TEXTS,
+        "hint": TEXT_OR_NULL,
+        **GOES_ON,
     },
 )
 
@@ -238,6 +246,7 @@ STOP = _tool(
     {"sessionId": _SESSION_ID},
     ["sessionId"],
     {"id": TEXT, "stopped": FLAG, "exitCode": or_null({"type": "integer"})},
+    only_ends=True,
 )
 
 _LISTED: Schema = {
@@ -269,4 +278,5 @@ LIST = _tool(
     reads=True,
 )
 
-TOOLS = [BASH, START, CONTINUE, OUTPUT, STOP, LIST]
+FOLLOWING = [CONTINUE, OUTPUT, STOP, LIST]  # what is needed for whatever goes on as a session
+TOOLS = [BASH, START, *FOLLOWING]

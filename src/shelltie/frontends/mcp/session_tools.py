@@ -14,7 +14,8 @@ from shelltie.frontends import lost
 from shelltie.frontends import sessions as said
 from shelltie.frontends.library import Options, asked, understand
 from shelltie.frontends.mcp import session_schemas as schemas
-from shelltie.frontends.mcp.call import Call
+from shelltie.frontends.mcp.attendant import Attendant, advice, going_on
+from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import check, result
 from shelltie.frontends.report import as_json, report
 from shelltie.model import Command, Limits, TerminalSize
@@ -23,10 +24,9 @@ from shelltie.output.text import crop
 from shelltie.policy.patterns import Pattern, compile_for_output
 from shelltie.running import keys
 from shelltie.running.session import Reading, Session, checked_size
-from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
 from shelltie.running.shell_session import CommandEnd, ShellSession, Start, open_shell
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Wish
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +47,10 @@ class Manners:
 class SessionTools:
     """The tools of all clients; each sees its own sessions only."""
 
-    def __init__(self, supervisor: Supervisor, sessions: Sessions, manners: Manners) -> None:
-        self._supervisor = supervisor
-        self._sessions = sessions
+    def __init__(self, attendant: Attendant, manners: Manners) -> None:
+        self._attendant = attendant
+        self._supervisor = attendant.supervisor
+        self._sessions = attendant.sessions
         self._manners = manners
         self._shells: dict[str, ShellSession] = {}
         self._screens: dict[str, Screen] = {}
@@ -79,18 +80,23 @@ class SessionTools:
     async def _bash(self, call: Call) -> _Answer:
         command, _ = understand(call.arguments["command"], Options())
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
-        run = await self._supervisor.run(command, Wish("session", limits, party=call.party))
+        run = await self._supervisor.start(command, Wish("session", limits, party=call.party))
+        session = await self._attendant.attend(Subject(run), call)
         made = report(run)
         late = f"Timed out: {made.hint}" if made.status == "timeout" else None
         answer: dict[str, object] = {
             "ok": made.status == "success",
+            "status": made.status,
             "output": crop(said.merged(made), self._manners.crop, ""),
             "exitCode": made.exit_code,
             "stdout": made.stdout,
             "stderr": made.stderr,
+            "warnings": [*made.warnings],
         }
-        if made.warnings:
-            answer["warnings"] = list(made.warnings)
+        if session is not None:
+            shown = len(said.merged(made)) <= self._manners.crop
+            answer |= {"ok": None, **going_on(session, shown=shown)}
+            return answer, said.running_text(made, advice(session), self._manners.crop)
         text = said.result_text(made.exit_code, said.merged(made), late, self._manners.crop)
         return answer, text
 
@@ -98,20 +104,22 @@ class SessionTools:
         arguments = call.arguments
         if arguments.get("mode") == "shell":
             return await self._start_shell(call)
-        waiting, wait_for = self._waiting(arguments), _pattern(arguments)
+        waiting, wait_for = self._waiting(call), _pattern(arguments)
         command, wish = _command(call)
         session = await self._sessions.open(command, wish, call.owner, self._manners.waiting)
+        call.follow(Subject(session.run))
         made = self._shown(session, await session.exchange(b"", waiting, wait_for))
         return as_json(made), said.started_text(made)
 
     async def _start_shell(self, call: Call) -> _Answer:
         arguments = call.arguments
-        waiting, wait_for = self._waiting(arguments), _pattern(arguments)
+        waiting, wait_for = self._waiting(call), _pattern(arguments)
         start = _shell_start(call)
         first, typed = str(arguments["command"]), _text(arguments)
         shell = await open_shell(self._sessions, self._supervisor, call.owner, first, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
+        call.follow(Subject(shell.session.run))
         if typed and shell.busy:
             shell.type(typed)
         made = self._ended(shell, await shell.follow(waiting, wait_for))
@@ -119,8 +127,9 @@ class SessionTools:
 
     async def _continue(self, call: Call) -> _Answer:
         arguments = call.arguments
-        waiting, wait_for, typed = self._waiting(arguments), _pattern(arguments), _typed(arguments)
+        waiting, wait_for, typed = self._waiting(call), _pattern(arguments), _typed(arguments)
         session = self._session(call)
+        call.follow(Subject(session.run))
         shell, text = self._shells.get(session.id), arguments.get("command")
         end = arguments.get("end") is True
         _check_kind(session, shell, text, typed=bool(typed) or end)
@@ -206,11 +215,10 @@ class SessionTools:
     def _session(self, call: Call) -> Session:
         return self._sessions.get(str(call.arguments["sessionId"]), call.owner)
 
-    def _waiting(self, arguments: Arguments) -> Waiting:
-        usual, most = self._manners.waiting, arguments.get("maxWait")
-        if most is None:
-            return usual
-        return Waiting(usual.least, usual.settle, cast(float, most))
+    def _waiting(self, call: Call) -> Waiting:
+        waiting = replace(self._manners.waiting, until=call.until)
+        most = call.arguments.get("maxWait")
+        return waiting if most is None else replace(waiting, most=cast(float, most))
 
 
 _SCHEMAS = {tool.name: tool.input_schema for tool in schemas.TOOLS}

@@ -6,11 +6,13 @@ from mcp_types import CallToolResult, Tool, ToolAnnotations
 
 from shelltie.errors import TerminalError
 from shelltie.frontends import tasks
-from shelltie.frontends.mcp.call import Call
+from shelltie.frontends.mcp.attendant import Attendant, going_on
+from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
     FLAG,
+    GOES_ON,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -18,7 +20,9 @@ from shelltie.frontends.mcp.schema import (
     or_null,
     result,
 )
+from shelltie.running.context import GoesOn
 from shelltie.running.contexts import Contexts
+from shelltie.running.run import Run
 
 _log = logging.getLogger(__name__)
 
@@ -140,6 +144,8 @@ TIMEOUT_EXCEEDED, exitCode -1, and what it printed until then.
 command still runs to its end.
 - Commands of one session run one after another; a call waits for its turn, which costs it nothing \
 of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, session busy).
+- If it takes longer than your client waits for an answer, `status` is "running": it goes on as \
+session `sessionId`; follow it with terminal_continue. The next command waits for its end.
 - A program that ends with a code other than 0 has `success` false, no `error`: read `stderr`.""",
     input_schema=_input(
         {
@@ -168,9 +174,12 @@ of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, s
     output_schema=_output(
         {
             "exitCode": {
-                "type": "integer",
-                "description": "-1 after a timeout, 128+n after signal n",
+                **or_null({"type": "integer"}),
+                "description": "-1 after a timeout, 128+n after signal n, null while it runs",
             },
+            "status": {"enum": ["running"]},
+            **GOES_ON,
+            "hint": TEXT,
             "stdout": TEXT,
             "stderr": TEXT,
             "duration": {**COUNT, "description": "milliseconds"},
@@ -228,11 +237,28 @@ time of the last one. What commands printed is in the answer of terminal_execute
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
 
 
-async def answer_call(contexts: Contexts, call: Call) -> CallToolResult:
+async def answer_call(contexts: Contexts, attendant: Attendant, call: Call) -> CallToolResult:
     """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
     try:
-        answer = await tasks.answer(call.name, contexts, call.arguments, call.owner)
+        if call.name == EXECUTE.name:
+            answer = await _execute(contexts, attendant, call)
+        else:
+            answer = await tasks.answer(call.name, contexts, call.arguments, call.owner)
     except Exception:  # noqa: BLE001  the server lives on, whatever it was
         _log.exception("a call of `%s` failed", call.name)
         answer = tasks.failure(TerminalError("shelltie failed and says why on its stderr"))
     return result(answer, ok=answer["success"] is True)
+
+
+async def _execute(contexts: Contexts, attendant: Attendant, call: Call) -> tasks.Answer:
+    def started(run: Run) -> None:
+        call.follow(Subject(run))
+
+    try:
+        return await tasks.execute(contexts, call.arguments, call.owner, call.until, started)
+    except GoesOn as going:
+        session = attendant.keep(going.run, call.owner)
+        so_far = tasks.so_far(going, contexts.limits.output)
+        return so_far | going_on(session, shown=not so_far["truncated"])
+    except TerminalError as error:
+        return tasks.failure(error)

@@ -9,21 +9,24 @@ from mcp_types import CallToolResult, Tool, ToolAnnotations
 from shelltie.config import Config
 from shelltie.errors import CommandDenied, TerminalError
 from shelltie.frontends.library import Options, understand
-from shelltie.frontends.mcp.call import Call
+from shelltie.frontends.mcp.attendant import Attendant, going_on
+from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
     FLAG,
+    GOES_ON,
     SECONDS_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
     check,
+    or_null,
     result,
 )
 from shelltie.frontends.report import refusal_report, report
 from shelltie.model import Code, Command, Rating
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Wish
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +59,8 @@ code…) waits for a person's yes; without one it is not run (`errorCode` CONFIR
 - Long output is cut in the middle (`truncated`). `outputFile` then has it (up to \
 64 MiB): read it with grep, head or tail.
 - `status` is "success" for exit code 0, "error" for any other end, "timeout" if a clock ran out \
-(`timeoutReason`)."""
+(`timeoutReason`), "running" if it takes longer than your client waits for an answer: then it goes \
+on as session `sessionId`; follow it with terminal_continue, and do not start it again."""
 
 _INPUT: dict[str, Any] = {
     "type": "object",
@@ -96,10 +100,13 @@ _INPUT: dict[str, Any] = {
 }
 
 _ALWAYS: dict[str, Any] = {
-    "status": {"enum": ["success", "timeout", "error"]},
+    "status": {"enum": ["success", "timeout", "error", "running"]},
     "stdout": TEXT,
     "stderr": TEXT,
-    "exitCode": {"type": "integer", "description": "-1 after a timeout, 128+n after signal n"},
+    "exitCode": {
+        **or_null({"type": "integer"}),
+        "description": "-1 after a timeout, 128+n after signal n, null while it runs",
+    },
     "timeoutReason": {"enum": [None, "exec_timeout", "no_output_timeout"]},
     "terminationMode": {"enum": [None, "soft", "hard"]},
     "durationMs": COUNT,
@@ -154,6 +161,7 @@ _OUTPUT: dict[str, Any] = {
         "waitsForInput": FLAG,
         "cpuMs": COUNT_OR_NULL,
         "cpuMsWhileSilent": COUNT_OR_NULL,
+        **GOES_ON,
         "shell": TEXT_OR_NULL,
         "pathSource": TEXT,
         "cwd": TEXT,
@@ -190,13 +198,10 @@ RUN = Tool(
 )
 
 
-async def run(supervisor: Supervisor, config: Config, call: Call) -> CallToolResult:
-    """Run one command to its end. Whatever goes wrong on our side is an answer, too."""
+async def run(attendant: Attendant, config: Config, call: Call) -> CallToolResult:
+    """Run one command. Whatever goes wrong on our side is an answer, too."""
     try:
-        command, wish = _asked(call)
-        answer = report(
-            await supervisor.run(command, wish), config.shown, redact=config.redact
-        ).to_json()
+        answer = await _run(attendant, config, call)
     except CommandDenied as refusal:
         answer = _not_run(str(refusal), refusal.code, _REFUSED) | refusal_report(refusal)
     except TerminalError as error:
@@ -204,7 +209,17 @@ async def run(supervisor: Supervisor, config: Config, call: Call) -> CallToolRes
     except Exception:  # noqa: BLE001  the server lives on, whatever it was
         _log.exception("a call of `run` failed")
         answer = _not_run("shelltie failed and says why on its stderr", TerminalError.code)
-    return result(answer, ok=answer["status"] == "success")
+    return result(answer, ok=answer["status"] in ("success", "running"))
+
+
+async def _run(attendant: Attendant, config: Config, call: Call) -> dict[str, object]:
+    command, wish = _asked(call)
+    run = await attendant.supervisor.start(command, wish)
+    session = await attendant.attend(Subject(run), call)
+    answer = report(run, config.shown, redact=config.redact).to_json()
+    if session is None:
+        return answer
+    return answer | going_on(session, shown=not answer["truncated"])
 
 
 def _asked(call: Call) -> tuple[Command, Wish]:

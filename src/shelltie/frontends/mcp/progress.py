@@ -1,0 +1,50 @@
+"""How far a run is, in a line that a person likes to read. Pure."""
+
+from dataclasses import dataclass
+
+from shelltie.model import Limits, human_duration, human_size
+
+_SOON = 60.0  # seconds before an end that is worth a word
+NOT_STARTED = "not started yet: it waits for its turn, or for a person's yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds to the first report, and from one to the next."""
+
+    first: float = 5.0
+    interval: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A run at one moment: its times in seconds, what it printed in bytes."""
+
+    elapsed: float
+    idle: float
+    printed: int
+    limits: Limits
+    activity: str = ""
+
+
+def line(status: Status) -> str:
+    """`running 2m 10s, last output 40s ago, 12.3 KB, kill in 20s`."""
+    said = [f"running {human_duration(status.elapsed)}", *_output(status), *_end(status)]
+    if status.activity:
+        said.append(f"now: {status.activity}")
+    return ", ".join(said)
+
+
+def _output(status: Status) -> list[str]:
+    if not status.printed:
+        return ["no output yet"]
+    return [f"last output {human_duration(status.idle)} ago", human_size(status.printed)]
+
+
+def _end(status: Status) -> list[str]:
+    total, silence = status.limits.total, status.limits.silence
+    left = None if total is None else total - status.elapsed
+    quiet = None if silence is None else silence - status.idle
+    if quiet is not None and 0 <= quiet <= min(_SOON, quiet if left is None else left):
+        return [f"kill in {human_duration(quiet)} unless it prints"]
+    return [f"kill in {human_duration(left)}"] if left is not None and 0 <= left <= _SOON else []

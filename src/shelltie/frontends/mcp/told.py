@@ -1,0 +1,78 @@
+"""What a client is told about a run by log messages: what was warned of, and what was decided."""
+
+import logging
+from collections.abc import Mapping
+from typing import get_args
+
+from mcp.server.connection import allowed_log_levels
+from mcp_types import LoggingLevel
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking
+from shelltie.frontends.views import limit_code
+from shelltie.model import Limit
+
+_log = logging.getLogger(__name__)
+
+Told = LimitNear | SilentButWorking | LimitReached
+Levels = frozenset[LoggingLevel]
+_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)  # the mildest first
+_USUAL: LoggingLevel = "info"
+_CLIENTS_MAX = 10_000
+_NEXT_STEPS = {
+    Limit.SILENCE: (
+        "wait: any output keeps it alive",
+        "if it is normally silent this long, give it a longer limit next time",
+    ),
+    Limit.TOTAL: (
+        "wait: what it printed until then is returned",
+        "if it works, give it more time next time, or let it do less at once",
+    ),
+}
+
+
+class Wanted:
+    """Which levels each client of the eras with a handshake wants to hear."""
+
+    def __init__(self) -> None:
+        self._least: dict[str, LoggingLevel] = {}
+
+    def set(self, owner: str, level: LoggingLevel) -> None:
+        """From now on, only this level and what is worse."""
+        self._least.pop(owner, None)
+        self._least[owner] = level
+        while len(self._least) > _CLIENTS_MAX:
+            del self._least[next(iter(self._least))]
+
+    def by(self, owner: str, version: str, meta: Mapping[str, object] | None) -> Levels:
+        """What may be told now; without a handshake each request says so itself."""
+        if version in MODERN_PROTOCOL_VERSIONS:
+            return allowed_log_levels(version, meta)
+        return frozenset(_LEVELS[_LEVELS.index(self._least.get(owner, _USUAL)) :])
+
+
+def level_of(event: Told) -> LoggingLevel:
+    """How bad it is."""
+    return "error" if isinstance(event, LimitReached) else "warning"
+
+
+def data_of(event: Told, task: str, elapsed: float) -> dict[str, object]:
+    """What a client can act on. There is nothing of the command or its output in it."""
+    limit = Limit.SILENCE if isinstance(event, SilentButWorking) else event.limit
+    code, kind = limit_code(limit)
+    data: dict[str, object] = {"message": event.message, "kind": kind, "taskId": task}
+    if isinstance(event, LimitReached):
+        data["code"] = code
+    if isinstance(event, LimitNear):
+        data["willAbortInMs"] = round(event.left * 1000)
+    times = {"idleMs": round(event.idle * 1000), "elapsedMs": round(elapsed * 1000)}
+    steps = [] if isinstance(event, LimitReached) else [*_NEXT_STEPS[limit]]
+    return {**data, **times, "nextSteps": steps}
+
+
+def on_stderr(event: Event) -> None:
+    """The same for whoever reads the server's log; a listener of the bus."""
+    if isinstance(event, LimitReached):
+        _log.error("run %s: %s", event.run, event.message)
+    elif isinstance(event, LimitNear | SilentButWorking):
+        _log.warning("run %s: %s", event.run, event.message)

@@ -1,0 +1,271 @@
+"""Another agent at work: the tools that start it, wait for it, and notice when it hangs."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, cast
+
+import anyio
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from shelltie import Config, Terminal
+from shelltie.frontends.mcp import agent_tool
+from shelltie.frontends.mcp.agent_tool import AgentTools
+from shelltie.frontends.mcp.call import Call
+from shelltie.running.gate import Party
+from tests.conformance.servers import attendant_of, server_of
+from tests.conftest import Open
+from tests.tree import new_tag, nobody_left
+
+# The real caps are minutes; these let a test wait for the end of a limit.
+QUICK = {"agent_idle_min": 0.1, "agent_hard_min": 0.1, "agent_hard": 60.0, "grace": 0.5}
+SCHEMA = agent_tool.TASK.output_schema or {}
+Fields = dict[str, Any]
+
+
+@pytest.fixture
+def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of clients
+    @asynccontextmanager
+    async def connected(era: Any = "legacy", **more: object) -> AsyncIterator[Client]:  # noqa: ANN401  the SDK's literal
+        merged = {**QUICK, **more}
+        async with open_terminal(**merged) as terminal:
+            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            async with Client(server, mode=era) as client:
+                yield client
+
+    return connected
+
+
+def checked(result: CallToolResult) -> Fields:
+    """The answer, after everything that holds for all answers."""
+    answer = cast(Fields, result.structured_content)
+    jsonschema.Draft202012Validator(SCHEMA).validate(answer)
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert content.text == json.dumps(answer, ensure_ascii=False, indent=2)
+    assert result.is_error == (not answer["success"])
+    return answer
+
+
+async def ask(client: Client, name: str = "agent_task", **arguments: object) -> Fields:
+    with anyio.fail_after(30):
+        return checked(await client.call_tool(name, arguments))
+
+
+def program(text: str) -> str:
+    return f"{sys.executable} -uc {shlex.quote(text)}"
+
+
+EVENTS = """
+import json, sys, time
+for n in range(127): print(json.dumps({"type": "step", "n": n}))
+print("no event"); print("{broken", flush=True)
+print("oh dear", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+@pytest.mark.proves("T3-12", "T3-23", "S3-21", "S3-22", "S3-23", "S3-24", "S3-26", "S3-44", "C-26")
+@pytest.mark.proves("C-24", "C-27", "S3-45", "S3-50", "S3-53", "S3-58", "S3-63", "S3-71")
+async def test_a_hang_is_answered_with_all_there_was(connect: Any, era: str) -> None:  # noqa: ANN401  as above
+    async with connect(era, grace=5.0) as client:
+        answer = await ask(client, command=program(EVENTS), idleTimeoutMs=3000)
+
+    error, partial = answer["error"], answer["partial"]
+    assert (answer["success"], answer["status"]) == (False, "timeout")
+    assert (error["code"], error["kind"], error["errno"]) == ("EIDLE", "inactivity", "ETIMEDOUT")
+    assert error["message"].endswith("within the allowed inactivity window (3s).")
+    assert 3000 <= error["idleMs"] <= error["wallClockMs"]
+    assert error["pid"] > 0
+    assert (error["killed"], error["signal"]) == (True, "SIGTERM")
+    assert [event["n"] for event in partial["lastEvents"]] == [*range(77, 127)]
+    assert (partial["eventsCount"], partial["eventsDropped"]) == (127, 77)
+    assert partial["stdoutTail"].endswith("no event\n{broken\n")
+    assert partial["stderrTail"] == "oh dear\n"
+    assert datetime.fromisoformat(partial["lastActivityAt"]).utcoffset() is not None
+    assert partial["lastActivityAt"].endswith("Z")
+    assert len(answer["recovery"]["suggestions"]) == 4
+    assert answer["recovery"]["advice"]["action"] == "retry_longer"
+    assert (answer["neverStarted"], answer["lastEvent"]) == (False, {"type": "step", "n": 126})
+    assert "Partial results available (127 events captured)." in answer["summary"]
+    assert answer["taskId"] in answer["summary"]
+
+
+@pytest.mark.proves("T3-12", "T3-23", "C-25")
+async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa: ANN401  as above
+    tag = new_tag()
+    chatty = 'while :; do echo \'{"type":"authentication failed"}\'; sleep 0.1; done'
+    async with connect() as client:
+        silent = await ask(client, command=f"sleep 60.{tag}", idleTimeoutMs=300)
+        late = await ask(client, command=chatty, hardTimeoutMs=2000)
+        failed = await ask(client, command="echo why >&2; exit 3")
+        missing = await ask(client, command="true", cwd="/no/such/place")
+        await nobody_left(tag)
+
+    assert (silent["error"]["kind"], silent["neverStarted"]) == ("inactivity", True)
+    assert silent["recovery"]["advice"]["action"] == "different_approach"
+    assert (late["error"]["code"], late["error"]["kind"]) == ("ETIMEDOUT", "deadline")
+    assert late["recovery"]["advice"] == {
+        "action": "fix_authentication",
+        "retry": False,
+        "why": "it could not log in; another try fails the same way",
+    }
+    assert (failed["error"]["code"], failed["exitCode"]) == ("EXIT_ERROR", 3)
+    assert "errno" not in failed["error"]
+    assert "'why'" in failed["error"]["message"]
+    assert missing["error"]["code"] == "SPAWN_ERROR"
+
+
+@pytest.mark.proves("T3-14", "S3-57", "S3-44")
+async def test_a_task_that_ends_well_has_its_output(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect() as client:
+        answer = await ask(client, command='cat; echo \'{"type":"done"}\'', task="say hi")
+
+    assert (answer["success"], answer["status"], answer["exitCode"]) == (True, "completed", 0)
+    assert answer["output"]["stdoutTail"] == 'say hi{"type":"done"}\n'
+    assert answer["limits"] == {
+        "execMs": 60_000,
+        "idleMs": 300_000,
+        "source": "agent tasks",
+        "clamped": False,
+        "notes": ["the inactivity limit never fires: 1m in all end first"],
+    }
+    assert "error" not in answer
+    assert re.fullmatch(r"task-\d{13}", answer["taskId"])
+
+
+HEARTBEATS = """
+import json, time
+for n in range(9):
+    print(json.dumps({"type": "heartbeat", "n": n}), flush=True); time.sleep(0.4)
+print(json.dumps({"type": "done"}))
+"""
+
+
+@pytest.mark.proves("T3-22", "S3-65", "C-88")
+async def test_heartbeats_keep_it_alive_and_are_no_events(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect() as client:
+        answer = await ask(client, command=program(HEARTBEATS), idleTimeoutMs=3000)
+
+    assert (answer["status"], answer["heartbeats"]) == ("completed", 9)
+    assert answer["durationMs"] > 3000
+    assert answer["output"]["lastEvents"] == [{"type": "done"}]
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+@pytest.mark.proves("T3-13", "C-19")
+async def test_a_task_goes_on_and_its_end_can_be_waited_for(connect: Any, era: str) -> None:  # noqa: ANN401  as above
+    async with connect(era, patience=0.6) as client:
+        command = "trap 'exit 0' TERM; echo on; for i in 1 2 3 4 5 6; do sleep 0.5; done; sleep 60"
+        first = await ask(client, command=command, hardTimeoutMs=2500)
+        answer = first
+        while answer["status"] == "running":
+            answer = await ask(client, "agent_wait", taskId=first["taskId"])
+        told = await ask(client, "agent_wait", taskId=first["taskId"])
+
+    assert (first["success"], first["status"], first["sessionId"]) == (True, "running", "term-1")
+    assert first["taskId"] in first["hint"]
+    assert first["partial"]["eventsCount"] == 0
+    assert (answer["status"], answer["error"]["kind"]) == ("timeout", "deadline")
+    assert answer["partial"]["stdoutTail"] == "on\n"
+    assert told["error"]["code"] == "SESSION_NOT_FOUND"
+
+
+async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect(patience=0.6) as client:
+        first = await ask(client, command="sleep 2; echo there")
+        with anyio.move_on_after(0.2):
+            await client.call_tool("agent_wait", {"taskId": first["taskId"]})
+        answer = first
+        while answer["status"] == "running":
+            answer = await ask(client, "agent_wait", taskId=first["taskId"])
+
+    assert (answer["status"], answer["output"]["stdoutTail"]) == ("completed", "there\n")
+
+
+async def test_a_task_can_be_stopped_and_says_so(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect(patience=0.6) as client:
+        first = await ask(client, command="sleep 60")
+        await client.call_tool("terminal_stop", {"sessionId": first["sessionId"]})
+        answer = await ask(client, "agent_wait", taskId=first["taskId"])
+
+    assert (answer["error"]["reason"], answer["error"]["kind"]) == ("manual", "deadline")
+    assert "manually aborted" in answer["error"]["message"]
+
+
+@pytest.mark.proves("S3-45", "T3-15")
+async def test_wrong_parameters_start_nothing_and_teach(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect() as client:
+        for wrong in (
+            {},
+            {"command": ""},
+            {"command": 7},
+            {"command": "true", "idleTimeoutMs": "60000"},
+            {"command": "true", "idleTimeoutMs": True},
+            {"command": "true", "hardTimeoutMs": -5},
+            {"command": "true", "mode": "yolo"},
+            {"command": "true", "idleTimeoutMS": 5},
+            {"command": "true", "task": 5},
+        ):
+            answer = await ask(client, **wrong)
+            assert answer["error"]["code"] == "INVALID_PARAMETERS"
+            assert answer["status"] == "refused"
+        unknown = await ask(client, "agent_wait", taskId="task-1")
+
+    assert unknown["error"]["code"] == "SESSION_NOT_FOUND"
+
+
+async def test_what_is_dangerous_needs_a_yes_here_too(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect() as client:
+        answer = await ask(client, command="git push --force")
+
+    assert (answer["status"], answer["error"]["code"]) == ("refused", "CONFIRMATION_REQUIRED")
+    assert answer["verdict"] == "dangerous"
+    assert answer["reasons"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    name=st.sampled_from(["agent_task", "agent_wait"]),
+    arguments=st.fixed_dictionaries(
+        {},
+        optional={
+            "command": st.sampled_from(["true", "exit 3", " ", 'printf \'\\xff{"type":"x"}\\n\''])
+            | JSON.filter(lambda value: not isinstance(value, str)),
+            "task": JSON,
+            "taskId": JSON,
+            "mode": st.sampled_from(["read-only", "cloud"]) | JSON,
+            "idleTimeoutMs": st.floats() | JSON,
+            "hardTimeoutMs": st.floats() | JSON,
+            "cwd": st.sampled_from(["/", "/nowhere"]) | JSON,
+            "env": st.dictionaries(st.text(max_size=5), st.text(max_size=5)) | JSON,
+            "more": JSON,
+        },
+    ),
+)
+@pytest.mark.proves("TX-10")
+async def test_any_arguments_get_an_answer_that_the_schema_knows(
+    terminal: Terminal, name: str, arguments: Fields
+) -> None:
+    tools = AgentTools(attendant_of(terminal), Config())
+
+    checked(await tools.call(Call(name, arguments, "", Party())))
