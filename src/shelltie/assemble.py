@@ -1,8 +1,10 @@
 """Config → a running Supervisor."""
 
+import os
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -35,7 +37,10 @@ from shelltie.policy.safety.judge import Judge, find_shfmt
 from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
 from shelltie.policy.safety.rules import RuleFile
+from shelltie.providers.bubblewrap import BubblewrapProvider
 from shelltie.providers.local import LocalProvider
+from shelltie.providers.provider import Provider
+from shelltie.providers.sandbox_view import SandboxPolicy
 from shelltie.record.alerts import Alerts
 from shelltie.record.health import Thresholds
 from shelltie.record.history import History
@@ -47,6 +52,7 @@ from shelltie.record.writer import Terms
 from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
+from shelltie.running.places import Demands, Places
 from shelltie.running.supervisor import Habits, Supervisor
 from shelltie.shell import shape
 
@@ -83,6 +89,52 @@ def _decisions(unknown: str, dangerous: str) -> Decisions:
         Rating.UNKNOWN: Decision(unknown),
         Rating.DANGEROUS: Decision(dangerous),
     }
+
+
+def demands(config: Config) -> dict[str, Demands]:
+    """Where a command of each rating must run, by profile."""
+    return {
+        "run": _levels(config.run_safe_in, config.run_unknown_in, config.run_dangerous_in),
+        "session": _levels(
+            config.session_safe_in, config.session_unknown_in, config.session_dangerous_in
+        ),
+        "acp": _levels(config.acp_safe_in, config.acp_unknown_in, config.acp_dangerous_in),
+    }
+
+
+def _levels(safe: str, unknown: str, dangerous: str) -> Demands:
+    return {Rating.SAFE: safe, Rating.UNKNOWN: unknown, Rating.DANGEROUS: dangerous}
+
+
+def _providers(config: Config) -> tuple[Provider, ...]:
+    keeper = None if config.keeper == "auto" else config.keeper
+    return LocalProvider(keeper), BubblewrapProvider(sandbox_policy(config), keeper)
+
+
+def sandbox_policy(config: Config) -> SandboxPolicy:
+    """What holds in every sandbox, by the settings."""
+    environ = environment.inherited()
+    return SandboxPolicy(
+        home=Path(os.path.realpath(Path.home())),
+        network=config.sandbox_network,
+        writable=_real(config.sandbox_writable),
+        readable=_real(config.sandbox_readable),
+        hidden=_real(
+            (
+                config.state_dir,
+                str(settings.state_dir(environ)),
+                str(settings.user_file(environ).parent),
+                *map(str, settings.runtime_dirs(environ)),
+            )
+        ),
+        path=environ.get("PATH", ""),
+        idle=config.sandbox_idle,
+        tmp_size=config.sandbox_tmp,
+    )
+
+
+def _real(paths: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(Path(path).expanduser())) for path in paths if path)
 
 
 def judge_of(config: Config, project: Path) -> Judge:
@@ -126,8 +178,9 @@ def assemble(
     publish: Publish | None = None,
     *,
     serves: bool = False,
+    providers: Sequence[Provider] = (),
 ) -> Supervisor:
-    """Everything put together; call it where the event loop runs.
+    """Everything put together, with these providers beside ours; call it where the loop runs.
 
     A process that `serves` may be started by a desktop and holds many commands: it asks the login
     shell for its PATH and takes all the descriptors it may have.
@@ -148,6 +201,7 @@ def assemble(
         idle_evidence=config.idle_evidence,
         resources=resources,
         passed=config.passed,
+        workspace=config.workspace or str(Path.cwd()),
         adaptive=Adaptive(config.adaptive),
         min_samples=config.min_samples,
         failures=config.breaker_failures,
@@ -192,7 +246,11 @@ def assemble(
     supervisor = Supervisor(
         habits,
         gate,
-        LocalProvider(None if config.keeper == "auto" else config.keeper),
+        Places(
+            (*_providers(config), *providers),
+            demands(config),
+            instead_of_asking=config.unasked == "isolate",
+        ),
         policy.current,
         new_output,
         bus,
@@ -257,6 +315,9 @@ def _resources(config: Config, *, serves: bool) -> Resources:
         processes=config.processes,
         address_space=config.address_space,
         cpu_seconds=config.cpu_seconds,
+        memory=config.memory,
+        tasks=config.tasks,
+        cpus=config.cpus,
     )
 
 

@@ -14,145 +14,44 @@ from pathlib import Path
 from typing import Any, cast
 
 from shelltie import trust
+from shelltie.checks import (
+    as_given,
+    both,
+    count,
+    days,
+    few,
+    flag,
+    last_of,
+    milder,
+    milliseconds,
+    more,
+    number,
+    once_true,
+    one_of,
+    share,
+    size,
+    some_of,
+    text,
+    texts,
+)
 from shelltie.errors import ConfigWrong
 from shelltie.events import ALERTS
-from shelltie.model import Adaptive, Decision, Survivors, seconds
+from shelltie.model import Adaptive, Decision, Survivors
 
+RUNTIME = Path("/run/user")
+SHARED = Path("/tmp")  # noqa: S108  what is found there is looked at before it is used
 _FILE_MAX = 1024 * 1024
 # Seconds that another agent may be silent, and that it may take in all.
 IDLE_MIN, IDLE_MAX, IDLE_DEFAULT = 60.0, 1800.0, 300.0
 HARD_MIN, HARD_MAX, HARD_DEFAULT = 300.0, 3600.0, 1200.0
 
 
-def _number(value: object) -> float:
-    try:
-        span = seconds(float(value) if isinstance(value, str) else value, "it")
-    except ValueError:
-        raise ValueError(f"it must be a number of seconds, 0 or more, not {value!r}") from None
-    return 0.0 if span is None else span
-
-
-def _days(value: object) -> float:
-    try:
-        return _number(value)
-    except ValueError:
-        raise ValueError(f"it must be a number of days, 0 or more, not {value!r}") from None
-
-
-def _size(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"it must be a whole number, 0 or more, not {value!r}")
-    return number
-
-
-def _count(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"it must be a whole number, 1 or more, not {value!r}")
-    return number
-
-
-def _few(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if number not in (0, 1, 2) or isinstance(number, bool):
-        raise ValueError(f"it must be 0, 1 or 2, not {value!r}")
-    return int(str(number))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"it must be a text, not {value!r}")
-    return value
-
-
-def _one_of(*words: str) -> Callable[[object], str]:
-    def check(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"it must be one of {', '.join(words)}, not {value!r}")
-        return str(value)
-
-    return check
-
-
-def _share(value: object) -> float:
-    try:
-        share = float(value) if isinstance(value, str) else value
-    except ValueError:
-        share = None
-    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
-        raise ValueError(f"it must be a number from 0 to 1, not {value!r}")
-    return float(share)
-
-
-def _some_of(*words: str) -> Callable[[object], tuple[str, ...]]:
-    def check(value: object) -> tuple[str, ...]:
-        return tuple(map(_one_of(*words), _texts(value)))
-
-    return check
-
-
-def _flag(value: object) -> bool:
-    word = value.lower() if isinstance(value, str) else value
-    if word in (True, "true", "yes", "1"):
-        return True
-    if word in (False, "false", "no", "0", ""):
-        return False
-    raise ValueError(f"it must be true or false, not {value!r}")
-
-
-def _milliseconds(value: object) -> float:
-    """Seconds; a variable of the environment has milliseconds."""
-    if not isinstance(value, str):
-        return _number(value)
-    try:
-        return _number(value) / 1000
-    except ValueError:
-        raise ValueError(f"it must be a number of milliseconds, not {value!r}") from None
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    """A list; in a variable of the environment its items are separated by commas."""
-    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple):
-        raise ValueError(f"it must be a list of texts, not {value!r}")  # noqa: TRY004  as the others
-    return tuple(_text(item) for item in items if item != "")
-
-
-# What a file that nobody trusts may do to a value: never make it looser.
-
-
-def _as_given(_: object, given: object) -> object:
-    return given
-
-
-def _more(current: object, given: object) -> object:
-    return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
-
-
-def _both(current: object, given: object) -> object:
-    return bool(current) and bool(given)
-
-
-def _last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
-    def stricter(current: object, given: object) -> object:
-        return max(str(current), str(given), key=words.index)
-
-    return stricter
-
-
-def _milder(current: object, given: object) -> object:
-    """A file that nobody trusts may not have limits made longer."""
-    return given if given != Adaptive.APPLY else current
-
-
-def _once_true(current: object, given: object) -> object:
-    return current or given
-
-
 _DECISIONS = tuple(map(str, Decision))
 _RATINGS = ("listed", "proven")
 _ARGUMENTS = ("off", "default", "strict")
+_LEVELS = ("none", "auto", "sandbox", "container")
+_NETWORKS = ("on", "loopback", "off")
+_UNASKED = ("isolate", "refuse")
 
 
 def _setting(
@@ -167,29 +66,33 @@ def _setting(
 
 
 def _decision(key: str, default: Decision) -> Any:  # noqa: ANN401  as above
-    return _setting(key, _one_of(*_DECISIONS), str(default), project=_last_of(_DECISIONS))
+    return _setting(key, one_of(*_DECISIONS), str(default), project=last_of(_DECISIONS))
+
+
+def _level(key: str) -> Any:  # noqa: ANN401  as above
+    return _setting(key, one_of(*_LEVELS), "none", project=last_of(_LEVELS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Every setting there is; its key in a file stands beside it."""
 
-    policy_path: str | None = _setting("policy.path", _text, None)
-    grace: float = _setting("limits.grace", _number, 5.0, project=_as_given)
-    warn_lead: float | None = _setting("limits.warn_lead", _number, None, project=_as_given)
-    idle_evidence: str | None = _setting("limits.idle_evidence", _one_of("any", "none"), None)
-    survivors: str = _setting("run.background_survivors", _one_of(*Survivors), "kill")
-    shown: int = _setting("output.shown", _size, 40_000, project=_as_given)
-    kept_head: int = _setting("output.kept_head", _size, 512 * 1024)
-    kept_tail: int = _setting("output.kept_tail", _size, 512 * 1024)
-    keep: str = _setting("output.keep", _one_of("long", "all"), "long")
-    spool_cap: int = _setting("output.spool_cap", _size, 64 * 1024 * 1024)
-    shell: str | None = _setting("shell", _text, None)
-    path: str = _setting("environment.path", _one_of("auto", "login", "inherit"), "auto")
-    passed: tuple[str, ...] = _setting("environment.pass", _texts, ())
-    redact: bool = _setting("output.redact", _flag, False)
+    policy_path: str | None = _setting("policy.path", text, None)
+    grace: float = _setting("limits.grace", number, 5.0, project=as_given)
+    warn_lead: float | None = _setting("limits.warn_lead", number, None, project=as_given)
+    idle_evidence: str | None = _setting("limits.idle_evidence", one_of("any", "none"), None)
+    survivors: str = _setting("run.background_survivors", one_of(*Survivors), "kill")
+    shown: int = _setting("output.shown", size, 40_000, project=as_given)
+    kept_head: int = _setting("output.kept_head", size, 512 * 1024)
+    kept_tail: int = _setting("output.kept_tail", size, 512 * 1024)
+    keep: str = _setting("output.keep", one_of("long", "all"), "long")
+    spool_cap: int = _setting("output.spool_cap", size, 64 * 1024 * 1024)
+    shell: str | None = _setting("shell", text, None)
+    path: str = _setting("environment.path", one_of("auto", "login", "inherit"), "auto")
+    passed: tuple[str, ...] = _setting("environment.pass", texts, ())
+    redact: bool = _setting("output.redact", flag, False)
     rating: str = _setting(
-        "safety.rating_mode", _one_of(*_RATINGS), "proven", project=_last_of(_RATINGS)
+        "safety.rating_mode", one_of(*_RATINGS), "proven", project=last_of(_RATINGS)
     )
     run_unknown: str = _decision("safety.profiles.run.unknown", Decision.ALLOW)
     run_dangerous: str = _decision("safety.profiles.run.dangerous", Decision.ASK)
@@ -197,76 +100,97 @@ class Config:
     session_dangerous: str = _decision("safety.profiles.session.dangerous", Decision.ASK)
     acp_unknown: str = _decision("safety.profiles.acp.unknown", Decision.ALLOW)
     acp_dangerous: str = _decision("safety.profiles.acp.dangerous", Decision.ASK)
-    safe_commands: tuple[str, ...] = _setting("safety.safeCommands", _texts, ())
+    run_safe_in: str = _level("isolation.profiles.run.safe")
+    run_unknown_in: str = _level("isolation.profiles.run.unknown")
+    run_dangerous_in: str = _level("isolation.profiles.run.dangerous")
+    session_safe_in: str = _level("isolation.profiles.session.safe")
+    session_unknown_in: str = _level("isolation.profiles.session.unknown")
+    session_dangerous_in: str = _level("isolation.profiles.session.dangerous")
+    acp_safe_in: str = _level("isolation.profiles.acp.safe")
+    acp_unknown_in: str = _level("isolation.profiles.acp.unknown")
+    acp_dangerous_in: str = _level("isolation.profiles.acp.dangerous")
+    unasked: str = _setting(
+        "isolation.unasked", one_of(*_UNASKED), "isolate", project=last_of(_UNASKED)
+    )
+    workspace: str | None = _setting("sandbox.workspace", text, None)
+    sandbox_network: str = _setting(
+        "sandbox.network", one_of(*_NETWORKS), "loopback", project=last_of(_NETWORKS)
+    )
+    sandbox_writable: tuple[str, ...] = _setting("sandbox.writable", texts, ())
+    sandbox_readable: tuple[str, ...] = _setting("sandbox.readable", texts, ())
+    sandbox_tmp: int = _setting("sandbox.tmp_size", size, 1024 * 1024 * 1024)
+    sandbox_idle: float = _setting("sandbox.idle", number, 300.0)
+    safe_commands: tuple[str, ...] = _setting("safety.safeCommands", texts, ())
     dangerous_commands: tuple[str, ...] = _setting(
-        "safety.dangerousCommands", _texts, (), project=_more
+        "safety.dangerousCommands", texts, (), project=more
     )
-    allowlist: str | None = _setting("access.allowlist_path", _text, None)
+    allowlist: str | None = _setting("access.allowlist_path", text, None)
     arguments: str = _setting(
-        "access.argument_level", _one_of(*_ARGUMENTS), "default", project=_last_of(_ARGUMENTS)
+        "access.argument_level", one_of(*_ARGUMENTS), "default", project=last_of(_ARGUMENTS)
     )
-    relative_paths: bool = _setting("access.allow_relative_paths", _flag, False)
-    access_enabled: bool = _setting("tools.access.enabled", _flag, False)
-    task_timeout: float = _setting("access.default_timeout", _milliseconds, 60.0)
-    task_timeout_max: float = _setting("access.max_timeout", _milliseconds, 300.0)
-    task_output: int = _setting("access.max_output", _size, 1024 * 1024)
-    tasks_max: int = _setting("access.max_sessions", _size, 50)
-    task_ttl: float = _setting("access.idle_ttl", _number, 3600.0)
-    run_enabled: bool = _setting("tools.run.enabled", _flag, True)
-    bash_enabled: bool = _setting("tools.bash.enabled", _flag, True)
-    sessions_enabled: bool = _setting("tools.sessions.enabled", _flag, True)
-    unknown_wait: float = _setting("safety.unknown_timeout", _number, 10.0)
-    dangerous_wait: float | None = _setting("safety.dangerous_timeout", _number, None)
-    ask_client: bool = _setting("safety.ask_client", _flag, True, project=_both)
-    on_timeout: str = _setting("safety.on_timeout", _one_of("deny", "approve"), "deny")
-    agent_enabled: bool = _setting("tools.agent_task.enabled", _flag, True)
-    agent_idle: float = _setting("agent.idle", _number, IDLE_DEFAULT)
-    agent_idle_min: float = _setting("agent.idle_min", _number, IDLE_MIN)
-    agent_idle_max: float = _setting("agent.idle_max", _number, IDLE_MAX)
-    agent_hard: float = _setting("agent.hard", _number, HARD_DEFAULT)
-    agent_hard_min: float = _setting("agent.hard_min", _number, HARD_MIN)
-    agent_hard_max: float = _setting("agent.hard_max", _number, HARD_MAX)
-    patience: float | None = _setting("mcp.patience", _number, None)
-    first_progress: float = _setting("notify.first_progress", _number, 5.0, project=_as_given)
-    progress_interval: float = _setting(
-        "notify.progress_interval", _number, 30.0, project=_as_given
-    )
-    crop_output: int = _setting("bash.cropOutput", _size, 10_000, project=_as_given)
-    bash_timeout: float = _setting("bash.timeoutSeconds", _number, 60.0, project=_as_given)
-    min_interval: float = _setting("persistent.minInterval", _number, 1.0, project=_as_given)
-    settle_interval: float = _setting("persistent.settleInterval", _number, 2.0, project=_as_given)
-    max_interval: float = _setting("persistent.maxInterval", _number, 30.0, project=_as_given)
-    sessions_max: int = _setting("sessions.max", _size, 50)
-    acp_timeout: float = _setting("acp.timeout", _number, 0.0, project=_as_given)
-    acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", _texts, (), project=_as_given)
-    acp_empty: str = _setting("acp.empty_result", _one_of("object", "null"), "object")
-    http_idle: float = _setting("http.idle", _number, 1800.0)
-    http_drain: float = _setting("http.drain", _number, 3.0)
-    audit_enabled: bool = _setting("audit.enabled", _flag, True)
-    audit_path: str | None = _setting("audit.path", _text, None)
-    audit_required: bool = _setting("audit.required", _flag, False, project=_once_true)
-    audit_days: float = _setting("audit.keep_days", _days, 90.0)
-    audit_size: int = _setting("audit.keep_bytes", _size, 512 * 1024 * 1024)
-    audit_anchor: str | None = _setting("audit.anchor", _text, None)
-    adaptive: str = _setting("adaptive.mode", _one_of(*Adaptive), "suggest", project=_milder)
-    min_samples: int = _setting("adaptive.min_samples", _count, 20)
-    retries: int = _setting("retry.attempts", _few, 0)
-    breaker_failures: int = _setting("breaker.failures", _size, 0)
-    breaker_pause: float = _setting("breaker.pause", _number, 30.0)
-    alerts: tuple[str, ...] = _setting("alerts.on", _some_of(*ALERTS), ALERTS)
-    alerts_command: str | None = _setting("alerts.command", _text, None)
-    alert_sessions: int = _setting("alerts.sessions", _size, 50)
-    alert_success: float = _setting("alerts.success", _share, 0.95)
-    alert_violations: float = _setting("alerts.violations", _share, 0.0)
-    alert_duration: float = _setting("alerts.duration", _number, 5.0)
-    alert_truncated: float = _setting("alerts.truncated", _share, 0.01)
-    keeper: str = _setting("keeper", _one_of("auto", "c", "python"), "auto")
-    state_dir: str = _setting("state.dir", _text, "")
-    open_files: int | None = _setting("resources.open_files", _size, None)
-    core: int | None = _setting("resources.core", _size, None)
-    processes: int | None = _setting("resources.processes", _size, None)
-    address_space: int | None = _setting("resources.address_space", _size, None)
-    cpu_seconds: int | None = _setting("resources.cpu_seconds", _size, None)
+    relative_paths: bool = _setting("access.allow_relative_paths", flag, False)
+    access_enabled: bool = _setting("tools.access.enabled", flag, False)
+    task_timeout: float = _setting("access.default_timeout", milliseconds, 60.0)
+    task_timeout_max: float = _setting("access.max_timeout", milliseconds, 300.0)
+    task_output: int = _setting("access.max_output", size, 1024 * 1024)
+    tasks_max: int = _setting("access.max_sessions", size, 50)
+    task_ttl: float = _setting("access.idle_ttl", number, 3600.0)
+    run_enabled: bool = _setting("tools.run.enabled", flag, True)
+    bash_enabled: bool = _setting("tools.bash.enabled", flag, True)
+    sessions_enabled: bool = _setting("tools.sessions.enabled", flag, True)
+    unknown_wait: float = _setting("safety.unknown_timeout", number, 10.0)
+    dangerous_wait: float | None = _setting("safety.dangerous_timeout", number, None)
+    ask_client: bool = _setting("safety.ask_client", flag, True, project=both)
+    on_timeout: str = _setting("safety.on_timeout", one_of("deny", "approve"), "deny")
+    agent_enabled: bool = _setting("tools.agent_task.enabled", flag, True)
+    agent_idle: float = _setting("agent.idle", number, IDLE_DEFAULT)
+    agent_idle_min: float = _setting("agent.idle_min", number, IDLE_MIN)
+    agent_idle_max: float = _setting("agent.idle_max", number, IDLE_MAX)
+    agent_hard: float = _setting("agent.hard", number, HARD_DEFAULT)
+    agent_hard_min: float = _setting("agent.hard_min", number, HARD_MIN)
+    agent_hard_max: float = _setting("agent.hard_max", number, HARD_MAX)
+    patience: float | None = _setting("mcp.patience", number, None)
+    first_progress: float = _setting("notify.first_progress", number, 5.0, project=as_given)
+    progress_interval: float = _setting("notify.progress_interval", number, 30.0, project=as_given)
+    crop_output: int = _setting("bash.cropOutput", size, 10_000, project=as_given)
+    bash_timeout: float = _setting("bash.timeoutSeconds", number, 60.0, project=as_given)
+    min_interval: float = _setting("persistent.minInterval", number, 1.0, project=as_given)
+    settle_interval: float = _setting("persistent.settleInterval", number, 2.0, project=as_given)
+    max_interval: float = _setting("persistent.maxInterval", number, 30.0, project=as_given)
+    sessions_max: int = _setting("sessions.max", size, 50)
+    acp_timeout: float = _setting("acp.timeout", number, 0.0, project=as_given)
+    acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", texts, (), project=as_given)
+    acp_empty: str = _setting("acp.empty_result", one_of("object", "null"), "object")
+    http_idle: float = _setting("http.idle", number, 1800.0)
+    http_drain: float = _setting("http.drain", number, 3.0)
+    audit_enabled: bool = _setting("audit.enabled", flag, True)
+    audit_path: str | None = _setting("audit.path", text, None)
+    audit_required: bool = _setting("audit.required", flag, False, project=once_true)
+    audit_days: float = _setting("audit.keep_days", days, 90.0)
+    audit_size: int = _setting("audit.keep_bytes", size, 512 * 1024 * 1024)
+    audit_anchor: str | None = _setting("audit.anchor", text, None)
+    adaptive: str = _setting("adaptive.mode", one_of(*Adaptive), "suggest", project=milder)
+    min_samples: int = _setting("adaptive.min_samples", count, 20)
+    retries: int = _setting("retry.attempts", few, 0)
+    breaker_failures: int = _setting("breaker.failures", size, 0)
+    breaker_pause: float = _setting("breaker.pause", number, 30.0)
+    alerts: tuple[str, ...] = _setting("alerts.on", some_of(*ALERTS), ALERTS)
+    alerts_command: str | None = _setting("alerts.command", text, None)
+    alert_sessions: int = _setting("alerts.sessions", size, 50)
+    alert_success: float = _setting("alerts.success", share, 0.95)
+    alert_violations: float = _setting("alerts.violations", share, 0.0)
+    alert_duration: float = _setting("alerts.duration", number, 5.0)
+    alert_truncated: float = _setting("alerts.truncated", share, 0.01)
+    keeper: str = _setting("keeper", one_of("auto", "c", "python"), "auto")
+    state_dir: str = _setting("state.dir", text, "")
+    open_files: int | None = _setting("resources.open_files", size, None)
+    core: int | None = _setting("resources.core", size, None)
+    processes: int | None = _setting("resources.processes", size, None)
+    address_space: int | None = _setting("resources.address_space", size, None)
+    cpu_seconds: int | None = _setting("resources.cpu_seconds", size, None)
+    memory: int | None = _setting("resources.memory", size, None)
+    tasks: int | None = _setting("resources.tasks", size, None)
+    cpus: float | None = _setting("resources.cpus", number, None)
     origins: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
 
@@ -357,6 +281,21 @@ def rules_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Where output and records are kept, unless `state.dir` says otherwise."""
     return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def runtime_dirs(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Where the socket of a server may be, the best place first.
+
+    A server that a desktop started knows the runtime directory; a shell over ssh or sudo may not.
+    """
+    user = str(os.geteuid())
+    places = (
+        Path(environ.get("XDG_RUNTIME_DIR") or RUNTIME / user) / "shelltie",
+        RUNTIME / user / "shelltie",
+        SHARED / f"shelltie-{user}",
+        state_dir(environ) / "run",
+    )
+    return tuple(dict.fromkeys(place for place in places if place.is_absolute()))
 
 
 def _xdg(environ: Mapping[str, str], name: str, fallback: str) -> Path:

@@ -57,6 +57,12 @@ class CannotStart(TerminalError):
         self.exit_code = exit_code
 
 
+class IsolationUnavailable(CannotStart):
+    """The isolation that was asked for cannot be had; nothing was run without it."""
+
+    code = "ISOLATION_UNAVAILABLE"
+
+
 class Misuse(TerminalError):
     """The caller asked for something that makes no sense here."""
 

@@ -54,6 +54,27 @@ class Ended(StrEnum):
     HARD = "hard"
 
 
+class Isolation(StrEnum):
+    """How much keeps a command from the rest of the machine, from nothing to the most."""
+
+    NONE = "none"
+    SANDBOX = "sandbox"
+    CONTAINER = "container"
+
+    @property
+    def rank(self) -> int:
+        """0 for none, 2 for a container."""
+        return tuple(Isolation).index(self)
+
+
+class Bar(StrEnum):
+    """What a place may keep a command from."""
+
+    WRITE = "write"
+    NETWORK = "network"
+    FILES = "files"
+
+
 class Survivors(StrEnum):
     """What happens to background processes that a one-shot command leaves behind."""
 
@@ -80,13 +101,20 @@ class TerminalSize:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one process of the command may use; `None` leaves the limit as it is."""
+    """What one process of the command may use; `None` leaves the limit as it is.
+
+    The last three are for the whole tree: bytes of memory, processes and threads, and how many
+    CPUs it may keep busy. They need a cgroup; where none can be made, the result says so.
+    """
 
     open_files: int | None = None
     core: int | None = None
     processes: int | None = None
     address_space: int | None = None
     cpu_seconds: int | None = None
+    memory: int | None = None
+    tasks: int | None = None
+    cpus: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +280,7 @@ class Outcome:
     error: str | None = None
     may_pass: bool = False  # it could not be started now, but perhaps later
     warnings: tuple[str, ...] = ()
+    exhausted: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -450,7 +450,7 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     tmp_path: Path,
 ) -> None:
     canary = tmp_path / "canary"
-    async with connect(session_unknown="ask", unknown_wait=0.2) as call:
+    async with connect(session_unknown="ask", unknown_wait=0.2, unasked="refuse") as call:
         safe, text = await call("bash", command="echo hello")
         refused, said = await call.fails("bash", command=f"touch {canary}")
         started, _ = await call.fails("terminal_start", command=f"touch {canary}; sleep 9")

@@ -25,6 +25,9 @@ DEEDS = [
     "headless",
 ]
 
+# Bounded, whatever happens. Not bash: it tries again for 15 seconds when it may not fork.
+BOMB = ["sh", "-c", "i=0; while [ $i -lt 60 ]; do sleep 20 & i=$((i+1)); done; echo all"]
+
 
 @functools.cache
 def evil() -> str:

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 import hatch_build
-from shelltie.keeper.link import Kind, Link, choose
+from shelltie.keeper.link import Link
+from shelltie.keeper.programs import Kind, choose
 
 
 @pytest.fixture(scope="session")

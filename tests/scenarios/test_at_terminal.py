@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.keeper.link import Link, choose
+from shelltie.keeper.link import Link
+from shelltie.keeper.programs import choose
 from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie, typed
 from tests.leashes import read, start
 

@@ -41,7 +41,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run --env NOVALUE -- ls", "write NAME=value"),
         ("run --env =x -- ls", "write NAME=value"),
         ("run --stdin /no/such/file -- cat", "cannot be read"),
-        ("run --provider moon -- ls", "use local"),
+        ("run --provider moon -- ls", "there are local, bubblewrap"),
         ("run --color aut -- ls", "did you mean 'auto'?"),
         ("run --color sometimes -- ls", "unknown --color"),
         ("run --jsn -- ls", "did you mean '--json'?"),

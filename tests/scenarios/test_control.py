@@ -14,8 +14,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from shelltie import config as settings
 from shelltie.errors import TerminalError
-from shelltie.frontends.control import client, place
+from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
@@ -43,8 +44,8 @@ COMMANDS = {"echo": _echo, "fail": _fail, "break": _break}
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of whoever runs the tests are none of our business."""
-    monkeypatch.setattr(place, "RUNTIME", tmp_path / "run-user")
-    monkeypatch.setattr(place, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(settings, "RUNTIME", tmp_path / "run-user")
+    monkeypatch.setattr(settings, "SHARED", tmp_path / "shared")
 
 
 @pytest.fixture

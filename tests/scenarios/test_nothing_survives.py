@@ -240,7 +240,7 @@ async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
     become_root.chmod(0o4755)
 
     async with open_terminal() as terminal:
-        provider = terminal.supervisor.provider
+        provider = terminal.supervisor.places.usual
         as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
         binary = public_path / "keeper"
         binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]

@@ -32,7 +32,8 @@ exit 0
 SERVER = """
 import os, sys
 import anyio
-from shelltie.keeper.link import Link, choose
+from shelltie.keeper.link import Link
+from shelltie.keeper.programs import choose
 from shelltie.keeper.undumpable import hide_this_process
 from tests.leashes import output_of
 

@@ -100,6 +100,30 @@ async def test_a_provider_of_two_methods_is_enough(service: TerminalService) -> 
         service.register_terminal_provider("none", object())  # type: ignore[arg-type]  # the point
 
 
+@pytest.mark.needs("bwrap")
+@pytest.mark.proves("S2-32", "S2-33", "S2-58")
+async def test_a_configured_sandbox_is_one_and_says_so(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    providers = {"box": {"type": "bubblewrap"}, "local": {"type": "local"}}
+    async with make(root, agentDefaults={"provider": "box"}, providers=providers) as service:
+        service.attach("agent")
+        box = service.require_sessions("agent")
+        inside = await service.run_script(
+            "echo $$ > in; readlink /proc/self/ns/pid", OPTIONS, "agent"
+        )
+        away = await service.execute_command("touch", ["/usr/shelltie-x"], OPTIONS, "agent")
+        service.set_active_terminal("local", "agent")
+        outside = await service.run_script("readlink /proc/self/ns/pid", OPTIONS, "agent")
+        local = service.require_sessions("agent")
+
+    assert (box.get_isolation_level(), local.get_isolation_level()) == ("sandbox", "none")
+    assert inside.ok
+    assert inside.stdout != outside.stdout
+    assert (root / "in").exists()
+    assert not away.ok
+
+
 @pytest.mark.proves("T2-12", "S2-17", "S2-25", "S2-34", "S2-35")
 async def test_a_command_gets_its_arguments_whole(service: TerminalService) -> None:
     plain = await service.execute_command("echo", ["hello"], OPTIONS, "agent")

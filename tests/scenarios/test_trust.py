@@ -9,7 +9,8 @@ import pytest
 
 from shelltie import trust
 from shelltie.errors import ConfigWrong
-from shelltie.keeper.link import Link, choose
+from shelltie.keeper.link import Link
+from shelltie.keeper.programs import choose
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie, typed
 from tests.leashes import output_of
 

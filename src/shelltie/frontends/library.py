@@ -19,6 +19,7 @@ from shelltie.frontends import s4_events
 from shelltie.frontends.report import Result, report
 from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.policy.limits import Asked
+from shelltie.providers.provider import Provider
 from shelltie.running import retry
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
@@ -32,6 +33,8 @@ class Options(TypedDict, total=False):
     silence of 0 switches that clock off. `env` adds to the environment; None unsets a name. With
     `retry` (at most 2) a command that is proved to change nothing is run again after a timeout,
     with twice the time, and any that could not be started for reasons that may pass.
+    `isolation` is none, sandbox, container or auto (the strongest that works), `provider` a place
+    by its name; an isolated command may write in `workspace`, or else in `cwd`.
     """
 
     timeout: float | None
@@ -43,6 +46,9 @@ class Options(TypedDict, total=False):
     resources: Resources
     escalation: Escalation | None
     survivors: Survivors | None
+    isolation: str | None
+    provider: str | None
+    workspace: str | os.PathLike[str] | None
     retry: int
 
 
@@ -50,7 +56,8 @@ class Terminal:
     """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
 
     `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
-    whom they run: the record says so.
+    whom they run: the record says so. `providers` are places to run beside our own, for calls that
+    name them.
     """
 
     def __init__(
@@ -59,17 +66,21 @@ class Terminal:
         publish: Publish | None = None,
         approve: Callback | None = None,
         caller: Caller | None = None,
+        providers: Sequence[Provider] = (),
     ) -> None:
         project = Path.cwd()
         self._config = config or settings.load(project)
         self._policy = policy_file(self._config, project)
         self._publish = publish
         self._approve = approve
+        self._providers = providers
         self._party = Party(caller or Caller())
         self._supervisor: Supervisor | None = None
 
     async def __aenter__(self) -> Self:
-        self._supervisor = assemble(self._config, self._policy, self._publish)
+        self._supervisor = assemble(
+            self._config, self._policy, self._publish, providers=self._providers
+        )
         if self._approve is not None:
             self._supervisor.gate.broker.add(CallbackChannel(self._approve))
         await self._supervisor.__aenter__()
@@ -103,7 +114,7 @@ class Terminal:
     async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
         """Run a command to its end: a text goes to a shell, a list does not.
 
-        Raises: InvalidParameters, CommandDenied; and then nothing was started.
+        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
         made, wish = self._understood(command, options)
         again = _retries(options.get("retry", self._config.retries))
@@ -113,12 +124,12 @@ class Terminal:
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
 
-        Raises: InvalidParameters, CommandDenied; and then nothing was started.
+        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
         return await self.supervisor.start(*self._understood(command, options))
 
     def _understood(self, command: object, options: Options) -> tuple[Command, Wish]:
-        made, wish = understand(command, options)
+        made, wish = understand(command, _own(options))
         return made, replace(wish, party=self._party)
 
 
@@ -137,6 +148,13 @@ def run_sync(command: str | Sequence[str], **options: Unpack[Options]) -> Result
     return anyio.run(once)
 
 
+def _own(options: Options) -> Options:
+    """A program may write where it says its command runs, while an agent may only say where."""
+    if options.get("workspace") is None and options.get("cwd") is not None:
+        return {**options, "workspace": options["cwd"]}
+    return options
+
+
 def understand(command: object, options: Options) -> tuple[Command, Wish]:
     """What a caller gave, in our words.
 
@@ -144,6 +162,7 @@ def understand(command: object, options: Options) -> tuple[Command, Wish]:
     """
     text, argv = _words(command)
     pty, stdin, cwd = options.get("pty"), options.get("stdin"), options.get("cwd")
+    workspace = options.get("workspace")
     made = Command(
         text=text,
         argv=argv,
@@ -158,6 +177,9 @@ def understand(command: object, options: Options) -> tuple[Command, Wish]:
         limits=limits,
         escalation=options.get("escalation"),
         survivors=options.get("survivors"),
+        isolation=options.get("isolation"),
+        provider=options.get("provider"),
+        workspace=None if workspace is None else os.path.abspath(workspace),  # noqa: PTH100  of a text
     )
 
 

@@ -33,12 +33,29 @@ _NO_LIMIT = Limits(None, None, "sessions have no limit")
 class LocalTerminal:
     """Commands and sessions of one agent. Relative directories begin at `root`."""
 
-    def __init__(self, supervisor: Supervisor, sessions: Sessions, owner: str, root: Path) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        sessions: Sessions,
+        owner: str,
+        root: Path,
+        place: str | None = None,
+    ) -> None:
+        self._place = place
         self._supervisor = supervisor
         self._sessions = sessions
         self._owner = owner
         self._root = root
         self._party = Party(Caller(agent=owner))
+
+    def placed(self, place: str) -> "LocalTerminal":
+        """The same agent, by a provider of that name."""
+        return LocalTerminal(self._supervisor, self._sessions, self._owner, self._root, place)
+
+    def _wish(self, profile: str | None, limits: Limits) -> Wish:
+        return Wish(
+            profile, limits, party=self._party, provider=self._place, workspace=str(self._root)
+        )
 
     async def execute_command(
         self, command: str, args: Sequence[str], options: ExecuteCommandOptions
@@ -65,7 +82,7 @@ class LocalTerminal:
         timeout = options.timeout_seconds or DEFAULT_TIMEOUT
         try:
             limits = Limits(timeout, None, "timeoutSeconds")
-            run = await self._supervisor.run(made, Wish(profile, limits, party=self._party))
+            run = await self._supervisor.run(made, self._wish(profile, limits))
         except CommandDenied as refusal:
             return ExecuteCommandResult(
                 ok=False, output="", exit_code=126, stdout="", stderr="",
@@ -111,7 +128,7 @@ class LocalTerminal:
             stays_open=True,
             pty=TerminalSize() if options.pty else None,
         )
-        wish = Wish("session", _NO_LIMIT, party=self._party)
+        wish = self._wish("session", _NO_LIMIT)
         session = await self._sessions.open(command, wish, self._owner, Waiting())
         return session.id
 
@@ -157,7 +174,9 @@ class LocalTerminal:
 
     def get_isolation_level(self) -> str:
         """Truthfully."""
-        return self._supervisor.provider.isolation
+        places = self._supervisor.places
+        provider = places.usual if self._place is None else places.all[self._place]
+        return str(provider.isolation)
 
     def list_sessions(self) -> list[Session]:
         """All of this agent."""

@@ -1,5 +1,6 @@
 """What every face says about a run: one result, with the names of S0 on the wire."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -21,6 +22,7 @@ from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
 from shelltie.policy.learned import proposed, summary
+from shelltie.running.blocked import blocked, blocked_hint
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
 
@@ -98,6 +100,7 @@ class Result:
     leaked_pids: tuple[int, ...]
     provider: str
     isolation: str
+    blocked: tuple[str, ...]
     verdict: str | None
     reasons: tuple[ReasonReport, ...]
     warnings: tuple[str, ...]
@@ -115,6 +118,7 @@ class Result:
     shell: str | None
     path_source: str
     cwd: str
+    exhausted: tuple[str, ...]
     usual: UsualReport | None = None
     attempts: tuple[AttemptReport, ...] = ()
 
@@ -148,7 +152,9 @@ def report(
     elif spool is not None and spool.full:
         kept = human_size(spool.stored)
         warnings.append(f"the output file has the first {kept}; of the rest only the end is kept")
-    said = "" if outcome.ok else last_line(run.output.view(None, 0, 4096).tail)
+    tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
+    said = last_line(tail)
+    barred = blocked(clean(tail), run.bars, os.path.exists) if run.bars else ()
     return Result(
         status=_status(outcome),
         stdout=stdout,
@@ -164,11 +170,12 @@ def report(
         leaked=outcome.leaked,
         leaked_pids=outcome.leaked_pids,
         provider=run.provider,
-        isolation=run.isolation,
+        isolation=str(run.isolation),
+        blocked=tuple(map(str, barred)),
         verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
         warnings=tuple(warnings),
-        hint=_hint(run, outcome, said),
+        hint=blocked_hint(barred, run.provider) or _hint(run, outcome, said),
         run_id=run.id,
         error=outcome.error,
         cancelled=outcome.state is State.KILLED,
@@ -182,6 +189,7 @@ def report(
         shell=run.surroundings.shell,
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
+        exhausted=outcome.exhausted,
         usual=_usual(run, outcome),
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
     )

@@ -24,11 +24,11 @@ from shelltie.frontends.service_words import (
 from shelltie.model import Caller, Command
 from shelltie.running.gate import Party
 from shelltie.running.sessions import Sessions
-from shelltie.running.supervisor import Supervisor, Wish, new_run_id
+from shelltie.running.supervisor import Supervisor, new_run_id
 from shelltie.shell.names import parse_compound_command
 
 _LOCAL = "local"
-_TYPES = (_LOCAL,)
+_TYPES = {_LOCAL: None, "bubblewrap": "bubblewrap"}  # and the engine's name for it
 
 
 @dataclass(slots=True)
@@ -116,6 +116,7 @@ class TerminalService:
         )
         self.default_provider = self._given.defaults.provider
         self.terminal_provider_registry: dict[str, TerminalProvider | None] = {}
+        self._places: dict[str, str | None] = {}
         for name, options in self._given.providers.items():
             self._add_configured(name, options)
         self._states: dict[str, TerminalState] = {}
@@ -124,12 +125,14 @@ class TerminalService:
         self._sessions: Sessions | None = None
 
     def _add_configured(self, name: str, options: Mapping[str, object]) -> None:
-        if options.get("type", name) not in _TYPES:
+        kind = str(options.get("type", name))
+        if kind not in _TYPES:
             raise ConfigWrong(
                 f"terminal.providers.{name}.type must be one of {', '.join(_TYPES)};"
                 " register any other with register_terminal_provider"
             )
         self.terminal_provider_registry[name] = None  # each agent has its own
+        self._places[name] = _TYPES[kind]
 
     async def __aenter__(self) -> Self:
         await self.run()
@@ -226,7 +229,11 @@ class TerminalService:
         state = self.state(agent)
         if state.provider_name is None:
             raise Misuse(f"agent {agent!r} has no active terminal: call set_active_terminal")
-        return self.require_terminal_provider_by_name(state.provider_name) or state.local
+        registered = self.require_terminal_provider_by_name(state.provider_name)
+        if registered is not None:
+            return registered
+        place = self._places.get(state.provider_name)
+        return state.local if place is None else state.local.placed(place)
 
     def require_sessions(self, agent: str) -> SessionProvider:
         """The same, when it has sessions.
@@ -282,8 +289,8 @@ class TerminalService:
 
     async def _admit(self, text: str, agent: str) -> None:
         supervisor, _ = self._running()
-        wish = Wish("session", party=Party(Caller(agent=agent)))
-        await supervisor.admit(new_run_id(), Command(text, cwd=str(self._root)), wish)
+        command = Command(text, cwd=str(self._root))
+        await supervisor.give(new_run_id(), command, Party(Caller(agent=agent)))
 
     async def get_command_safety_level(self, text: str) -> str:
         """`safe`, `unknown` or `dangerous`."""

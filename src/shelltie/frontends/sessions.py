@@ -44,6 +44,7 @@ class SessionReport:
     found: bool | None
     hint: str | None
     warnings: tuple[str, ...] = ()
+    isolation: str | None = None  # of a run that was lost it is not known
     ended: bool | None = None
     cwd: str | None = None
     cursor_row: int | None = None
@@ -76,6 +77,7 @@ def session_report(
         found=reading.found,
         hint=_hint(session, cut=cut, waits=waits),
         warnings=tuple(session.run.warnings),
+        isolation=str(session.run.isolation),
     )
 
 
@@ -133,6 +135,7 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
 def started_text(report: SessionReport) -> str:
     """The answer to a start."""
     head = ["Terminal Session Started", f"ID: {report.id}", f"Command: {report.command}"]
+    head += [] if report.isolation in (None, "none") else [f"Isolation: {report.isolation}"]
     return _text([*head, f"Position: {report.position}", *_more(report, started=True)], report)
 
 
@@ -194,6 +197,15 @@ def running_text(result: Result, advice: str, limit: int = CROP) -> str:
             crop(merged(result), limit, _CROPPED_RESULT),
         ]
     )
+
+
+def problem_of(result: Result) -> str | None:
+    """What an answer says before the output: that it took too long, or that it ran isolated."""
+    lines = [f"Timed out: {result.hint}"] if result.status == "timeout" else []
+    if result.isolation != "none":
+        lines += [f"Isolation: {result.isolation}, by {result.provider}", *result.warnings]
+        lines += [result.hint] if result.blocked and result.hint else []
+    return "\n".join(lines) or None
 
 
 def merged(result: Result) -> str:

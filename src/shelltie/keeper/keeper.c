@@ -46,7 +46,7 @@ static struct { /* the frame that is arriving */
     uint32_t head[2];
     size_t got;
     char *body; /* NULL if it is too long to be kept: then it is skipped */
-    int descriptors[DESCRIPTORS], count;
+    int descriptors[DESCRIPTORS_MAX], count;
 } frame;
 
 static struct leash *leash_of(pid_t pid) {
@@ -100,7 +100,7 @@ static void run(long id) {
     struct leash *larger = grown(leashes, leash_count, &leash_room, sizeof *larger);
     if (larger) leashes = larger;
     pid_t pid = larger ? fork() : -1;
-    if (pid == 0) leash(frame.body, frame.got - sizeof frame.head, frame.descriptors);
+    if (pid == 0) leash(frame.body, frame.got - sizeof frame.head, frame.descriptors, frame.count);
     if (pid > 0) leashes[leash_count++] = (struct leash){id, pid};
     else refuse(errno);
 }
@@ -112,7 +112,7 @@ static void shoot(long id) {
 
 static void serve_frame(void) {
     uint32_t length = le32toh(frame.head[0]), kind = le32toh(frame.head[1]);
-    bool sound = frame.body && !frame.body[length - 1], complete = frame.count == DESCRIPTORS;
+    bool sound = frame.body && !frame.body[length - 1], complete = frame.count >= DESCRIPTORS;
     long id = sound ? strtol(frame.body, NULL, 10) : 0;
     if (!sound && complete) refuse(length > BODY_MAX ? E2BIG : EINVAL);
     if (sound && kind == SHOOT) shoot(id);

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { STDIO = 3, CONTROL = 3, DESCRIPTORS = 4 }; /* what comes with a command, in this order */
+/* What comes with a command, in this order; what is more are cgroups to join. */
+enum { STDIO = 3, CONTROL = 3, DESCRIPTORS = 4, DESCRIPTORS_MAX = 8 };
 enum { TICK = 20, SECOND = 1000 };                /* in milliseconds, as now() */
 /* Keeper to leash: kill everybody. Not SIGTERM, for a command may well `kill $PPID`. */
 #define END (SIGRTMIN + 5)
@@ -26,4 +27,4 @@ void *grown(void *array, size_t count, size_t *room, size_t size);
 bool say(int to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 long now(void);
 bool took(int wanted);
-_Noreturn void leash(char *body, size_t length, const int *descriptors);
+_Noreturn void leash(char *body, size_t length, const int *descriptors, int count);

@@ -42,7 +42,10 @@ long now(void) {
 bool took(int wanted) {
     struct signalfd_siginfo info;
     bool found = false;
-    while (read(signals, &info, sizeof info) == sizeof info) found |= (int)info.ssi_signo == wanted;
+    while (read(signals, &info, sizeof info) == sizeof info)
+        /* In a pid namespace of our own, who has a number there is a command: it may not end us. */
+        found |= (int)info.ssi_signo == wanted
+                 && (wanted != SIGTERM || getpid() != 1 || info.ssi_pid == 0);
     return found;
 }
 
@@ -237,7 +240,17 @@ static long cpu_used(void) {
            + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-_Noreturn void leash(char *body, size_t length, const int *descriptors) {
+/* The kernel takes 0 for whoever writes it. */
+static bool join(const int *groups, int count) {
+    bool joined = true;
+    for (int i = 0; i < count; i++) {
+        joined = joined && write(groups[i], "0", 1) == 1;
+        close(groups[i]);
+    }
+    return joined;
+}
+
+_Noreturn void leash(char *body, size_t length, const int *descriptors, int count) {
     struct order order;
     close(server); /* or the server would not see the keeper die */
     control = descriptors[CONTROL];
@@ -246,6 +259,8 @@ _Noreturn void leash(char *body, size_t length, const int *descriptors) {
     struct pollfd wanted = {control, POLLRDHUP, 0};
     if (!parse(body, length, &order))
         say(control, "failed fork %d\n", errno);
+    else if (!join(descriptors + DESCRIPTORS, count - DESCRIPTORS))
+        say(control, "failed join %d\n", errno);
     else if (poll(&wanted, 1, 0) == 0) /* nothing starts for a server that is gone */
         start(&order, descriptors);
     for (int i = 0; i < STDIO; i++) close(descriptors[i]);

@@ -5,23 +5,24 @@ import errno
 import os
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import count
-from pathlib import Path
 
 import anyio
 
-from shelltie.errors import CannotStart, ConfigWrong
+from shelltie.errors import CannotStart
+from shelltie.keeper.outside import ask_who_sends, command_of, outside, receive
+from shelltie.keeper.programs import Kind
 from shelltie.keeper.protocol import (
     BODY_MAX,
     HEADER,
     Gone,
     Lost,
+    Started,
+    Stuck,
     Word,
     parse_swept,
     parse_word,
@@ -31,56 +32,30 @@ from shelltie.keeper.protocol import (
 from shelltie.keeper.undumpable import bare_environment
 from shelltie.model import Resources
 
-_BINARY = Path(__file__).with_name("shelltie-keeper")
-_PYTHON = (sys.executable, "-I", "-S", str(Path(__file__).with_name("pykeeper.py")))
 _READ_SIZE = 16 * 1024  # a word has less than 500 bytes
 _FIXED_FIELDS = 5  # of a RUN frame, before argv and env
 _PATIENCE = 5.0  # with a keeper that ends everything; it gives a leash one second
 _TICK = 0.005  # where the kernel offers only polling
 
 
-class Kind(StrEnum):
-    """Which of the two programs keeps."""
-
-    C = "c"
-    PYTHON = "python"
-
-
-def choose(wanted: str | None) -> tuple[tuple[str, ...], Kind]:
-    """How to start a keeper: the binary where it runs, unless the one in Python is wanted.
-
-    Raises: ConfigWrong for a keeper we do not have, CannotStart if "c" is wanted and does not run.
-    """
-    if wanted not in (None, *Kind):
-        raise ConfigWrong(f"there is no keeper {wanted!r}: say 'c', 'python' or nothing")
-    if wanted != Kind.PYTHON and _binary_runs():
-        return (str(_BINARY),), Kind.C
-    if wanted == Kind.C:
-        raise CannotStart(f"{_BINARY} is missing or does not run here: build it, or say 'python'")
-    return _PYTHON, Kind.PYTHON
-
-
-def _binary_runs() -> bool:
-    try:
-        words, null = [str(_BINARY), "--version"], subprocess.DEVNULL
-        with subprocess.Popen(words, stdout=null, env=bare_environment()) as process:
-            return process.wait(_PATIENCE) == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
 class _Lines:
-    """Cuts what arrives on a socket into lines."""
+    """Cuts what arrives on a socket into lines. `sender` is who sent them, from inside."""
 
-    def __init__(self, source: socket.socket) -> None:
+    def __init__(self, source: socket.socket, *, from_inside: bool = False) -> None:
         source.setblocking(False)
         self._source = source
+        self._from_inside = from_inside
         self._rest = b""
+        self.sender = 0
 
     def receive(self) -> bool:
         """Take what has arrived. False when there will be nothing more."""
         try:
-            arrived = self._source.recv(_READ_SIZE)
+            if self._from_inside:
+                arrived, sender = receive(self._source, _READ_SIZE)
+                self.sender = sender or self.sender
+            else:
+                arrived = self._source.recv(_READ_SIZE)
         except BlockingIOError:
             return True
         except OSError:
@@ -106,7 +81,7 @@ class Leash:
         self.id = leash_id
         self._link = link
         self._control = control
-        self._lines = _Lines(control)
+        self._lines = _Lines(control, from_inside=link.contained)
         self._listen: Callable[[Word], None] | None = listen
         self._loop = asyncio.get_running_loop()
         # By number: asyncio looks a socket up by its repr, which costs more than the rest.
@@ -137,7 +112,7 @@ class Leash:
         if not more and not self.silent:
             self._hang_up()
             if not self._link.alive:  # else the keeper sweeps, and then says so
-                self.finish(Lost())
+                self.finish(self._link.last_word)
 
     def close(self) -> None:
         """End everything: to a leash the end of file means kill. The last word still comes."""
@@ -156,7 +131,13 @@ class Leash:
         if isinstance(word, Gone | Lost):
             self.finish(word)
         elif self._listen is not None:
-            self._listen(word)
+            self._listen(self._in_our_numbers(word) if self._link.contained else word)
+
+    def _in_our_numbers(self, word: Word) -> Word:
+        leash = self._lines.sender
+        if isinstance(word, Started):
+            return Started(command_of(leash, word.pid), leash)
+        return Stuck(outside(leash, word.pids)) if isinstance(word, Stuck) else word
 
     def _hang_up(self) -> None:
         if not self.silent:
@@ -175,11 +156,24 @@ class _Parcel:
 class Link:
     """A running keeper. It belongs to the event loop in which it was made.
 
+    One that is `contained` is the first process of a pid namespace. Then the kernel ends everybody
+    with it, so that none can be lost. `stderr` and the descriptors that are `passed` are for the
+    program that puts it there.
+
     Raises: CannotStart.
     """
 
-    def __init__(self, argv: Sequence[str], kind: Kind) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        kind: Kind,
+        *,
+        contained: bool = False,
+        stderr: int = subprocess.DEVNULL,
+        passed: tuple[int, ...] = (),
+    ) -> None:
         self.kind = kind
+        self.contained = contained
         self._loop = asyncio.get_running_loop()
         self._ids = count(1)
         self._leashes: dict[int, Leash] = {}
@@ -187,7 +181,7 @@ class Link:
         self._alive = True
         self._over = anyio.Event()
         try:
-            self._socket, self._process = _start(argv)
+            self._socket, self._process = _start(argv, stderr, passed)
         except OSError as error:
             raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
         self._lines = _Lines(self._socket)
@@ -197,6 +191,16 @@ class Link:
     def alive(self) -> bool:
         """Whether the keeper is there. Leashes hold without it, but no more can be had."""
         return self._alive
+
+    @property
+    def last_word(self) -> Gone | Lost:
+        """What becomes of a leash that went without a word, when there is no keeper either."""
+        return Gone(0, 0.0) if self.contained else Lost()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs here."""
+        return not self._leashes
 
     def spawn(
         self,
@@ -208,8 +212,9 @@ class Link:
         tty: bool,
         resources: Resources,
         listen: Callable[[Word], None],
+        joins: tuple[int, ...] = (),
     ) -> Leash:
-        """Ask for a leash; `listen` hears the rest. The caller may close `stdio` at once.
+        """Ask for a leash that `joins` cgroups; `listen` hears the rest. All may be closed at once.
 
         Raises: CannotStart; then nothing was started, and nothing more is heard.
         """
@@ -219,9 +224,11 @@ class Link:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise CannotStart(f"no control socket: {error}") from error
+        if self.contained:
+            ask_who_sends(ours)
         with theirs:
             try:
-                self._send(frame, (*stdio, theirs.fileno()))
+                self._send(frame, (*stdio, theirs.fileno(), *joins))
             except OSError as error:
                 ours.close()
                 self._hear()  # if the keeper is dead, `alive` should say so to our caller
@@ -239,6 +246,11 @@ class Link:
         self._leashes.pop(leash_id, None)
         self._settle()
 
+    def dismiss(self) -> None:
+        """Let an idle keeper go, without waiting."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     async def close(self) -> None:
         """End everything, wait for it a few seconds, and let go of the keeper."""
         self._discard_parcels()
@@ -253,7 +265,7 @@ class Link:
             self._process.kill()
             self._hang_up()
         for leash in tuple(self._leashes.values()):
-            leash.finish(Lost())
+            leash.finish(self.last_word)
         with anyio.move_on_after(_PATIENCE, shield=True):
             while self._process.poll() is None:  # noqa: ASYNC110 (there is no pidfd on macOS)
                 await anyio.sleep(_TICK)
@@ -290,7 +302,7 @@ class Link:
         for leash in tuple(self._leashes.values()):
             leash.poll()
             if leash.silent:
-                leash.finish(Lost())
+                leash.finish(self.last_word)
         self._settle()
 
     def _settle(self) -> None:
@@ -345,16 +357,18 @@ class Link:
             self._loop.remove_writer(self._socket)
 
 
-def _start(argv: Sequence[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+def _start(
+    argv: Sequence[str], stderr: int, passed: tuple[int, ...]
+) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             process = subprocess.Popen(
                 [*argv, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *passed),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=stderr,
                 env=bare_environment(),
                 start_new_session=True,  # ^C at our terminal is for us alone
             )

@@ -6,7 +6,8 @@ the server and that command's leash. Numbers are decimal text unless said otherw
 Server to keeper, frames of `<II` (body length, kind) and a body of NUL-terminated fields:
 
     RUN    id flags cwd limits argc argv… env…     carries four descriptors: stdin, stdout,
-           stderr and the leash's end of the control socket, on the first byte of the frame
+           stderr and the leash's end of the control socket, on the first byte of the frame; then
+           up to four files of cgroups, which the leash joins by writing 0
     SHOOT  id                                      kill the leash itself: it does not answer
 
 Keeper to server, lines:
@@ -19,7 +20,7 @@ end of file, means "kill until nobody is left".
 Leash to server, lines:
 
     started PID LEASH            the command runs
-    failed STEP ERRNO            it could not be started; STEP is fork, limit, tty, chdir or exec
+    failed STEP ERRNO            it could not be started: fork, join, limit, tty, chdir or exec
     signalled SIG SENT REFUSED   how many processes got the signal, how many may not be signalled
     exited WAITSTATUS LEFT       the command's own process ended; LEFT descendants still live
     stuck PID…                   SIGKILL was sent and these are still there
@@ -98,7 +99,18 @@ class Lost:
     """Leash and keeper are both gone, so nobody can say what is left. No leash says this itself."""
 
 
-Word = Started | Failed | Signalled | Exited | Stuck | Gone | Lost
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the user should know of this run. A provider says this, no leash does.
+
+    `exhausted` is what the tree wanted more of than it may have.
+    """
+
+    message: str
+    exhausted: str = ""
+
+
+Word = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost
 
 
 def run_frame(

@@ -28,9 +28,8 @@ from typing import NoReturn
 
 HEADER = struct.Struct("<II")
 BODY_MAX, READ_SIZE = 8 * 1024 * 1024, 64 * 1024
-RUN, SHOOT, CONTROL, DESCRIPTORS = 1, 2, 3, 4
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
-TICK, STUCK_MAX = 0.02, 32
+RUN, SHOOT, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 4, 8
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, TICK, STUCK_MAX = 4, 36, 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
 WAKING = (signal.SIGCHLD, signal.SIGTERM, END)
 ASKING_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -38,6 +37,7 @@ LIMITS = {
     letter: getattr(resource, f"RLIMIT_{name}")
     for letter, name in zip("ncuvt", ("NOFILE", "CORE", "NPROC", "AS", "CPU"), strict=True)
 }
+LIBC = ctypes.CDLL(None)
 PORTABLE = sys.platform != "linux" or "SHELLTIE_PYKEEPER_PORTABLE" in os.environ
 
 
@@ -142,11 +142,6 @@ def alive(pid: int) -> bool:
     return bool(fields) and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1)
 
 
-def become_subreaper() -> None:
-    """From now on the orphans below us are ours, not init's."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def limit(number: int, value: int) -> None:
     """Soft and hard alike. Above the hard limit only root could go, and it holds anyway."""
     hard = resource.getrlimit(number)[1]
@@ -200,12 +195,19 @@ class Leash:
         self._command = 0
         self._pause: float | None = None  # until we look again unasked
 
-    def run(self, body: bytes, stdio: list[int]) -> bool:
+    def run(self, body: bytes, descriptors: list[int]) -> bool:
         """Everything, from the start to the last word; whether that could be said."""
+        step, stdio, cgroups = "join", descriptors[:CONTROL], descriptors[DESCRIPTORS:]
         if not PORTABLE:
-            become_subreaper()
-        self._start(body, stdio)
-        for descriptor in stdio:
+            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            for group in cgroups:
+                os.write(group, b"0")  # the kernel takes it for whoever writes it
+            step = "fork"
+            self._start(body, stdio)
+        except OSError as error:
+            say(self._control, f"failed {step} {code(error)}")
+        for descriptor in (*stdio, *cgroups):
             os.close(descriptor)
         self._hold()
         rounds = self._kill_everybody()
@@ -214,11 +216,7 @@ class Leash:
 
     def _start(self, body: bytes, stdio: list[int]) -> None:
         reader, writer = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError as error:
-            say(self._control, f"failed fork {code(error)}")
-            return
+        pid = os.fork()
         if pid == 0:
             become(body, stdio, writer)
         os.close(writer)
@@ -366,7 +364,9 @@ class Frame:
                 arrived = source.recv(min(self.left(), READ_SIZE), socket.MSG_DONTWAIT)
             else:
                 # This takes no flags, whatever it says: neither DONTWAIT nor CMSG_CLOEXEC.
-                arrived, self.descriptors, _, _ = socket.recv_fds(source, HEADER.size, DESCRIPTORS)
+                arrived, self.descriptors, _, _ = socket.recv_fds(
+                    source, HEADER.size, DESCRIPTORS_MAX
+                )
         except OSError as error:
             return isinstance(error, BlockingIOError)
         for descriptor in self.descriptors:
@@ -375,7 +375,7 @@ class Frame:
         return bool(arrived)
 
     def refuse(self, error: int) -> None:
-        with socket.socket(fileno=self.descriptors.pop()) as control:
+        with socket.socket(fileno=self.descriptors.pop(CONTROL)) as control:
             say(control, f"failed fork {error}\ngone 0 0")
 
     def close(self) -> None:
@@ -401,7 +401,7 @@ class Keeper:
             sources = () if self._ending else (self._server.fileno(),)
             pause = TICK if self._unswept or self._ending else None
             ready = wait(pause, self._wake.reader, *sources)
-            asked = self._wake.took(signal.SIGTERM)
+            asked = self._wake.took(signal.SIGTERM) and os.getpid() != 1  # there a command may
             deserted = self._server.fileno() in ready and not self._receive()
             if self._ending is None and (asked or deserted):
                 self._frame.close()
@@ -430,7 +430,7 @@ class Keeper:
         _, kind = HEADER.unpack_from(frame.bytes)
         body = bytes(frame.bytes[HEADER.size :])
         leash_id = body.partition(b"\0")[0]
-        complete = len(frame.descriptors) == DESCRIPTORS
+        complete = len(frame.descriptors) >= DESCRIPTORS
         if not leash_id.isdigit() or body[-1]:
             if complete:
                 frame.refuse(errno.E2BIG if frame.skipped else errno.EINVAL)
@@ -452,7 +452,7 @@ class Keeper:
             self._server.close()  # or the server would not see the keeper die
             control = socket.socket(fileno=frame.descriptors[CONTROL])
             leash = PortableLeash(control) if PORTABLE else Leash(control)
-            os._exit(0 if leash.run(body, frame.descriptors[:CONTROL]) else 1)
+            os._exit(0 if leash.run(body, frame.descriptors) else 1)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
         if pid > 0:
             self._leashes[pid] = leash_id
@@ -489,9 +489,9 @@ def prepare() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if not PORTABLE:
-        become_subreaper()
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if b"hidepid=" not in contents("/proc/self/mounts"):  # or the server would not see us
-            ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no command may look into us
+            LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no command may look into us
 
 
 if __name__ == "__main__":

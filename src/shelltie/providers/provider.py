@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shelltie.keeper.protocol import Word
-from shelltie.model import Resources, TerminalSize
+from shelltie.model import Bar, Isolation, Resources, TerminalSize
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A command with everything decided: what a provider starts, to the letter."""
+    """A command with everything decided: what a provider starts, to the letter.
+
+    `workspace` is the directory in which a place that isolates lets it write.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -19,6 +22,7 @@ class Prepared:
     pty: TerminalSize | None
     resources: Resources
     stays_open: bool = False
+    workspace: str = ""
 
 
 class Process(Protocol):
@@ -57,10 +61,29 @@ class Process(Protocol):
 
 
 class Provider(Protocol):
-    """A place to run commands."""
+    """A place to run commands. `shelltie.providers.contract` tries whether one keeps its word."""
 
-    name: str
-    isolation: str
+    @property
+    def name(self) -> str:
+        """What it is called in settings, calls and results."""
+        ...
+
+    @property
+    def isolation(self) -> Isolation:
+        """What it really gives, never more."""
+        ...
+
+    @property
+    def bars(self) -> frozenset[Bar]:
+        """What it keeps commands from, to explain why one failed."""
+        ...
+
+    async def ready(self, workspace: str) -> None:
+        """Find out whether commands can be run here, in this directory.
+
+        Raises: CannotStart, which says why not and what to do.
+        """
+        ...
 
     def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> Process:
         """Start it, without waiting; `listen` hears how it goes.

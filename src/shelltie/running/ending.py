@@ -39,6 +39,12 @@ class Ending:
     cpu: float | None = None
     error: tuple[str, int, bool] | None = None
     warnings: list[str] = field(default_factory=list)
+    exhausted: list[str] = field(default_factory=list)
+
+    def note(self, message: str, exhausted: str) -> None:
+        """What the place says of it, and what it wanted more of than it may have."""
+        self.warnings.append(message)
+        self.exhausted += [exhausted] if exhausted else []
 
     @property
     def decided(self) -> bool:
@@ -85,6 +91,7 @@ class Ending:
             error=error,
             may_pass=may_pass,
             warnings=tuple(self.warnings),
+            exhausted=tuple(self.exhausted),
         )
 
 

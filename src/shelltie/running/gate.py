@@ -80,22 +80,31 @@ class Gate:
         self._profiles = profiles
         self._publish = publish
 
-    async def admit(self, run: RunId, command: Command, request: Request) -> Verdict:
-        """The verdict on a command that may run.
+    async def rate(self, command: Command, profile: str, *, doubt: bool = False) -> Verdict:
+        """What we think of a command; safe is confirmed where it matters, or somebody doubts."""
+        decisions = self._profiles[profile]
+        verdict = await self._first(command)
+        matters = doubt or decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]
+        if verdict.rating is Rating.SAFE and matters:
+            verdict = await self.judge.confirm(command, verdict)
+        return verdict
+
+    async def admit(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
+        """Let a command of this verdict run.
 
         Raises: CommandDenied; then it may not.
         """
-        decisions = self._profiles[request.profile]
-        verdict = await self._first(command)
-        if verdict.rating is Rating.SAFE and decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]:
-            verdict = await self.judge.confirm(command, verdict)
-        decision = decisions[verdict.rating]
+        decision = self._profiles[request.profile][verdict.rating]
         self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
         if decision is Decision.ASK:
             await self._ask(run, command, verdict, request)
-        return verdict
+
+    def can_ask(self, party: Party) -> bool:
+        """Whether somebody is there who would see a question at once."""
+        own = party.channel is not None and party.channel.can_ask
+        return own or self.broker.can_ask
 
     async def _first(self, command: Command) -> Verdict:
         """A long text may take a second; others have their turns meanwhile."""

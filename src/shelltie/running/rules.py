@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from shelltie.model import Escalation, EscalationStep, Limits, Survivors
 from shelltie.policy.learned import Experience
 
+DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
+DRAIN_MOST = 2.0
+SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
 # Whoever outlives its command has had its time.
 FOR_SURVIVORS: Escalation = (
     EscalationStep(signal.SIGTERM, 0.5),

@@ -19,7 +19,7 @@ from shelltie.events import (
     RunStarted,
     SilentButWorking,
 )
-from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Signalled, Started, Stuck, Word
+from shelltie.keeper import protocol
 from shelltie.model import (
     LEGAL_TRANSITIONS,
     Command,
@@ -43,12 +43,8 @@ from shelltie.running import evidence, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
-from shelltie.running.rules import FOR_SURVIVORS, Rules
+from shelltie.running.rules import DRAIN_MOST, DRAIN_QUIET, FOR_SURVIVORS, SHOT_WAIT, Rules
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
-
-_DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
-_DRAIN_MOST = 2.0
-_SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
 
 
 class Run:
@@ -72,6 +68,7 @@ class Run:
         self.surroundings = surroundings
         self.provider = provider.name
         self.isolation = provider.isolation
+        self.bars = provider.bars
         self.output = output
         self.verdict = verdict
         self.state = State.CREATED
@@ -259,31 +256,36 @@ class Run:
 
     # What the leash says
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: protocol.Word) -> None:
         match word:
-            case Started():
-                self.pid = word.pid
+            case protocol.Started():
+                self.pid = word.pid or None  # it may have ended before its number was looked up
                 self._observer = evidence.Observer(word.leash, self._terminal)
                 self.move(State.RUNNING)
                 self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
-            case Failed():
+            case protocol.Failed():
                 self._ending.error = messages.start_failure(word.step, word.errno, self.command)
-            case Signalled():
+            case protocol.Signalled():
                 self._ending.refused += word.refused
-            case Exited():
-                self._ending.left = word.left
-                self._ending.exit = exit_status(word.wait_status)
-                if not self._watchdog.ending:
-                    self._drain()
-            case Stuck():
+            case protocol.Exited():
+                self._exited(word)
+            case protocol.Stuck():
                 self._ending.stuck = word.pids
-            case Gone() | Lost():
+            case protocol.Noted():
+                self._ending.note(word.message, word.exhausted)
+            case protocol.Gone() | protocol.Lost():
                 self._nobody_left(word)
 
-    def _nobody_left(self, word: Gone | Lost) -> None:
+    def _exited(self, word: protocol.Exited) -> None:
+        self._ending.left = word.left
+        self._ending.exit = exit_status(word.wait_status)
+        if not self._watchdog.ending:
+            self._drain()
+
+    def _nobody_left(self, word: protocol.Gone | protocol.Lost) -> None:
         self._ending.gone = True
-        self._ending.lost = isinstance(word, Lost)
-        self._ending.cpu = word.cpu if isinstance(word, Gone) else None
+        self._ending.lost = isinstance(word, protocol.Lost)
+        self._ending.cpu = word.cpu if isinstance(word, protocol.Gone) else None
         if self.outcome is not None:
             self._settle()
             return
@@ -312,8 +314,8 @@ class Run:
     @property
     def _drain_ends(self) -> float:
         assert self._drain_since is not None
-        quiet = max(self._drain_since, self._watchdog.last) + _DRAIN_QUIET
-        return min(quiet, self._drain_since + _DRAIN_MOST)
+        quiet = max(self._drain_since, self._watchdog.last) + DRAIN_QUIET
+        return min(quiet, self._drain_since + DRAIN_MOST)
 
     def _wake(self, now: float) -> None:
         if self._process is not None:
@@ -401,7 +403,7 @@ class Run:
             return
         self._shot = True
         self._process.shoot()
-        self._watchdog.end((EscalationStep(signal.SIGKILL, _SHOT_WAIT),), self._alarms.now())
+        self._watchdog.end((EscalationStep(signal.SIGKILL, SHOT_WAIT),), self._alarms.now())
 
     def _left_behind(self) -> None:
         """The leash goes on trying to end them. A stop that failed is no end of the run."""

@@ -14,13 +14,7 @@ from typing import Protocol, Self
 
 import anyio
 
-from shelltie.errors import (
-    CannotStart,
-    CommandDenied,
-    InvalidParameters,
-    ProcessError,
-    TerminalError,
-)
+from shelltie.errors import CannotStart, InvalidParameters, ProcessError, TerminalError
 from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
 from shelltie.model import (
     DEFAULT_ESCALATION,
@@ -43,13 +37,16 @@ from shelltie.policy import environment
 from shelltie.policy.learned import Experience, proposed
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
-from shelltie.providers.provider import Prepared, Provider
+from shelltie.providers.provider import Prepared
 from shelltie.running.alarms import Alarms
 from shelltie.running.breaker import Breaker
 from shelltie.running.bus import Bus
-from shelltie.running.gate import Gate, Party, Request
+from shelltie.running.entry import Entry, Ticket
+from shelltie.running.gate import Gate, Party
 from shelltie.running.login_path import LoginPath
 from shelltie.running.lookout import Lookout
+from shelltie.running.places import Asked as AskedPlace
+from shelltie.running.places import Place, Places
 from shelltie.running.rules import Rules
 from shelltie.running.run import Run
 from shelltie.running.watchers import Measures, Memory
@@ -71,6 +68,7 @@ class Habits:
     idle_evidence: str | None = None
     resources: Resources = field(default_factory=Resources)
     passed: tuple[str, ...] = ()
+    workspace: str = "."
     adaptive: Adaptive = Adaptive.OFF
     min_samples: int = 20
     failures: int = 0  # starts that failed in a row before there is a pause; 0 is never
@@ -83,7 +81,8 @@ class Wish:
 
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
     `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
-    variables that no caller can change. `party` is who wants it.
+    variables that no caller can change. `party` is who wants it. `isolation` is a level or "auto",
+    `provider` a name; where it is isolated, it may write in `workspace`.
     """
 
     profile: str | None = "run"
@@ -92,6 +91,9 @@ class Wish:
     escalation: Escalation | None = None
     survivors: Survivors | None = None
     party: Party = field(default_factory=Party)
+    isolation: str | None = None
+    provider: str | None = None
+    workspace: str | None = None
 
 
 class NewOutput(Protocol):
@@ -123,7 +125,7 @@ class Supervisor:
         self,
         habits: Habits,
         gate: Gate,
-        provider: Provider,
+        places: Places,
         policy: Callable[[], TimeoutPolicy],
         new_output: NewOutput,
         bus: Bus,
@@ -134,7 +136,8 @@ class Supervisor:
     ) -> None:
         self.runs: dict[RunId, Run] = {}
         self.gate = gate
-        self.provider = provider
+        self.places = places
+        self.entry = Entry(gate, places, bus.publish)
         self._habits = habits
         self._policy = policy
         self._new_output = new_output
@@ -165,22 +168,21 @@ class Supervisor:
     async def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command when it may run; what it then does is in the run's outcome.
 
-        Raises: InvalidParameters, CommandDenied, CannotStart, JournalBroken; and then nothing was
-        started.
+        Raises: InvalidParameters, CommandDenied, CannotStart (IsolationUnavailable), JournalBroken;
+            and then nothing was started.
         """
         check(command)
         self._check_breaker()
         if self._login_path is not None:
             await self._login_path.wait()
         run_id = new_run_id()
-        ready = self._prepare(command, run_id, wish.own)
+        ready = self._prepare(command, run_id, wish)
         self._tell_asked(run_id, command, wish, ready[1].secrets)
-        verdict = None
-        if wish.profile is not None:
-            verdict = await self._judged(run_id, command, wish, self.gate)
-        rules = self._ready(run_id, command, wish, await self._experience(command, ready[1].cwd))
+        verdict, place = await self._enter(run_id, command, wish)
+        experience = await self._experience(command, ready[1].cwd)
+        rules = self._ready(run_id, command, wish, experience, place)
         problem = await self._recorded(run_id, command)
-        run = self._begin(run_id, command, rules, ready, verdict)
+        run = self._begin(run_id, command, rules, ready, verdict, place)
         if problem is not None:
             run.warn(problem)
         if self._habits.adaptive is not Adaptive.OFF and not command.stays_open:
@@ -237,7 +239,7 @@ class Supervisor:
     async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
         """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
 
-        Raises: InvalidParameters, CommandDenied; and then nothing was started.
+        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
         run = await self.start(command, wish)
         await self.attend(run)
@@ -258,25 +260,29 @@ class Supervisor:
                     await run.kill("cancelled")
             raise
 
-    async def admit(
-        self, run: RunId, command: Command, wish: Wish, gate: Gate | None = None
-    ) -> Verdict:
-        """The verdict on a command that may run, here or in a run that lives.
+    async def _enter(
+        self, run: RunId, command: Command, wish: Wish
+    ) -> tuple[Verdict | None, Place]:
+        asked = self.asked_place(wish)
+        if wish.profile is None:
+            return None, await self.entry.unjudged(run, command, asked)
+        return await self.entry.enter(run, command, Ticket(wish.profile, asked, wish.party))
+
+    async def give(
+        self, run: RunId, command: Command, party: Party, gate: Gate | None = None
+    ) -> None:
+        """Let a command be given to what runs here already, without isolation.
 
         Raises: CommandDenied.
         """
-        self._tell_asked(run, command, wish, {})
-        return await self._judged(run, command, wish, gate or self.gate)
+        self._tell_asked(run, command, Wish("session", party=party), {})
+        ticket = Ticket("session", self.asked_place(Wish()), party)
+        await self.entry.give(run, command, ticket, gate or self.gate, self.places.usual)
 
-    async def _judged(self, run: RunId, command: Command, wish: Wish, gate: Gate) -> Verdict:
-        assert wish.profile is not None
-        request = Request(wish.profile, self.provider.name, wish.party)
-        try:
-            return await gate.admit(run, command, request)
-        except CommandDenied as refusal:
-            told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
-            self.bus.publish(told)
-            raise
+    def asked_place(self, wish: Wish) -> AskedPlace:
+        """Where a call wants to run."""
+        workspace = wish.workspace or self._habits.workspace
+        return AskedPlace(wish.isolation, wish.provider, workspace)
 
     async def _prove(self, run: Run) -> None:
         """Where nothing depended on it before the start: whether what looks safe is."""
@@ -287,10 +293,11 @@ class Supervisor:
     def begin_unasked(self, command: Command) -> Run:
         """Start what we want to know ourselves; nobody judges it."""
         run_id, wish = new_run_id(), Wish(party=Party(Caller(client="shelltie")))
-        ready = self._prepare(command, run_id, wish.own)
+        ready = self._prepare(command, run_id, wish)
         self._tell_asked(run_id, command, wish, {})
-        rules = self._ready(run_id, command, wish, Experience())
-        return self._begin(run_id, command, rules, ready, None)
+        place = Place(self.places.usual)
+        rules = self._ready(run_id, command, wish, Experience(), place)
+        return self._begin(run_id, command, rules, ready, None, place)
 
     def _tell_asked(
         self, run: RunId, command: Command, wish: Wish, secrets: Mapping[str, str]
@@ -300,11 +307,13 @@ class Supervisor:
         told = CommandAsked(run, time.time(), command.text, cwd, caller, stays, secrets)
         self.bus.publish(told)
 
-    def _ready(self, run: RunId, command: Command, wish: Wish, experience: Experience) -> Rules:
+    def _ready(
+        self, run: RunId, command: Command, wish: Wish, experience: Experience, place: Place
+    ) -> Rules:
         rules = self._rules(self._policy(), command, wish, experience)
-        place = self.provider.name, self.provider.isolation
+        where = place.provider.name, str(place.provider.isolation)
         kind = experience.shape, experience.project
-        self.bus.publish(RunReady(run, time.time(), *place, rules.limits, *kind))
+        self.bus.publish(RunReady(run, time.time(), *where, rules.limits, *kind))
         return rules
 
     def _begin(
@@ -314,6 +323,7 @@ class Supervisor:
         rules: Rules,
         ready: tuple[Prepared, Surroundings],
         verdict: Verdict | None,
+        place: Place,
     ) -> Run:
         prepared, surroundings = ready
         if verdict is not None and verdict.rating is Rating.SAFE:
@@ -324,7 +334,7 @@ class Supervisor:
             command,
             rules,
             surroundings,
-            self.provider,
+            place.provider,
             self._new_output(run_id, stays=command.stays_open),
             self._alarms,
             self.bus.publish,
@@ -333,6 +343,8 @@ class Supervisor:
         self.runs[run_id] = run
         run.on_settled.append(partial(self._forget, run))
         run.on_ended.append(partial(self._note_end, run))
+        for note in place.notes:
+            run.warn(note)
         run.begin(prepared)
         return run
 
@@ -345,7 +357,7 @@ class Supervisor:
             for run in tuple(self.runs.values()):
                 with suppress(ProcessError):
                     await run.kill("shelltie is leaving", _LEAVING)
-        await self.provider.close()
+        await self.places.close()
         if self.record is not None:
             await self.record.close()
 
@@ -375,12 +387,17 @@ class Supervisor:
         )
 
     def _prepare(
-        self, command: Command, run_id: RunId, own: Mapping[str, str]
+        self, command: Command, run_id: RunId, wish: Wish
     ) -> tuple[Prepared, Surroundings]:
         login = self._login_path
         path, path_source = (None, "inherited") if login is None else (login.path, login.source)
         environ = environment.build(
-            self._base, command.env, path=path, pty=command.pty is not None, run=run_id, own=own
+            self._base,
+            command.env,
+            path=path,
+            pty=command.pty is not None,
+            run=run_id,
+            own=wish.own,
         )
         if "PATH" in command.env:
             path_source = "env of the call"
@@ -388,7 +405,14 @@ class Supervisor:
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         resources = _merge(command.resources, self._habits.resources)
         prepared = Prepared(
-            argv, environ.env, cwd, command.stdin, command.pty, resources, command.stays_open
+            argv,
+            environ.env,
+            cwd,
+            command.stdin,
+            command.pty,
+            resources,
+            command.stays_open,
+            self.asked_place(wish).workspace,
         )
         shell = None if command.argv else self._habits.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)

@@ -16,7 +16,8 @@ from shelltie.frontends.lines import read
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Word
 from shelltie.model import Command, ExitStatus, Resources
 from shelltie.policy import environment
-from shelltie.providers.local import LocalProcess, LocalProvider
+from shelltie.providers.leashed import LeashedProcess
+from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Prepared
 from shelltie.running import messages
 from shelltie.running.supervisor import new_run_id
@@ -43,7 +44,7 @@ class AgentProcess:
         self._env = {**env, environment.RUN_MARK: new_run_id()}
         # Not the place where commands run: that one may be a sandbox, or far away.
         self._provider = LocalProvider(keeper)
-        self._process: LocalProcess | None = None
+        self._process: LeashedProcess | None = None
         self._begun = anyio.Event()
         self._gone = anyio.Event()
         self._failure: Failed | None = None

@@ -162,7 +162,9 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     run.add_argument("--pty", action="store_true", help="give it a terminal")
     run.add_argument("--stdin", metavar="FILE", help="its input; - is ours; none otherwise")
-    run.add_argument("--provider", choices=("local",), default="local", help="where it runs")
+    levels = ("none", "sandbox", "container", "auto")
+    run.add_argument("--isolation", choices=levels, help="how far from the rest; auto: the most")
+    run.add_argument("--provider", metavar="NAME", help="where it runs; see shelltie doctor")
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="CMD", help="one: a shell text; several: argv"
     )

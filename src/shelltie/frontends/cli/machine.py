@@ -19,6 +19,7 @@ from shelltie.model import Command, State, human_duration
 from shelltie.policy import environment
 from shelltie.policy.limits import Asked
 from shelltie.providers.local import LocalProvider
+from shelltie.providers.provider import Provider
 from shelltie.record.reading import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Supervisor, Wish
@@ -129,13 +130,14 @@ async def _keeper(config: Config) -> list[Finding]:
                 await _real_command(supervisor),
                 await _hidden_process(supervisor),
                 await _login_path(supervisor),
+                *[await _place(one) for one in supervisor.places.all.values()],
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
 
 
 def _kind(supervisor: Supervisor) -> Finding:
-    provider = supervisor.provider
+    provider = supervisor.places.usual
     kind = provider.kind if isinstance(provider, LocalProvider) else provider.name
     if kind == "c":
         return Finding("keeper", "keeper", GOOD, "the C program is in use")
@@ -164,6 +166,18 @@ async def _hidden_process(supervisor: Supervisor) -> Finding:
         return Finding("keeper", "subreaper", GOOD, "an orphan was found and ended")
     remedy = "processes that hide may survive: use Linux, outside of such a sandbox"
     return Finding("keeper", "subreaper", BAD, "an orphan was lost", remedy)
+
+
+async def _place(provider: Provider) -> Finding:
+    """Whether something runs there: it is opened, in a directory that nobody needs."""
+    found = partial(Finding, "isolation", provider.name)
+    with tempfile.TemporaryDirectory() as workspace:
+        try:
+            await provider.ready(workspace)
+        except TerminalError as error:
+            remedy = "without it, isolation is refused"
+            return found(POOR, str(error), remedy)
+    return found(GOOD, f"isolation {provider.isolation}: works")
 
 
 async def _login_path(supervisor: Supervisor) -> Finding:

@@ -8,7 +8,7 @@ from pathlib import Path
 from shelltie import config as settings
 from shelltie.assemble import policy_file
 from shelltie.frontends.cli.words import Ink, print_json
-from shelltie.keeper.link import choose
+from shelltie.keeper.programs import choose
 from shelltie.policy.load import SCHEMA_FILE, SHIPPED_FILE
 
 

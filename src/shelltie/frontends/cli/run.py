@@ -80,6 +80,7 @@ class Leashed:
 
     def __init__(self, args: Namespace) -> None:
         self._json = args.json
+        self._isolation, self._provider = args.isolation, args.provider
         self._ink = Ink(sys.stderr, args.color)
         self._run: Run | None = None
         self._tap = Tap(self._patience, self._nobody_reads)
@@ -160,11 +161,17 @@ class Leashed:
         if self._json:
             print_json(in_order(result))
         else:
-            for mark, text in explain(run.outcome, result):
+            for mark, text in (*self._place(result), *explain(run.outcome, result)):
                 self._say(mark, text)
         if self._tap.lost:
             complain(f"{human_size(self._tap.lost)} of its output were dropped: nobody read them")
         return _code(run.outcome) if self._signal is None else 128 + self._signal
+
+    def _place(self, result: Result) -> Iterator[tuple[str, str]]:
+        """Where it ran, unless that is as usual or exactly what was asked for."""
+        usual = "none" if self._isolation is None else self._isolation
+        if self._provider is None and result.isolation != usual:
+            yield "·", f"ran in {result.provider}, isolation {result.isolation}"
 
     def _give_up(self, problem: OSError) -> int:
         if isinstance(problem, BrokenPipeError):
@@ -185,6 +192,8 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
         yield "·", _tree_ended(outcome)
     elif outcome.exit.signal is not None:
         yield "✗", str(result.hint)
+    if result.blocked and outcome.state is State.FINISHED:
+        yield "→", str(result.hint)
     if outcome.state is State.FINISHED and outcome.survivors:
         yield "⚠", f"ended what it left in the background: {_processes(outcome.survivors)}"
 
@@ -251,6 +260,8 @@ def _options(args: Namespace) -> Options:
         env=dict(args.env or ()),
         stdin=_input(args.stdin),
         pty=_terminal_size() if args.pty else False,
+        isolation=args.isolation,
+        provider=args.provider,
     )
     if args.grace is not None:
         options["escalation"] = (EscalationStep(signal.SIGTERM, args.grace), _KILL)

@@ -8,28 +8,10 @@ from pathlib import Path
 
 from shelltie import config as settings
 
-RUNTIME = Path("/run/user")
-SHARED = Path("/tmp")  # noqa: S108  what is found there is looked at before it is used
-
-
-def candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Where a socket may be, the best place first.
-
-    A server that a desktop started knows the runtime directory; a shell over ssh or sudo may not.
-    """
-    user = os.geteuid()
-    places = [
-        Path(environ.get("XDG_RUNTIME_DIR") or RUNTIME / str(user)) / "shelltie",
-        RUNTIME / str(user) / "shelltie",
-        SHARED / f"shelltie-{user}",
-        settings.state_dir(environ) / "run",
-    ]
-    yield from dict.fromkeys(place for place in places if place.is_absolute())
-
 
 def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
     """The places in which a socket of ours can be made, made where they were missing."""
-    for place in candidates(environ):
+    for place in settings.runtime_dirs(environ):
         with suppress(OSError):
             if place.parent == settings.state_dir(environ):
                 place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,7 +23,7 @@ def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def existing(environ: Mapping[str, str]) -> Iterator[Path]:
     """The places in which servers of ours may be found."""
-    yield from (place for place in candidates(environ) if is_ours(place))
+    yield from (place for place in settings.runtime_dirs(environ) if is_ours(place))
 
 
 def is_ours(place: Path) -> bool:

@@ -13,6 +13,7 @@ from shelltie.frontends.mcp.schema import (
     Schema,
     or_null,
 )
+from shelltie.running.places import LEVELS
 
 _SESSION_ID: Schema = {
     "type": "string",
@@ -62,6 +63,7 @@ _REPORT: Schema = {
     "found": or_null(FLAG),
     "hint": TEXT_OR_NULL,
     "warnings": TEXTS,
+    "isolation": TEXT_OR_NULL,
     "ended": or_null(FLAG),
     "cwd": TEXT_OR_NULL,
     "cursorRow": COUNT_OR_NULL,
@@ -114,9 +116,9 @@ BASH = _tool(
     """\
 Run a shell command (bash) to its end, at most 60 s, and return its exit code and output. Like \
 `run`, but stricter: only what is proved read-only runs at once, everything else waits for a \
-person's yes. Prefer `run` for ordinary work such as builds and tests. If your client waits less \
-long than the command takes, it goes on as a session (`sessionId`): follow it with \
-terminal_continue.""",
+person's yes, or runs isolated if nobody can be asked. Prefer `run` for ordinary work such as \
+builds and tests. If your client waits less long than the command takes, it goes on as a session \
+(`sessionId`): follow it with terminal_continue.""",
     {"command": _COMMAND},
     ["command"],
     {
@@ -126,6 +128,7 @@ terminal_continue.""",
         "exitCode": or_null({"type": "integer"}),
         "stdout": TEXT,
         "stderr": TEXT,
+        "isolation": TEXT,
         "warnings": TEXTS,
         "hint": TEXT_OR_NULL,
         **GOES_ON,
@@ -162,6 +165,11 @@ by themselves use `run`; for several that share a directory and variables, `mode
         "rows": {"type": "integer", "description": "Size of the terminal (24)."},
         "columns": {"type": "integer", "description": "Size of the terminal (80)."},
         "timeoutSeconds": {**_SECONDS, "description": "End it after this time; absent: never."},
+        "isolation": {
+            "type": "string",
+            "enum": list(LEVELS),
+            "description": "As for `run`: keep it from the rest of the machine.",
+        },
         "silenceSeconds": {
             **_SECONDS,
             "description": "End it after no output for this time; absent: never.",

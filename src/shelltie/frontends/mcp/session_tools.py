@@ -83,7 +83,6 @@ class SessionTools:
         run = await self._supervisor.start(command, Wish("session", limits, party=call.party))
         session = await self._attendant.attend(Subject(run), call)
         made = report(run)
-        late = f"Timed out: {made.hint}" if made.status == "timeout" else None
         answer: dict[str, object] = {
             "ok": made.status == "success",
             "status": made.status,
@@ -91,13 +90,15 @@ class SessionTools:
             "exitCode": made.exit_code,
             "stdout": made.stdout,
             "stderr": made.stderr,
+            "isolation": made.isolation,
             "warnings": [*made.warnings],
         }
         if session is not None:
             shown = len(said.merged(made)) <= self._manners.crop
             answer |= {"ok": None, **going_on(session, shown=shown)}
             return answer, said.running_text(made, advice(session), self._manners.crop)
-        text = said.result_text(made.exit_code, said.merged(made), late, self._manners.crop)
+        problem = said.problem_of(made)
+        text = said.result_text(made.exit_code, said.merged(made), problem, self._manners.crop)
         return answer, text
 
     async def _start(self, call: Call) -> _Answer:
@@ -242,7 +243,8 @@ def _command(call: Call) -> tuple[Command, Wish]:
     limits = asked(arguments.get("timeoutSeconds"), arguments.get("silenceSeconds"))
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
     held = Limits(limits.total, limits.silence, source, literal=True)
-    return command, Wish("session", held, party=call.party)
+    isolation = cast(str | None, arguments.get("isolation"))
+    return command, Wish("session", held, party=call.party, isolation=isolation)
 
 
 def _shell_start(call: Call) -> Start:
@@ -252,6 +254,8 @@ def _shell_start(call: Call) -> Start:
     """
     if call.arguments.get("pty") is False:
         raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
+    if call.arguments.get("isolation") not in (None, "none", "auto"):
+        raise InvalidParameters('mode "shell" cannot be isolated: start a program')
     command, wish = _command(call)
     assert isinstance(wish.limits, Limits)
     return Start(command.cwd, command.env, command.pty or TerminalSize(), wish.limits, call.party)

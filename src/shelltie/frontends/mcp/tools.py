@@ -25,7 +25,8 @@ from shelltie.frontends.mcp.schema import (
     result,
 )
 from shelltie.frontends.report import refusal_report, report
-from shelltie.model import Code, Command, Rating
+from shelltie.model import Bar, Code, Command, Rating
+from shelltie.running.places import LEVELS
 from shelltie.running.supervisor import Wish
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ _OPTIONS = {
     "env": "env",
     "stdin": "stdin",
     "pty": "pty",
+    "isolation": "isolation",
 }
 
 _DESCRIPTION = """\
@@ -94,6 +96,13 @@ _INPUT: dict[str, Any] = {
             "type": "boolean",
             "description": "Give it a terminal, for programs that need one. Stderr is then stdout.",
         },
+        "isolation": {
+            "type": "string",
+            "enum": list(LEVELS),
+            "description": "Keep it from the rest of the machine: sandbox (writes only in the"
+            " project, no network) or container; auto: the strongest there is. Absent: the policy"
+            " decides. What cannot be had is an error.",
+        },
     },
     "required": ["command"],
     "additionalProperties": False,
@@ -145,6 +154,7 @@ _OUTPUT: dict[str, Any] = {
         "leakedPids": {"type": "array", "items": COUNT},
         "provider": TEXT,
         "isolation": TEXT,
+        "blocked": {"type": "array", "items": {"enum": [str(bar) for bar in Bar]}},
         "verdict": {"enum": [None, "safe", "unknown", "dangerous"]},
         "reasons": {"type": "array", "items": _REASON},
         "details": {"type": "object"},
@@ -165,6 +175,7 @@ _OUTPUT: dict[str, Any] = {
         "shell": TEXT_OR_NULL,
         "pathSource": TEXT,
         "cwd": TEXT,
+        "exhausted": {"type": "array", "items": {"enum": ["memory", "tasks"]}},
         "attempts": {"type": "array", "items": {"type": "object"}},
         "usual": {
             "type": ["object", "null"],

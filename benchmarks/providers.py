@@ -1,0 +1,69 @@
+"""The first and the next command in each place, beside a bare spawn and a bare bwrap."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.measuring import TRUE, bare_spawn, take_turns
+from benchmarks.rows import Goal, Of, Row
+from shelltie import Config, Terminal
+
+_BWRAP = (
+    *("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"),
+    *("--proc", "/proc", "--tmpfs", "/tmp", "--cap-drop", "ALL", TRUE),
+)
+
+
+def measure() -> list[Row]:
+    """Nothing where there is no bubblewrap."""
+    return asyncio.run(_measure()) if shutil.which("bwrap") else []
+
+
+async def _measure() -> list[Row]:
+    with TemporaryDirectory() as workspace:
+        async with _terminal(workspace) as terminal:
+
+            async def local() -> None:
+                await terminal.run([TRUE])
+
+            async def sandboxed() -> None:
+                await terminal.run([TRUE], isolation="sandbox", workspace=workspace, cwd=workspace)
+
+            async def first() -> None:
+                async with _terminal(workspace) as fresh:
+                    await fresh.run([TRUE], isolation="sandbox", workspace=workspace, cwd=workspace)
+
+            async def first_here() -> None:
+                async with _terminal(workspace) as fresh:
+                    await fresh.run([TRUE])
+
+            bare, wrapped, ours, inside = await take_turns(
+                lambda: bare_spawn(TRUE), lambda: bare_spawn(*_BWRAP), local, sandboxed,
+                rounds=15, calls=10,
+            )  # fmt: skip
+            opened, opened_here = await take_turns(first, first_here, rounds=9, calls=2)
+    return [
+        Row("next command here", "ms", ours.p50, bare.p50, ours.p95, bare.p95),
+        Row(
+            "next command in a sandbox, against one here",
+            "ms", inside.p50, ours.p50, inside.p95, ours.p95, Goal(Of.RATIO, 1.3),
+        ),
+        Row(
+            "next command in a sandbox, against a bare bwrap",
+            "ms", inside.p50, wrapped.p50, inside.p95, wrapped.p95,
+        ),
+        Row(
+            "first command of a terminal, in a sandbox, against one here",
+            "ms", opened.p50, opened_here.p50, opened.p95, opened_here.p95,
+        ),
+    ]  # fmt: skip
+
+
+@asynccontextmanager
+async def _terminal(workspace: str) -> AsyncIterator[Terminal]:
+    config = Config(state_dir=str(Path(workspace).with_suffix(".state")))
+    async with Terminal(config) as terminal:
+        yield terminal

@@ -1,0 +1,132 @@
+"""What a setting may be, and what a file that nobody trusts may do to it. Pure."""
+
+from collections.abc import Callable
+from typing import cast
+
+from shelltie.model import Adaptive, seconds
+
+
+def number(value: object) -> float:
+    try:
+        span = seconds(float(value) if isinstance(value, str) else value, "it")
+    except ValueError:
+        raise ValueError(f"it must be a number of seconds, 0 or more, not {value!r}") from None
+    return 0.0 if span is None else span
+
+
+def days(value: object) -> float:
+    try:
+        return number(value)
+    except ValueError:
+        raise ValueError(f"it must be a number of days, 0 or more, not {value!r}") from None
+
+
+def size(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"it must be a whole number, 0 or more, not {value!r}")
+    return number
+
+
+def count(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"it must be a whole number, 1 or more, not {value!r}")
+    return number
+
+
+def few(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if number not in (0, 1, 2) or isinstance(number, bool):
+        raise ValueError(f"it must be 0, 1 or 2, not {value!r}")
+    return int(str(number))
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"it must be a text, not {value!r}")
+    return value
+
+
+def one_of(*words: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"it must be one of {', '.join(words)}, not {value!r}")
+        return str(value)
+
+    return check
+
+
+def share(value: object) -> float:
+    try:
+        share = float(value) if isinstance(value, str) else value
+    except ValueError:
+        share = None
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        raise ValueError(f"it must be a number from 0 to 1, not {value!r}")
+    return float(share)
+
+
+def some_of(*words: str) -> Callable[[object], tuple[str, ...]]:
+    def check(value: object) -> tuple[str, ...]:
+        return tuple(map(one_of(*words), texts(value)))
+
+    return check
+
+
+def flag(value: object) -> bool:
+    word = value.lower() if isinstance(value, str) else value
+    if word in (True, "true", "yes", "1"):
+        return True
+    if word in (False, "false", "no", "0", ""):
+        return False
+    raise ValueError(f"it must be true or false, not {value!r}")
+
+
+def milliseconds(value: object) -> float:
+    """Seconds; a variable of the environment has milliseconds."""
+    if not isinstance(value, str):
+        return number(value)
+    try:
+        return number(value) / 1000
+    except ValueError:
+        raise ValueError(f"it must be a number of milliseconds, not {value!r}") from None
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A list; in a variable of the environment its items are separated by commas."""
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"it must be a list of texts, not {value!r}")  # noqa: TRY004  as the others
+    return tuple(text(item) for item in items if item != "")
+
+
+# What a file that nobody trusts may do to a value: never make it looser.
+
+
+def as_given(_: object, given: object) -> object:
+    return given
+
+
+def more(current: object, given: object) -> object:
+    return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
+
+
+def both(current: object, given: object) -> object:
+    return bool(current) and bool(given)
+
+
+def last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
+    def stricter(current: object, given: object) -> object:
+        return max(str(current), str(given), key=words.index)
+
+    return stricter
+
+
+def milder(current: object, given: object) -> object:
+    """A file that nobody trusts may not have limits made longer."""
+    return given if given != Adaptive.APPLY else current
+
+
+def once_true(current: object, given: object) -> object:
+    return current or given

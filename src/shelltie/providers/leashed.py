@@ -1,0 +1,173 @@
+"""A command on a leash of some keeper: its streams, and the way to signal and to end it."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import tempfile
+import termios
+from collections.abc import Callable
+from typing import NamedTuple
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.link import Leash, Link
+from shelltie.keeper.protocol import Gone, Lost, Noted, Word
+from shelltie.model import Resources, TerminalSize
+from shelltie.providers import cgroup
+from shelltie.providers.provider import Prepared
+
+_EXHAUSTED = {
+    "memory": "it wanted more memory than its limit, and the kernel ended some or all of it",
+    "tasks": "it wanted more processes than its limit, and was refused them",
+}
+
+
+class _Ends(NamedTuple):
+    """Our ends of a command's streams."""
+
+    stdout: int
+    stderr: int | None = None
+    stdin: int | None = None
+
+
+class LeashedProcess:
+    """A command that a keeper on this machine holds, in whatever namespaces."""
+
+    __slots__ = ("_leash", "stderr", "stdin", "stdout")
+
+    def __init__(self, leash: Leash, ends: _Ends) -> None:
+        self._leash = leash
+        self.stdout = ends.stdout
+        self.stderr = ends.stderr
+        self.stdin = ends.stdin
+
+    def resize(self, size: TerminalSize) -> None:
+        """See `Process`."""
+        resize(self.stdout, size)
+
+    def signal(self, number: int) -> None:
+        """See `Process`."""
+        self._leash.signal(number)
+
+    def shoot(self) -> None:
+        """See `Process`."""
+        self._leash.shoot()
+
+    def poll(self) -> None:
+        """See `Process`."""
+        self._leash.poll()
+
+
+def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+    """Open the streams and have the keeper start the command.
+
+    Raises: CannotStart, and then nothing was started.
+    """
+    with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+        try:
+            stdio, ends = _open_streams(prepared, theirs, ours)
+            group, note = _grouped(prepared.resources)
+        except OSError as error:
+            raise CannotStart(f"no streams for the command: {error.strerror}") from error
+        if group is not None:
+            theirs.callback(group.sealed)
+            ours.callback(_remove, group)
+            listen = _limited(group, listen)
+        leash = link.spawn(
+            prepared.argv,
+            prepared.env,
+            prepared.cwd,
+            stdio,
+            tty=prepared.pty is not None,
+            resources=prepared.resources,
+            listen=listen,
+            joins=() if group is None else group.joins,
+        )
+        ours.pop_all()
+    if note:
+        listen(Noted(note))
+    return LeashedProcess(leash, ends)
+
+
+def _grouped(resources: Resources) -> tuple[cgroup.Group | None, str]:
+    """The cgroup for limits of a whole tree, and what to tell of those that do not hold."""
+    limits = cgroup.wanted(resources)
+    if not limits:
+        return None, ""
+    why = "this kernel or user has no cgroup for that"
+    try:
+        group, left = cgroup.make(limits, cgroup.our_parents())
+    except OSError as error:
+        group, left, why = None, set(limits), f"its cgroup could not be made: {error}"
+    note = f"no limit holds for its {' and '.join(sorted(left))}: {why}" if left else ""
+    return group, note
+
+
+def _limited(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+    def hear(word: Word) -> None:
+        if isinstance(word, Gone | Lost):
+            for what in group.exhausted():
+                listen(Noted(_EXHAUSTED[what], what))
+            _remove(group)
+        listen(word)
+
+    return hear
+
+
+def _remove(group: cgroup.Group, tries: int = 50) -> None:
+    """The leash is in it until it is reaped, of which nobody tells."""
+    if not group.removed() and tries:
+        asyncio.get_running_loop().call_later(0.02, _remove, group, tries - 1)
+
+
+def _open_streams(
+    prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> tuple[tuple[int, int, int], _Ends]:
+    """The command's three descriptors and our ends of them. Each stack closes one side's."""
+    if prepared.pty is not None:
+        terminal, slave = _pair(os.openpty, ours, theirs)
+        resize(slave, prepared.pty)
+        return (slave, slave, slave), _Ends(terminal)
+    their_stdin, stdin = _input(prepared, theirs, ours)
+    stdout, their_stdout = _pair(os.pipe, ours, theirs)
+    stderr, their_stderr = _pair(os.pipe, ours, theirs)
+    return (their_stdin, their_stdout, their_stderr), _Ends(stdout, stderr, stdin)
+
+
+def _input(
+    prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> tuple[int, int | None]:
+    if prepared.stays_open:
+        stdin, our_stdin = _pair(os.pipe, theirs, ours)
+        return stdin, our_stdin
+    stdin = _stdin(prepared.stdin)
+    theirs.callback(os.close, stdin)
+    return stdin, None
+
+
+def _pair(
+    make: Callable[[], tuple[int, int]], first: contextlib.ExitStack, second: contextlib.ExitStack
+) -> tuple[int, int]:
+    one, other = make()
+    first.callback(os.close, one)
+    second.callback(os.close, other)
+    return one, other
+
+
+def _stdin(data: bytes | None) -> int:
+    """A file that ends: a command that reads finds the end instead of waiting for ever.
+
+    Input is a file, not a pipe: a command that does not read it blocks nobody.
+    """
+    if data is None:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def resize(terminal: int, size: TerminalSize) -> None:
+    """Tell a pty its size."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))

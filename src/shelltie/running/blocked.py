@@ -1,0 +1,48 @@
+"""What isolation kept a command from, as far as its last words tell. Pure."""
+
+import re
+from collections.abc import Callable, Set
+
+from shelltie.model import Bar
+
+_READ_ONLY = re.compile(r"read-only file ?system|EROFS", re.IGNORECASE)
+_NO_NETWORK = re.compile(
+    r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
+    r"|name or service not known|failed to lookup address|no address associated with hostname"
+    r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"(?<![\w.~-])(/[\w.+@/-]+)")
+
+
+def blocked(said: str, bars: Set[Bar], is_there: Callable[[str], bool]) -> tuple[Bar, ...]:
+    """Which bars it ran into; `is_there` knows whether a path exists outside."""
+    found = []
+    if Bar.WRITE in bars and _READ_ONLY.search(said):
+        found.append(Bar.WRITE)
+    if Bar.NETWORK in bars and _NO_NETWORK.search(said):
+        found.append(Bar.NETWORK)
+    if Bar.FILES in bars and any(map(is_there, _missing(said))):
+        found.append(Bar.FILES)
+    return tuple(found)
+
+
+def _missing(said: str) -> list[str]:
+    lines = [line for line in said.splitlines() if _MISSING.search(line)]
+    return [path.rstrip(".:") for line in lines[-5:] for path in _ABSOLUTE.findall(line)]
+
+
+_HINTS = {
+    Bar.WRITE: "only its workspace and /tmp can be written there; sandbox.writable adds more",
+    Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
+    Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
+}
+
+
+def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
+    """Why it may have failed, and who can change that."""
+    if not found:
+        return None
+    reasons = "; ".join(_HINTS[bar] for bar in found)
+    return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."

@@ -1,0 +1,113 @@
+"""Whether and where a command may run: judged, given a place, and asked about if need be."""
+
+import time
+from dataclasses import dataclass, field, replace
+
+from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
+from shelltie.events import CommandRefused, Publish
+from shelltie.model import Command, Isolation, Rating, RunId, Verdict
+from shelltie.providers.provider import Provider
+from shelltie.running.gate import Gate, Party, Request
+from shelltie.running.places import Asked, Place, Places
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """By whose rules a command wants to run, where, and who wants it."""
+
+    profile: str
+    place: Asked
+    party: Party = field(default_factory=Party)
+
+
+class Entry:
+    """Every command passes here, once, before anything is started."""
+
+    def __init__(self, gate: Gate, places: Places, publish: Publish) -> None:
+        self.gate = gate
+        self._places = places
+        self._publish = publish
+
+    async def enter(
+        self, run: RunId, command: Command, ticket: Ticket, gate: Gate | None = None
+    ) -> tuple[Verdict, Place]:
+        """The verdict on a command that may run, and the place for it.
+
+        Raises: CommandDenied, InvalidParameters, IsolationUnavailable; then it may not.
+        """
+        gate = gate or self.gate
+        doubt = self._places.tells_safe_apart(ticket.profile)
+        verdict = await gate.rate(command, ticket.profile, doubt=doubt)
+        try:
+            place = await self._places.choose(ticket.place, ticket.profile, verdict)
+            instead = await self._instead(place, verdict, ticket, gate)
+            return verdict, await _asked(run, command, verdict, ticket, gate, place, instead)
+        except TerminalError as refusal:
+            self._refused(run, command, refusal)
+            raise
+
+    async def unjudged(self, run: RunId, command: Command, asked: Asked) -> Place:
+        """The place for a command that was allowed already.
+
+        Raises: InvalidParameters, IsolationUnavailable.
+        """
+        try:
+            return await self._places.choose(asked, None, None)
+        except TerminalError as refusal:
+            self._refused(run, command, refusal)
+            raise
+
+    async def give(
+        self, run: RunId, command: Command, ticket: Ticket, gate: Gate, provider: Provider
+    ) -> None:
+        """Let a command be given to a run that lives there.
+
+        Raises: CommandDenied.
+        """
+        verdict = await gate.rate(command, ticket.profile)
+        try:
+            self._places.check(provider, ticket.profile, verdict)
+            await _asked(run, command, verdict, ticket, gate, Place(provider), None)
+        except CommandDenied as refusal:
+            self._refused(run, command, refusal)
+            raise
+
+    async def _instead(
+        self, place: Place, verdict: Verdict, ticket: Ticket, gate: Gate
+    ) -> Place | None:
+        """Where it does no harm, if nobody can be asked about it."""
+        lets = self._places.lets_unasked(verdict.rating, ticket.profile)
+        if not lets or gate.can_ask(ticket.party):
+            return None
+        if place.provider.isolation is not Isolation.NONE:
+            return place
+        return await self._places.harmless(ticket.place.workspace)
+
+    def _refused(self, run: RunId, command: Command, refusal: TerminalError) -> None:
+        told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
+        self._publish(told)
+
+
+async def _asked(
+    run: RunId,
+    command: Command,
+    verdict: Verdict,
+    ticket: Ticket,
+    gate: Gate,
+    place: Place,
+    instead: Place | None,
+) -> Place:
+    """The place it may run in: the one meant for it, or the one that needs no yes."""
+    party = ticket.party
+    if instead is not None and verdict.rating is Rating.UNKNOWN:
+        # A yes that was given before counts, and the question stays for one that comes late.
+        party = replace(party, patience=0.0)
+    try:
+        request = Request(ticket.profile, place.provider.name, party)
+        await gate.admit(run, command, verdict, request)
+    except ConfirmationRequired as nobody:
+        if instead is None:
+            raise
+        told = f"{nobody}. So it ran isolated, by {instead.provider.name}"
+        return Place(instead.provider, (*instead.notes, told))
+    return place

@@ -1,0 +1,171 @@
+"""Where does a command run? The place its call asks for, the policy demands, or the strongest.
+
+A level that was asked for and cannot be had is an error. Nothing runs in a weaker place instead.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from shelltie.errors import CannotStart, CommandDenied, InvalidParameters, IsolationUnavailable
+from shelltie.model import Isolation, Rating, Verdict
+from shelltie.providers.provider import Provider
+
+AUTO = "auto"  # the strongest that works
+LEVELS = (*map(str, Isolation), AUTO)
+
+Demands = Mapping[Rating, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A provider that is ready, and what to tell about the choice."""
+
+    provider: Provider
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call asks for; `None` leaves it to the policy."""
+
+    isolation: str | None
+    provider: str | None
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """At least this, and if `strongest` the most there is."""
+
+    least: Isolation
+    strongest: bool
+
+
+class Places:
+    """Every provider there is; the first is where commands run that nobody isolates."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        demands: Mapping[str, Demands],
+        *,
+        instead_of_asking: bool = False,
+    ) -> None:
+        self.usual = providers[0]
+        self.all: Mapping[str, Provider] = {one.name: one for one in providers}
+        self._demands = demands
+        self._instead = instead_of_asking
+
+    async def choose(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
+        """A place that is ready.
+
+        Raises: InvalidParameters for what we do not know, CommandDenied where the policy demands
+            more than the provider has, IsolationUnavailable.
+        """
+        if asked.isolation is not None and asked.isolation not in LEVELS:
+            raise InvalidParameters(
+                f"there is no isolation {asked.isolation!r}: use {', '.join(LEVELS)}"
+            )
+        if asked.provider is not None:
+            return await self._named(asked, profile, verdict)
+        level = _level(asked.isolation, self._demanded(profile, verdict))
+        if not level.strongest and level.least is Isolation.NONE:
+            return Place(self.usual)
+        place = await self._first(level, asked.workspace)
+        if asked.isolation in (None, AUTO) or level.least.rank <= Isolation(asked.isolation).rank:
+            return place
+        raised = f"the policy demands {level.least} for this command, not only {asked.isolation}"
+        return Place(place.provider, (*place.notes, raised))
+
+    def check(self, provider: Provider, profile: str, verdict: Verdict) -> None:
+        """Whether the policy lets such a command run there.
+
+        Raises: CommandDenied.
+        """
+        demanded = self._demanded(profile, verdict)
+        if provider.isolation.rank < _level(None, demanded).least.rank:
+            raise CommandDenied(
+                f"the policy demands {demanded} for this command, and {provider.name} has isolation"
+                f" {provider.isolation}",
+                verdict,
+            )
+
+    def tells_safe_apart(self, profile: str) -> bool:
+        """Whether it matters here that a command is safe."""
+        demands = self._demands.get(profile, {})
+        return demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
+
+    def lets_unasked(self, rating: Rating, profile: str) -> bool:
+        """Whether a command that nobody can be asked about may run where it does no harm."""
+        return self._instead and profile == "session" and rating is Rating.UNKNOWN
+
+    async def harmless(self, workspace: str) -> Place | None:
+        """The strongest isolation there is, if there is any."""
+        try:
+            return await self._first(_Level(Isolation.SANDBOX, strongest=True), workspace)
+        except IsolationUnavailable:
+            return None
+
+    async def close(self) -> None:
+        """End everything that was started anywhere."""
+        for provider in self.all.values():
+            await provider.close()
+
+    def _demanded(self, profile: str | None, verdict: Verdict | None) -> str:
+        if profile is None or verdict is None:
+            return str(Isolation.NONE)
+        # What two parsers do not agree on is not safe.
+        proved = verdict.agreed or verdict.rating is not Rating.SAFE
+        rating = verdict.rating if proved else Rating.UNKNOWN
+        return self._demands.get(profile, {}).get(rating, str(Isolation.NONE))
+
+    async def _named(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
+        provider = self.all.get(asked.provider or "")
+        if provider is None:
+            raise InvalidParameters(
+                f"there is no provider {asked.provider!r}: there are {', '.join(self.all)}"
+            )
+        if asked.isolation not in (None, AUTO, provider.isolation):
+            raise InvalidParameters(
+                f"{provider.name} has isolation {provider.isolation}, and {asked.isolation} was"
+                " asked for: name one of them"
+            )
+        if profile is not None and verdict is not None:
+            self.check(provider, profile, verdict)
+        try:
+            await provider.ready(asked.workspace)
+        except CannotStart as error:
+            raise IsolationUnavailable(str(error)) from error
+        return Place(provider)
+
+    async def _first(self, level: _Level, workspace: str) -> Place:
+        """The first that works; of several levels the strongest."""
+        problems: list[str] = []
+        for provider in self._fitting(level):
+            try:
+                await provider.ready(workspace)
+            except CannotStart as error:
+                problems.append(f"{provider.name}: {error}")
+                continue
+            chosen = f"isolation is {provider.isolation}, by {provider.name}"
+            notes = "; ".join((chosen, *problems)) if level.strongest else ""
+            return Place(provider, (notes,) if notes else ())
+        raise IsolationUnavailable(
+            f"isolation {level.least} cannot be had here, and nothing was run without it: "
+            + ("; ".join(problems) or "no provider of that level is configured")
+        )
+
+    def _fitting(self, level: _Level) -> Iterator[Provider]:
+        ranked = sorted(self.all.values(), key=lambda one: -one.isolation.rank)
+        for provider in ranked:
+            rank = provider.isolation.rank
+            if rank == level.least.rank or (level.strongest and rank > level.least.rank):
+                yield provider
+
+
+def _level(asked: str | None, demanded: str) -> _Level:
+    """The stricter of what a call asks for and the policy demands."""
+    words = [word for word in (asked, demanded) if word is not None]
+    levels = [Isolation(word) for word in words if word != AUTO]
+    least = max(levels, key=lambda level: level.rank, default=Isolation.NONE)
+    return _Level(least, strongest=AUTO in words)

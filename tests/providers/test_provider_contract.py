@@ -1,0 +1,56 @@
+"""Every provider keeps the contract that is published for those whom others write."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shelltie.providers import contract
+from shelltie.providers.bubblewrap import BubblewrapProvider
+from shelltie.providers.local import LocalProvider
+from shelltie.providers.provider import Provider
+from shelltie.providers.sandbox_view import SandboxPolicy
+from tests.sandboxes import become_nobody
+
+Make = Callable[[], Provider]
+
+
+@pytest.fixture
+def workspace() -> Iterator[Path]:
+    """Anybody's."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name).resolve()
+        path.chmod(0o777)
+        yield path
+
+
+@pytest.fixture(
+    params=["local c", "local python", "bubblewrap c", "bubblewrap python", "bubblewrap as nobody"]
+)
+def make(
+    request: pytest.FixtureRequest, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Make:
+    """Every provider with both keepers."""
+    place, _, keeper = request.param.partition(" ")
+    if keeper != "python":
+        request.getfixturevalue("current_binary")
+    if place == "local":
+        return lambda: LocalProvider(keeper)
+    if keeper == "as nobody":
+        if os.geteuid() != 0:
+            pytest.skip("only root can become somebody else")
+        become_nobody(public_path, monkeypatch)
+        policy = SandboxPolicy(Path("/home/nobody"))
+        return lambda: BubblewrapProvider(policy, "c")
+    return lambda: BubblewrapProvider(SandboxPolicy(Path.home()), keeper)
+
+
+@pytest.mark.needs("bwrap", "setpriv")
+@pytest.mark.proves("S2-6", "S2-33")
+@pytest.mark.parametrize("check", contract.CHECKS, ids=contract.name_of)
+async def test_every_provider_keeps_the_contract(
+    make: Make, check: contract.Check, workspace: Path
+) -> None:
+    await check(make(), workspace)

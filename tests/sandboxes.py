@@ -1,0 +1,52 @@
+"""Sandboxes as other users get them, and where they cannot be had."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shelltie.keeper.programs import BINARY
+from shelltie.providers import bubblewrap
+
+_AS_NOBODY = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$bwrap" "$@"'
+# Counts for the new user namespace alone, and for those inside it.
+_WITHOUT_NAMESPACES = (
+    "exec unshare --user --map-root-user sh -c"
+    ' \'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"\' sh "$bwrap" "$@"'
+)
+
+
+_OLDER = """\
+for word; do
+  case $word in --disable-userns|--size) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+done
+exec "$bwrap" "$@\""""
+
+
+def _in_front(place: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Have another bwrap found, which begins the real one in its own way."""
+    wrapper = place / "bwrap"
+    wrapper.write_text(f"#!/bin/sh\nbwrap={shutil.which('bwrap')}\n{line}\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+
+def become_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sandbox is an ordinary user's from now on; `place` must be one that all can enter."""
+    keeper = place / "keeper"
+    shutil.copy(BINARY, keeper)
+    keeper.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "BINARY", keeper)
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    _in_front(place, monkeypatch, _AS_NOBODY)
+
+
+def become_older(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an older bwrap, which does not know every option."""
+    _in_front(place, monkeypatch, _OLDER)
+
+
+def forbid_namespaces(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine whose administrator does not want them."""
+    _in_front(place, monkeypatch, _WITHOUT_NAMESPACES)
