@@ -199,6 +199,10 @@ class Config:
         """Where everything is recorded."""
         return Path(self.audit_path or Path(self.state_dir) / "journal.db")
 
+    def __post_init__(self) -> None:
+        if not self.state_dir:  # else everything would be kept wherever somebody just is
+            object.__setattr__(self, "state_dir", str(state_dir()))
+
     def rows(self) -> Iterator[tuple[str, object, str]]:
         """Each key with its value and where that came from."""
         for key, setting in _SETTINGS.items():

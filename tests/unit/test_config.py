@@ -5,6 +5,7 @@ import pytest
 
 from shelltie import config as settings
 from shelltie import trust
+from shelltie.config import Config
 from shelltie.errors import ConfigWrong
 
 
@@ -186,3 +187,12 @@ def test_task_contexts_are_set_up_by_their_own_variables(home: Path) -> None:
         load(home, TERMINAL_MAX_TIMEOUT="abc")
     assert load(home, ENABLE_TERMINAL_ACCESS="false").access_enabled is False
     assert load(home).access_enabled is False
+
+
+def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
+
+    assert Config().state_dir == "/somewhere/shelltie"
+    assert Config(state_dir="/elsewhere").state_dir == "/elsewhere"
