@@ -142,6 +142,14 @@ _REASON: dict[str, Any] = {
     },
     "required": ["code", "rating", "message"],
 }
+_USUAL: dict[str, Any] = {
+    "shape": TEXT,
+    "runs": COUNT,
+    "p50Sec": SECONDS_OR_NULL,
+    "p95Sec": SECONDS_OR_NULL,
+    "suggestedExecSec": SECONDS_OR_NULL,
+    "suggestedSilenceSec": SECONDS_OR_NULL,
+}
 _OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -178,15 +186,7 @@ _OUTPUT: dict[str, Any] = {
         "exhausted": {"type": "array", "items": {"enum": ["memory", "tasks"]}},
         "attempts": {"type": "array", "items": {"type": "object"}},
         "usual": {
-            "type": ["object", "null"],
-            "properties": {
-                "shape": TEXT,
-                "runs": COUNT,
-                "p50Sec": SECONDS_OR_NULL,
-                "p95Sec": SECONDS_OR_NULL,
-                "suggestedExecSec": SECONDS_OR_NULL,
-                "suggestedSilenceSec": SECONDS_OR_NULL,
-            },
+            **or_null({"type": "object", "properties": _USUAL}),
             "description": "How long such commands take here, where that helps.",
         },
     },
