@@ -45,6 +45,41 @@ async def test_an_id_that_is_none_is_told_and_nobody_waits(tmp_path: Path) -> No
     assert [answer["id"] for answer in answers] == ["", 10**30]
 
 
+async def test_half_a_character_anywhere_ends_nobody(tmp_path: Path) -> None:
+    half = b'"\\ud800"'
+    lines = [
+        with_id(half.decode()),
+        b'{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"x"}}' % half,
+        b'{"jsonrpc":"2.0","id":%s,"result":{}}' % half,
+        b'{"jsonrpc":"2.0","id":1,"method":%s}' % half,
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%s}}' % half,
+        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"run","arguments":{%s:1}}}'
+        % half,
+    ]
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        await client.send_bytes(b"".join(line + b"\n" for line in lines))
+        await client.send(request("last", "ping"))
+        answers = [await client.receive()]
+        while answers[-1].get("id") != "last":
+            answers.append(await client.receive())
+
+    assert {answer["id"] for answer in answers} <= {None, 1, 2, 3, "last"}
+
+
+async def test_what_was_wrong_is_not_repeated_at_length(tmp_path: Path) -> None:
+    long = "x" * 1_000_000
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        await client.send(request(1, "tools/call", name="run", arguments={long: 1}))
+        await client.send(request(2, "tools/call", name=long, arguments={}))
+        await client.send(request(3, "tools/call", name="run", arguments={"comand": "ls"}))
+        answers = [await client.receive() for _ in range(3)]
+
+    assert all(len(json.dumps(answer)) < 10_000 for answer in answers)
+    assert "did you mean command?" in json.dumps(answers)
+
+
 async def test_a_token_for_progress_that_is_none_is_told_and_nothing_runs(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     arguments = {"command": f"touch {touched}"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
+from shelltie.approval.shown import brief
 from shelltie.errors import InvalidParameters
 
 Schema = dict[str, Any]
@@ -38,6 +39,7 @@ GOES_ON: Schema = {
     },
 }
 
+_QUOTED = 80  # characters of what was wrong that an answer repeats
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
@@ -53,21 +55,21 @@ def check(arguments: Mapping[str, object], schema: Schema) -> None:
 
     Raises: InvalidParameters, with what to do.
     """
+    for name, value in arguments.items():
+        _check(name, value, schema)
     for name in schema.get("required", ()):
         if name not in arguments:
             raise InvalidParameters(
                 f"{name} is missing. {schema['properties'][name]['description']}"
             )
-    for name, value in arguments.items():
-        _check(name, value, schema)
 
 
 def _check(name: str, value: object, schema: Schema) -> None:
     known = schema["properties"]
     if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
+        close = difflib.get_close_matches(name[:_QUOTED], known, 1)
         advice = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-        raise InvalidParameters(f"unknown parameter {name}: {advice}")
+        raise InvalidParameters(f"unknown parameter {brief(name, _QUOTED)}: {advice}")
     kind = known[name]["type"]
     if value is None and name not in schema.get("required", ()):
         return
@@ -79,7 +81,8 @@ def _check(name: str, value: object, schema: Schema) -> None:
 def _check_value(name: str, value: object, schema: Schema) -> None:
     choices = schema.get("enum")
     if choices and value not in choices:
-        raise InvalidParameters(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        told = brief(str(value), _QUOTED)
+        raise InvalidParameters(f"{name} must be one of {', '.join(choices)}, not {told}")
     least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if isinstance(value, int | float) and not least <= value <= most:
         told = f"at least {least}" if math.isinf(most) else f"between {least} and {most}"

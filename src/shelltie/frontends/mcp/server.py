@@ -19,6 +19,7 @@ from mcp_types import (
 )
 
 from shelltie import config as settings
+from shelltie.approval.shown import brief
 from shelltie.assemble import assemble, policy_file
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
@@ -156,7 +157,7 @@ def build(
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> Answer:
         if params.name not in answers:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {brief(params.name, 80)}")
         client = client_of(context)
         meet(client)
         channel = reception.channel(context, params)

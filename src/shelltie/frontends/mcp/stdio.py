@@ -13,6 +13,7 @@ import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     PARSE_ERROR,
     ErrorData,
@@ -99,9 +100,8 @@ class _Wire:
         with suppress(OSError, anyio.ClosedResourceError):  # the client left, or we do
             async for envelope in to_client:
                 message = envelope.message
-                line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
                 self._writing = True
-                await write(self._sink, line.encode())
+                await write(self._sink, _line(message).encode())
                 self._writing = False
                 self._forget(_answered(message))
         self.over.set()
@@ -162,6 +162,17 @@ def _has_id(line: bytes) -> bool:
     return b'"id"' in line and "id" in json.loads(line)
 
 
+def _line(message: JSONRPCMessage) -> str:
+    """As it is written. What cannot be, because it holds half a character, is said to be that."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
+    except ValueError:
+        problem = "the answer holds what cannot be written as UTF-8"
+        request = _answered(message)
+        known = request if isinstance(request, int) or str(request).isascii() else None
+        return _error(known, INTERNAL_ERROR, problem).model_dump_json(by_alias=True) + "\n"
+
+
 def _malformed(line: bytes) -> JSONRPCError:
     """Whoever sent an id gets it back, or would wait for ever."""
     try:
@@ -170,6 +181,8 @@ def _malformed(line: bytes) -> JSONRPCError:
         return _error(None, PARSE_ERROR, "Parse error: the line is not JSON")
     request = message.get("id") if isinstance(message, dict) else None
     known = request if isinstance(request, int | str) and not isinstance(request, bool) else None
+    if isinstance(known, str) and not known.isascii():
+        known = None  # half a character would be no answer at all
     return _error(known, INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message")
 
 
