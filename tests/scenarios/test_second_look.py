@@ -321,3 +321,18 @@ async def test_others_have_their_turns_while_a_long_text_is_judged(terminal: Ter
         tasks.cancel_scope.cancel()
 
     assert turns > 10
+
+
+@pytest.mark.proves("D4")
+async def test_one_shot_commands_run_unless_they_are_dangerous(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "build").mkdir()
+    safe = await terminal.run(f"ls {tmp_path}")
+    unknown = await terminal.run(f"touch {tmp_path}/made; frobnicate 2>/dev/null")
+    with pytest.raises(CommandDenied):
+        await terminal.run(f"rm -rf {tmp_path}/build")
+
+    assert (safe.verdict, unknown.verdict) == ("safe", "unknown")
+    assert (tmp_path / "made").exists()
+    assert (tmp_path / "build").exists()

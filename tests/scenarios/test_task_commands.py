@@ -38,7 +38,7 @@ async def test_a_timeout_ends_the_tree_and_keeps_what_was_printed(
     assert next_one["stdout"] == "usable\n"
 
 
-@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45")
+@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45", "C-22")
 @pytest.mark.parametrize(
     ("asked", "held", "clamped"),
     [
@@ -90,7 +90,7 @@ async def test_the_limits_are_those_of_the_settings(terminal: Terminal, project:
 # Output and ends
 
 
-@pytest.mark.proves("T4-11", "S4-46", "S4-54", "C-50")
+@pytest.mark.proves("T4-11", "S4-46", "S4-54", "C-50", "S4-53")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
     ("size", "shown"), [(MIB, MIB), (MIB + 1, MIB), (2 * MIB, MIB), (MIB - 1, MIB - 1)]

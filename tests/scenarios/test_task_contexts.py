@@ -130,7 +130,7 @@ SECRETS = (
 HARMLESS = ("NODE_ENV", "CI", "KEYBOARD_LAYOUT", "AUTHOR")
 
 
-@pytest.mark.proves("T4-5", "S4-19", "C-68")
+@pytest.mark.proves("T4-5", "S4-19", "C-68", "S4-53")
 @pytest.mark.parametrize("from_caller", [True, False])
 async def test_commands_get_no_secrets_from_anybody(
     open_terminal: Open, project: Project, monkeypatch: pytest.MonkeyPatch, *, from_caller: bool
@@ -191,7 +191,7 @@ async def test_what_decides_which_code_runs_is_refused(call: Caller, name: str) 
 # What may not run
 
 
-@pytest.mark.proves("T4-6", "S4-25", "S4-32", "C-37", "C-77")
+@pytest.mark.proves("T4-6", "S4-25", "S4-32", "C-37", "C-77", "S4-2", "S4-53")
 async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, project: Project) -> None:
     ran = project.place / "ran"
     project.tool("rm", f'echo ran > "{ran}"')

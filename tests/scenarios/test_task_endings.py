@@ -138,7 +138,7 @@ async def test_closing_a_session_whose_command_cannot_be_ended_comes_back(
     assert (await call.close(session))["message"] == "Session already closed"
 
 
-@pytest.mark.proves("T4-17", "S4-44", "C-78")
+@pytest.mark.proves("T4-17", "S4-44", "C-78", "S4-2", "S4-53")
 async def test_the_end_of_a_task_closes_its_sessions_and_no_others(
     call: Caller,
 ) -> None:
