@@ -48,8 +48,9 @@ class Served:
 
     async def answer(self) -> dict[str, Any]:
         """What the tool that was called says."""
-        said = (await self.client.receive())["result"]
-        return dict(said["structuredContent"])
+        while "result" not in (said := await self.client.receive()):
+            assert "method" in said, said  # something it tells meanwhile
+        return dict(said["result"]["structuredContent"])
 
     async def start(self, command: str, **arguments: object) -> str:
         """Start a session; its id."""

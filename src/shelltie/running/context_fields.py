@@ -16,7 +16,6 @@ _PATH_MAX = 4096
 _VARIABLES_MAX = 500
 _VARIABLES_SIZE_MAX = 100 * 1024  # the kernel takes 128 KiB for one variable, and no more
 _SHOWN = 100
-_SHORTEST = 1.0  # what is shorter is most often a number of seconds in a place for milliseconds
 OWN = ("CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID")
 
 
@@ -143,15 +142,13 @@ def limits_for(timeout: float | None, limits: TaskLimits) -> Limits:
     """How long a command may take: what the call says, within what is allowed."""
     asked = limits.default if timeout is None else timeout
     source = "default of task sessions" if timeout is None else "timeout of the call"
-    total = min(max(asked, _SHORTEST), limits.most)
-    if total == asked:
-        return Limits(total, None, source)
-    moved, bound = ("raised", "least") if total > asked else ("lowered", "most")
+    if asked <= limits.most:
+        return Limits(asked, None, source)
     note = (
-        f"the timeout of {human_duration(asked)} was {moved} to {human_duration(total)},"
-        f" the {bound} that is allowed"
+        f"the timeout of {human_duration(asked)} was lowered to {human_duration(limits.most)},"
+        " the most that is allowed"
     )
-    return Limits(total, None, source, clamped=True, notes=(note,))
+    return Limits(limits.most, None, source, clamped=True, notes=(note,))
 
 
 def sanitized(given: Mapping[str, str], base: Sifted) -> dict[str, str]:

@@ -160,7 +160,7 @@ session `sessionId`; follow it with terminal_continue. The next command waits fo
             "timeout": {
                 "type": "number",
                 "exclusiveMinimum": 0,
-                "description": "Milliseconds, 1000 to 300000; others are moved to the nearest.",
+                "description": "Milliseconds; more than 300000 is lowered to that.",
             },
             "queue": {
                 "type": "boolean",
