@@ -61,11 +61,12 @@ async def test_all_runs_and_sessions_of_all_servers_are_listed() -> None:
     assert max(map(len, table.splitlines())) <= 80
     head, *lines = (line.split() for line in table.splitlines())
     assert head == ["ID", "SERVER", "CLIENT", "STATE", "TIME", "IDLE", "OUTPUT", "COMMAND"]
-    assert [(line[0], line[1], *line[2:5], line[-1]) for line in lines[:3]] == [
-        (f"{one.pid}:term-1", str(one.pid), "test", "1", "waiting", "cat"),
-        ("term-2", str(one.pid), "test", "1", "running", "300"),
-        (f"{other.pid}:term-1", str(other.pid), "test", "1", "running", "300"),
+    assert [line[:5] for line in lines[:3]] == [
+        [f"{one.pid}:term-1", str(one.pid), "test", "1", "waiting"],
+        ["term-2", str(one.pid), "test", "1", "running"],
+        [f"{other.pid}:term-1", str(other.pid), "test", "1", "running"],
     ]
+    assert [line[-1] for line in lines[0:3:2]] == ["cat", "300"]
     assert "shelltie send ID TEXT" in told
     assert [row["id"] for row in rows[:3]] == ["term-1", "term-2", "term-1"]
     assert [row["waitingForInput"] for row in rows] == [True, False, False, False]
