@@ -53,7 +53,7 @@ from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.places import Demands, Places
-from shelltie.running.supervisor import Habits, Supervisor
+from shelltie.running.supervisor import Habits, NewOutput, Supervisor
 from shelltie.shell import shape
 
 # The newest stay; older output leaves the disk when a supervisor starts.
@@ -189,8 +189,37 @@ def assemble(
         hide_this_process()
     spools = Path(config.state_dir) / "output"
     _sweep(spools)
-    resources = _resources(config, serves=serves)
-    habits = Habits(
+    habits = _habits(config, _resources(config, serves=serves))
+    bus = Bus()
+    journal = _journal(config, spools, bus) if config.audit_enabled else None
+    if publish is not None:
+        bus.subscribe(publish)
+    history = _history(config, habits, bus)
+    metrics = Metrics(config.shown)
+    bus.subscribe(metrics.hear)
+    _trace(bus)
+    alerts = _alerts(config, metrics, bus)
+    wants_login = config.path == "login" or (config.path == "auto" and serves)
+    supervisor = Supervisor(
+        habits,
+        _gate(config, bus),
+        _places(config, providers),
+        policy.current,
+        _outputs(config, spools),
+        bus,
+        LoginPath() if wants_login else None,
+        journal,
+        Measured(metrics, alerts),
+        history,
+    )
+    bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
+    if config.alerts_command is not None:
+        alerts.notify = partial(_notify, supervisor, config.alerts_command)
+    return supervisor
+
+
+def _habits(config: Config, resources: Resources) -> Habits:
+    return Habits(
         shell=shell_of(config),
         escalation=(
             EscalationStep(signal.SIGTERM, config.grace),
@@ -208,6 +237,8 @@ def assemble(
         pause=config.breaker_pause,
     )
 
+
+def _outputs(config: Config, spools: Path) -> NewOutput:
     def new_output(run: RunId, *, stays: bool) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
         whole = stays or config.keep == "all"
@@ -217,52 +248,39 @@ def assemble(
         spool = Spool(path, cap=config.spool_cap, threshold=threshold, times=times)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
-    bus = Bus()
-    journal = _journal(config, spools, bus) if config.audit_enabled else None
-    if publish is not None:
-        bus.subscribe(publish)
-    wants_login = config.path == "login" or (config.path == "auto" and serves)
-    gate = Gate(
+    return new_output
+
+
+def _gate(config: Config, bus: Bus) -> Gate:
+    approved = Approved(settings.approved_file())
+    return Gate(
         judge_of(config, Path.cwd()),
         profiles(config),
-        Broker(
-            Approved(settings.approved_file()),
-            approve_unknown_on_timeout=config.on_timeout == "approve",
-        ),
+        Broker(approved, approve_unknown_on_timeout=config.on_timeout == "approve"),
         bus.publish,
         Patience(config.unknown_wait, config.dangerous_wait),
     )
+
+
+def _places(config: Config, providers: Sequence[Provider]) -> Places:
+    known = (*_providers(config), *providers)
+    return Places(known, demands(config), instead_of_asking=config.unasked == "isolate")
+
+
+def _history(config: Config, habits: Habits, bus: Bus) -> History | None:
+    if habits.adaptive is Adaptive.OFF:
+        return None
     history = History(config.journal if config.audit_enabled else None)
-    if habits.adaptive is not Adaptive.OFF:
-        bus.subscribe(history.hear)
-    metrics = Metrics(config.shown)
-    bus.subscribe(metrics.hear)
+    bus.subscribe(history.hear)
+    return history
+
+
+def _trace(bus: Bus) -> None:
     if "opentelemetry.sdk.trace" in sys.modules:
         # Whoever wants spans has loaded the SDK. Others do not pay 40 ms for the import.
         from shelltie.record.spans import Spans
 
         bus.subscribe(Spans(shape.program).hear)
-    alerts = _alerts(config, metrics, bus)
-    supervisor = Supervisor(
-        habits,
-        gate,
-        Places(
-            (*_providers(config), *providers),
-            demands(config),
-            instead_of_asking=config.unasked == "isolate",
-        ),
-        policy.current,
-        new_output,
-        bus,
-        LoginPath() if wants_login else None,
-        journal,
-        Measured(metrics, alerts),
-        history if habits.adaptive is not Adaptive.OFF else None,
-    )
-    bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
-    if config.alerts_command is not None:
-        alerts.notify = partial(_notify, supervisor, config.alerts_command)
-    return supervisor
 
 
 def _alerts(config: Config, metrics: Metrics, bus: Bus) -> Alerts:
