@@ -130,6 +130,7 @@ class Metrics:
             Gauge("shelltie_contexts_active", "Task contexts now.", lambda: len(self._contexts)),
             Gauge("shelltie_approvals_pending", "Open questions.", lambda: len(self._questions)),
         )
+        self._counts = self._count  # bound once: to bind it costs more than to count
 
     # What others may ask
 
@@ -151,7 +152,7 @@ class Metrics:
 
     def hear(self, event: Event) -> None:
         """Count it."""
-        self._count(event)
+        self._counts(event)
 
     @singledispatchmethod
     def _count(self, _: object) -> None:

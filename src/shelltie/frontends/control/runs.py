@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters, Misuse, RunOver
 from shelltie.frontends.control import figures, questions, watching
-from shelltie.frontends.control.listed import CHUNK, WAIT_MAX, Listed, to_json
+from shelltie.frontends.control.listed import CHUNK, WAIT_MAX, Listed, to_json, wait_of
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
 from shelltie.frontends.control.wire import Fields
@@ -119,7 +119,7 @@ class _Runs:
     async def logs(self, _: Peer, given: Fields) -> Fields:
         """Output from a position on; where there is none yet, what comes within `wait` seconds."""
         start, end = _number(given, "from", 0), _number(given, "to", None)
-        wait = _seconds(given)
+        wait = wait_of(given)
         watched = self._watch(_id(given))
         run = watched.run
         assert start is not None
@@ -269,14 +269,6 @@ def _number(given: Fields, name: str, default: int | None) -> int | None:
             return value
         case other:
             raise InvalidParameters(f"{name} must be a number of bytes, not {other!r}")
-
-
-def _seconds(given: Fields) -> float:
-    match given.get("wait", 0):
-        case int() | float() as value if not isinstance(value, bool) and value >= 0:
-            return min(value, WAIT_MAX)
-        case other:
-            raise InvalidParameters(f"wait must be a number of seconds, not {other!r}")
 
 
 def _bytes(given: Fields) -> bytes:

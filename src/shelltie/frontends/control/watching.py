@@ -8,7 +8,7 @@ import anyio
 
 from shelltie.errors import InvalidParameters
 from shelltie.events import Event
-from shelltie.frontends.control.listed import WAIT_MAX
+from shelltie.frontends.control.listed import wait_of
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.wire import Fields
@@ -46,7 +46,7 @@ class _Events:
         """
         self._watch()
         start = _number(given, self._next)
-        with anyio.move_on_after(_seconds(given)):
+        with anyio.move_on_after(wait_of(given)):
             while start >= self._next:
                 await self._news.wait()
         oldest = self._next - len(self._kept)
@@ -81,11 +81,3 @@ def _number(given: Fields, newest: int) -> int:
             return value
         case other:
             raise InvalidParameters(f"after must be a number up to {newest}, not {other!r}")
-
-
-def _seconds(given: Fields) -> float:
-    match given.get("wait", 0):
-        case int() | float() as value if not isinstance(value, bool) and value >= 0:
-            return min(value, WAIT_MAX)
-        case other:
-            raise InvalidParameters(f"wait must be a number of seconds, not {other!r}")
