@@ -526,3 +526,22 @@ async def test_what_is_not_recorded_is_told_in_every_answer(tmp_path: Path) -> N
     for answer in answers:
         assert "on" in str(answer.get("stdout") or answer.get("output"))
         assert "not recorded" in str(answer.get("warnings") or answer.get("hint"))
+
+
+async def test_a_path_that_is_no_text_is_recorded_all_the_same(
+    open_terminal: Open, journal: Path, tmp_path: Path
+) -> None:
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/not \xff text")
+    Path(place).mkdir()
+
+    async with open_terminal() as terminal:
+        result = await terminal.run(["/bin/pwd"], cwd=place)
+        after = await terminal.run(["/bin/true"])
+
+    assert (result.warnings, after.warnings) == ((), ())
+    assert kinds(journal, result.run_id)[-1] == "ended"
+    assert [one["cwd"] for one in bodies(journal, "ready")][0] == place
+    assert reading.verify(journal).problems == ()
+    with changing(journal) as connection:
+        ((known,),) = connection.execute("SELECT cwd FROM runs WHERE id = ?", (result.run_id,))
+    assert known.endswith(r"/not \udcff text")

@@ -61,9 +61,11 @@ class Past:
         with self.book.transaction():
             self.book.connection.execute(f"INSERT INTO servers VALUES ({','.join('?' * 8)})", row)
 
-    def ran(self, run: str = RUN, pid: int | None = None, started: str | None = None) -> None:
+    def ran(
+        self, run: str = RUN, pid: int | None = None, started: str | None = None, cwd: str = "/"
+    ) -> None:
         """A run had begun, and its process, if it has one, was noted."""
-        limits = {"limits": {"category": None}}
+        limits = {"cwd": cwd, "limits": {"category": None}}
         with self.book.transaction():
             self.book.add(Fact(run, time.time(), "ready", {"command": "sleep 300", **limits}))
             if pid is not None:
@@ -133,6 +135,14 @@ def test_after_a_reboot_no_pid_means_anything(past: Past) -> None:
 
         assert [one.run for one in lost] == [RUN]
         assert not ended(stranger)
+
+
+def test_a_path_that_is_no_text_is_settled_too(past: Past) -> None:
+    past.died()
+    past.ran(cwd="/\udcff")
+
+    assert [one.cwd for one in past.recovered()] == ["/\udcff"]
+    assert past.recovered() == []
 
 
 @pytest.mark.parametrize("namespace", ["same", "pid:[1]"])

@@ -122,7 +122,7 @@ class Book:
             self._over.append(fact.run)
         if (sample := fact.body.get("sample")) is not None:
             row = {**cast(Body, sample), "at": fact.at, "duration": fact.body["duration"]}
-            self.connection.execute(_REMEMBER, row)
+            self._execute(_REMEMBER, row)
 
     def _refused(self, fact: Fact) -> None:
         """It will not start after all; but a command for a shell that runs changes nothing."""
@@ -140,7 +140,20 @@ class Book:
             first |= {**ready.body, "began": ready.at}
             first["category"] = cast(Body, ready.body["limits"])["category"]
         row = {**_UNKNOWN, "server": self.server, **first, **known, "id": fact.run, "state": state}
-        self.connection.execute(_SAVE_AS[state], row)
+        self._execute(_SAVE_AS[state], row)
+
+    def _execute(self, statement: str, row: Body) -> None:
+        try:
+            self.connection.execute(statement, row)
+        except UnicodeEncodeError:  # a path need not be text; the chain has it in JSON's own words
+            plain = {name: _plain(value) for name, value in row.items()}
+            self.connection.execute(statement, plain)
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def complete(fact: Fact) -> None:
