@@ -130,18 +130,6 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who wants something done: the program and, as far as they are known, the agent that speaks
-    through it, its task and its session.
-    """
-
-    client: str = ""
-    agent: str = ""
-    task: str = ""
-    session: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Command:
     """What was asked: either `text` for a shell, or `argv` when no shell is wanted.
 

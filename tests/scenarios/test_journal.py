@@ -540,7 +540,7 @@ async def test_a_path_that_is_no_text_is_recorded_all_the_same(
 
     assert (result.warnings, after.warnings) == ((), ())
     assert kinds(journal, result.run_id)[-1] == "ended"
-    assert [one["cwd"] for one in bodies(journal, "ready")][0] == place
+    assert next(one["cwd"] for one in bodies(journal, "ready")) == place
     assert reading.verify(journal).problems == ()
     with changing(journal) as connection:
         ((known,),) = connection.execute("SELECT cwd FROM runs WHERE id = ?", (result.run_id,))
