@@ -9,7 +9,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from shelltie.checks import (
 )
 from shelltie.errors import ConfigWrong
 from shelltie.events import ALERTS
+from shelltie.frozen import frozen
 from shelltie.model import Adaptive, Decision, Survivors
 
 RUNTIME = Path("/run/user")
@@ -73,10 +74,11 @@ def _level(key: str) -> Any:  # noqa: ANN401  as above
     return _setting(key, one_of(*_LEVELS), "none", project=last_of(_LEVELS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Config:
     """Every setting there is; its key in a file stands beside it."""
 
+    _: KW_ONLY
     policy_path: str | None = _setting("policy.path", text, None)
     grace: float = _setting("limits.grace", number, 5.0, project=as_given)
     warn_lead: float | None = _setting("limits.warn_lead", number, None, project=as_given)
@@ -232,7 +234,7 @@ _ALIASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Setting:
     name: str
     default: object

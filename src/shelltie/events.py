@@ -1,12 +1,13 @@
 """What happened, as small facts, for everybody who watches. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shelltie.frozen import frozen
 from shelltie.model import Caller, Decision, Limit, Limits, Outcome, Printed, RunId, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandAsked:
     """Somebody wants a command to run. Whoever tells of it may not repeat the `secrets`."""
 
@@ -19,7 +20,7 @@ class CommandAsked:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandJudged:
     """This is what we think of a command; nothing has started yet."""
 
@@ -30,7 +31,7 @@ class CommandJudged:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandRefused:
     """The command will not run; `code` says which rule said so."""
 
@@ -41,7 +42,7 @@ class CommandRefused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalAsked:
     """A person is asked; `question` is what they answer to."""
 
@@ -50,7 +51,7 @@ class ApprovalAsked:
     question: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalAnswered:
     """Somebody said yes or no, or nobody did in time."""
 
@@ -63,7 +64,7 @@ class ApprovalAnswered:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunReady:
     """It may run and is about to be started: where, and how long it may take.
 
@@ -80,7 +81,7 @@ class RunReady:
     project: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStarted:
     """The command's process exists."""
 
@@ -90,7 +91,7 @@ class RunStarted:
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitNear:
     """A limit ends the run in `left` seconds unless something changes; `message` is for people."""
 
@@ -102,7 +103,7 @@ class LimitNear:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SilentButWorking:
     """The silence limit passed, but the tree works: it is not ended."""
 
@@ -112,7 +113,7 @@ class SilentButWorking:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unusual:
     """It is not as such commands are; `why` is `input`, `idle`, `silent` or `slow`. It runs on."""
 
@@ -122,7 +123,7 @@ class Unusual:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitReached:
     """The decision that the run timed out; the first signal follows."""
 
@@ -133,7 +134,7 @@ class LimitReached:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Escalated:
     """A signal went to the whole tree."""
 
@@ -142,7 +143,7 @@ class Escalated:
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaked:
     """Somebody is left although everything was tried; the reaper goes on."""
 
@@ -151,7 +152,7 @@ class Leaked:
     pids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded:
     """The run has its outcome."""
 
@@ -161,7 +162,7 @@ class RunEnded:
     printed: Printed = field(default_factory=Printed)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunLost:
     """A server died while this ran. `ended` are processes of it that were still there.
 
@@ -180,7 +181,7 @@ class RunLost:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShellCommandBegan:
     """A shell that stays was given a command; `number` counts those of this shell."""
 
@@ -190,7 +191,7 @@ class ShellCommandBegan:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShellCommandEnded:
     """The shell is back, or gone: then nobody knows the exit code."""
 
@@ -213,7 +214,7 @@ ALERTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alerted:
     """Something that a person may want to know at once; with `over` it is as it should be again.
 
@@ -229,7 +230,7 @@ class Alerted:
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asker:
     """Whose context it is: its own id, and the ids its caller gave."""
 
@@ -238,7 +239,7 @@ class Asker:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionOpened:
     """A context exists."""
 
@@ -247,7 +248,7 @@ class SessionOpened:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionClosed:
     """It is gone, and nothing runs in it; `reason` says why, `commands` how many it ran."""
 
@@ -257,7 +258,7 @@ class SessionClosed:
     commands: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRan:
     """A command in it has come to its end, whatever that was.
 
@@ -274,7 +275,7 @@ class SessionRan:
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRefused(CommandRefused):
     """A command that its context may not run; nothing was started, and `run` never will be."""
 

@@ -3,9 +3,11 @@
 import math
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NewType
+
+from shelltie.frozen import frozen
 
 RunId = NewType("RunId", str)
 
@@ -91,7 +93,7 @@ class Adaptive(StrEnum):
     APPLY = "apply"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalSize:
     """Rows and columns of a pty."""
 
@@ -99,7 +101,7 @@ class TerminalSize:
     columns: int = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resources:
     """What one process of the command may use; `None` leaves the limit as it is.
 
@@ -117,7 +119,7 @@ class Resources:
     cpus: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """Who wants something done: the program and, as far as they are known, the agent that speaks
     through it, its task and its session.
@@ -129,7 +131,7 @@ class Caller:
     session: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """What was asked: either `text` for a shell, or `argv` when no shell is wanted.
 
@@ -147,7 +149,7 @@ class Command:
     resources: Resources = Resources()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EscalationStep:
     """Send `signal` to everybody, then wait `pause` seconds for everybody to leave."""
 
@@ -167,7 +169,7 @@ DEFAULT_ESCALATION: Escalation = (
 _POLICY_SOURCES = ("category ", "default category ", "built-in fallback ", "learned ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How long a command may take, and where each number came from.
 
@@ -190,7 +192,7 @@ class Limits:
         return not self.literal and self.source.startswith(_POLICY_SOURCES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExitStatus:
     """How the command's own process ended: with a code, or by a signal; never both."""
 
@@ -216,7 +218,7 @@ def signal_name(number: int) -> str:
         return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sighting:
     """What the process tree looked like at one moment; `None` where it could not be seen."""
 
@@ -228,7 +230,7 @@ class Sighting:
     password: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """What a command was given without asking, and where its PATH came from.
 
@@ -242,7 +244,7 @@ class Surroundings:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Printed:
     """How much a run printed, and where the first `kept` bytes of it are.
 
@@ -256,7 +258,7 @@ class Printed:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a run ended. A command that failed or took too long is an outcome, never an exception."""
 
@@ -288,7 +290,7 @@ class Outcome:
         return self.state is State.FINISHED and self.exit.code == 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """A run as others of its kind remember it: how long it took, was silent, and did nothing.
 
@@ -362,7 +364,7 @@ class Code(StrEnum):
     LISTED = "listed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A piece of the judged text: code points, the end not included."""
 
@@ -370,7 +372,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reason:
     """One thing that keeps a command from being safe, and where it stands.
 
@@ -386,7 +388,7 @@ class Reason:
     wrappers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """One command that was found; a word that is known only at run time is `None`."""
 
@@ -396,7 +398,7 @@ class Judged:
     wrappers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What the rules say about a whole command. Safe needs `agreed`: two parsers saw the same."""
 

@@ -5,11 +5,11 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie import ledger
 from shelltie.errors import ConfigWrong
+from shelltie.frozen import frozen
 
 SETTINGS = ".shelltie.toml"
 RULES = ".shelltie"  # a directory: every file below it counts
@@ -22,7 +22,7 @@ Projects whose own shelltie files you trust, each as the files were when you sai
 Written by `shelltie trust`; delete an entry, or `shelltie trust --revoke DIR`, to end it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """What a project says at one moment: read once, so that what is trusted is what is used."""
 
@@ -39,7 +39,7 @@ class Snapshot:
         return whole.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trusted:
     """One decision."""
 

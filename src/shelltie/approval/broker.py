@@ -14,6 +14,7 @@ import anyio.to_thread
 from shelltie.approval.approved import Approved
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import ConfigWrong, InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import Rating, human_duration
 
 OPEN_MAX = 100  # questions, asked and late ones together
@@ -67,7 +68,7 @@ class _Open:
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pending:
     """A question that can be answered; a late one allows the same call when it is repeated."""
 

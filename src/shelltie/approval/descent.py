@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+from shelltie.frozen import frozen
 
 _DEPTH_MAX = 256
 _LOOKS = 8
@@ -22,7 +23,7 @@ _PYKEEPER = "pykeeper.py"
 _MARK = b"SHELLTIE_RUN="  # in the environment of every command of ours
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """A process as it was seen; `started` tells it from another one with the same pid."""
 

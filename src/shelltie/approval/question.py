@@ -5,10 +5,11 @@ import json
 import os
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
+from shelltie.frozen import frozen
 from shelltie.model import Command, Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
@@ -26,7 +27,7 @@ class Scope(StrEnum):
     ALWAYS = "always"  # kept in a file, for every server
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """Yes or no, who said so, and why."""
 
@@ -36,7 +37,7 @@ class Answer:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
     """What the command will read: how much, its digest and how it begins."""
 
@@ -45,7 +46,7 @@ class Input:
     head: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """May this command run? `digest` stands for all that a yes is bound to."""
 

@@ -8,8 +8,9 @@ wide for one line goes on after ┊. Different texts are shown differently.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
+
+from shelltie.frozen import frozen
 
 GUTTER, MORE = "│ ", "┊ "
 _BLANKS_MAX = 16  # as many in a row are shown as they are; more are counted
@@ -27,7 +28,7 @@ _RUNS = re.compile(r"[!-~]+| +|[^ -~]+")
 _NAMES = {"\t": "tab", "\n": "newline"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Atom:
     """A piece that stays on one line."""
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 # What is found in the last event or at the end of stderr, and what to do then.
 _FOUND = (
@@ -34,7 +35,7 @@ _RETRY = {"retry_longer": True, "wait_and_retry": True, "check_network": True}
 _LOOKED_AT = 4096  # characters of what it said last
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What is known of a task that ended badly."""
 
@@ -45,7 +46,7 @@ class Seen:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """What to do next; `retry` is whether the same task again makes sense."""
 

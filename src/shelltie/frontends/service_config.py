@@ -2,17 +2,18 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from shelltie.errors import ConfigWrong
+from shelltie.frozen import frozen
 from shelltie.model import seconds
 from shelltie.running.settling import Waiting
 
 _Checks = Mapping[str, Callable[[str, object], object]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentSettings:
     """What holds for one agent. Times are seconds, `crop_output` counts characters."""
 
@@ -43,7 +44,7 @@ class AgentSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceConfig:
     """Everything a service is told."""
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shelltie.errors import InvalidParameters, TerminalError, UnknownSession
@@ -19,13 +18,14 @@ from shelltie.frontends.sessions import (
     stopped_text,
     table_text,
 )
+from shelltie.frozen import frozen
 from shelltie.output.text import crop
 
 _CROPPED = "\n[...Output truncated...]"
 Arguments = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceTool:
     """What a chat offers to its model. `execute` never raises: what went wrong is the answer."""
 

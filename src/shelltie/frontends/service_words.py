@@ -1,11 +1,13 @@
 """The words of S2's TerminalService: options, results, and what a provider must be able to do."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
+from shelltie.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class ExecuteCommandOptions:
     """`None` in `env` unsets a name; a `timeout_seconds` of `None` is the service's own."""
 
@@ -15,7 +17,7 @@ class ExecuteCommandOptions:
     input: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecuteCommandResult:
     """`ok`: it ran to its end and said 0. `error` says why not, if that was not its own doing."""
 
@@ -27,7 +29,7 @@ class ExecuteCommandResult:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InteractiveSessionOptions:
     """What to start and where; with `pty` false it gets plain pipes."""
 
@@ -38,7 +40,7 @@ class InteractiveSessionOptions:
     pty: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputWaitOptions:
     """Seconds; a `max_interval` of 0 answers at once, `None` has no cap."""
 
@@ -47,7 +49,7 @@ class OutputWaitOptions:
     max_interval: float | None = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InteractiveTerminalOutput:
     """Output from the asked position to `new_position`; `skipped` characters of it are lost."""
 
@@ -58,7 +60,7 @@ class InteractiveTerminalOutput:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionStatus:
     """How a session is doing."""
 

@@ -5,14 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from shelltie.frozen import frozen
 
 _PROC = Path("/proc")
 _PATIENCE = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """A process of some boot and pid namespace. No two ever have the same."""
 

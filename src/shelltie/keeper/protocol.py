@@ -29,8 +29,8 @@ Leash to server, lines:
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.model import Resources
 
 HEADER = struct.Struct("<II")
@@ -46,7 +46,7 @@ _LETTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """The command runs; `leash` is the pid that holds it."""
 
@@ -54,7 +54,7 @@ class Started:
     leash: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The command could not be started, and why."""
 
@@ -62,7 +62,7 @@ class Failed:
     errno: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signalled:
     """A signal was sent to the whole tree."""
 
@@ -71,7 +71,7 @@ class Signalled:
     refused: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exited:
     """The command's own process ended, with the status of waitpid()."""
 
@@ -79,14 +79,14 @@ class Exited:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stuck:
     """Processes that SIGKILL did not end yet."""
 
     pids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gone:
     """The kernel says that nobody is left."""
 
@@ -94,12 +94,12 @@ class Gone:
     cpu: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lost:
     """Leash and keeper are both gone, so nobody can say what is left. No leash says this itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Noted:
     """What the user should know of this run. A provider says this, no leash does.
 

@@ -2,8 +2,9 @@
 
 import json
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
+
+from shelltie.frozen import frozen
 
 _LINE_MAX = 1024 * 1024
 _KEPT_MAX = 1024 * 1024  # of the lines of all kept events together
@@ -11,7 +12,7 @@ _KEPT_MAX = 1024 * 1024  # of the lines of all kept events together
 Event = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What a chunk brought."""
 

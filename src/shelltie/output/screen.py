@@ -1,19 +1,19 @@
 """What a full-screen program shows now: its output, drawn by a terminal emulator."""
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import TerminalSize
 from shelltie.output.store import Store
 
 _FED_MAX = 256 * 1024  # a second of drawing or two; a program repaints its screen more often
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """The rows without what is blank at their ends; the cursor's row and column begin with 0."""
 

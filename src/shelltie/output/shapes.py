@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 HEAD_MAX = 4096  # no head below looks farther than this
 TAIL_MAX = 512  # nor does a tail, each time it is tried
@@ -11,7 +12,7 @@ _TOKEN = re.compile(r"(?:\.?[\w-]){1,250}", re.ASCII)
 _BASE64 = re.compile(r"[\w.~+/=-]{1,500}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """A secret begins where `head` matches.
 

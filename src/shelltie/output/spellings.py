@@ -4,8 +4,9 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
+
+from shelltie.frozen import frozen
 
 _LEAST = 8  # a shorter value occurs by chance
 _PIECE = 150  # characters of a long value; spelled out in any way they stay shorter than a head
@@ -21,7 +22,7 @@ _PERCENT = re.compile(r"%[0-9A-F]{2}")
 _BASE64_RUN = re.compile(r"[\w+/=-]{1,400}|\r?\n[\w+/=-]{40,200}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spelling:
     """Where `text` stands, the secret `name` is printed, and goes on as far as `tail` matches."""
 

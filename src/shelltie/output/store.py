@@ -1,8 +1,8 @@
 """Everything one run printed, by position: in memory, on disk, or counted as lost."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 
+from shelltie.frozen import frozen
 from shelltie.model import Printed, Stream
 from shelltie.output.spool import Spool
 from shelltie.output.window import Window
@@ -10,7 +10,7 @@ from shelltie.output.window import Window
 _SIZE = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Bytes from position `start`; the `skipped` bytes before them were asked for but are lost."""
 
@@ -24,7 +24,7 @@ class Piece:
         return self.start + len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Excerpt:
     """The beginning and the end of what was printed, with `omitted` bytes between them."""
 

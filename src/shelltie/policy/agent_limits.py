@@ -4,7 +4,6 @@ Agents think for minutes without a word, so their limits are longer than those o
 """
 
 import math
-from dataclasses import dataclass
 
 from shelltie.config import (
     HARD_DEFAULT,
@@ -15,6 +14,7 @@ from shelltie.config import (
     IDLE_MIN,
 )
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration
 
 # Seconds of silence and in all. What runs elsewhere has limits of its own there.
@@ -25,7 +25,7 @@ MODES: dict[str, tuple[float | None, float | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """What a limit may be, and what it is if nobody says; seconds."""
 
@@ -34,7 +34,7 @@ class Span:
     usual: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentCaps:
     """What the server allows."""
 

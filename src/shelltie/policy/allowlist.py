@@ -25,9 +25,10 @@ import re
 import reprlib
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from shelltie.frozen import frozen
 from shelltie.policy.argument_filter import ArgumentRules, Denied
 from shelltie.policy.checks import (
     Wrong,
@@ -45,7 +46,7 @@ _ENTRIES_MAX = 1000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,254}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One program that may be run."""
 
@@ -55,7 +56,7 @@ class Entry:
     relative_path: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowlist:
     """What a file allows, and what else it says (`about`). With a `problem` nothing is allowed."""
 

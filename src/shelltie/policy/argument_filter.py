@@ -7,8 +7,9 @@ when an option says so; only rules for the single program help against that.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from shelltie.frozen import frozen
 
 _LENGTH_MAX = 5000
 _FOUND_MAX = 10  # that many are told
@@ -30,7 +31,7 @@ _SYNTAX = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Denied:
     """An option or a word that is refused; with a `value`, only where its value begins so."""
 
@@ -75,7 +76,7 @@ class Denied:
             yield word[end : end + enough].lstrip("=:") or following
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgumentRules:
     """What the allowlist says about the arguments of one program."""
 
@@ -85,7 +86,7 @@ class ArgumentRules:
     free_text_after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why an argument, or all of them together (`None`), is refused; `why` is for people."""
 

@@ -6,14 +6,15 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 _KEYS = frozenset(("timeouts", "long_running_overrides", "command_classification"))
 _COMMON = frozenset(("$schema", "version", "description"))
 _CLASSES = {"long": "long", "medium": "medium", "fast": "quick"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Translation:
     """A policy document in the first dialect, and what its places were called in the second."""
 

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.policy import secrets
 
 # Nobody is there to page through output, to answer a prompt or to admire colours.
@@ -45,7 +46,7 @@ _HARDENED_GIT = {
 _NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sifted:
     """Variables without those that no command gets.
 
@@ -59,7 +60,7 @@ class Sifted:
     passed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Environment:
     """What one command gets; the rest is as in `Sifted`, with what the call gave."""
 

@@ -7,9 +7,10 @@ the policy's, and one that a caller gave is never touched.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from shelltie.frozen import frozen
 from shelltie.model import Limits, Sample, human_duration
 
 KEPT = 200  # runs of one shape; older ones say nothing about the project as it is now
@@ -20,7 +21,7 @@ _CAP = 3600.0
 _LEAST_IDLE, _LEAST_SILENT, _LEAST_SLOW = 3.0, 10.0, 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usual:
     """What runs of one shape have been like, of the last `n` that ended by themselves.
 
@@ -56,7 +57,7 @@ class Experience:
         return found if found is not None and found.n >= self._least else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expected:
     """From when on a run is worth a word: seconds of silence without work, of silence, in all."""
 

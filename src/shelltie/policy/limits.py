@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from shelltie.frozen import frozen
 from shelltie.model import Limits, seconds
 from shelltie.policy.timeouts import CategoryPattern, TimeoutPolicy, or_endless
 from shelltie.shell.split import segments, strip_prefixes
@@ -17,7 +18,7 @@ _LONG_BLANKS = re.compile(r"\s{33,}")  # `\s+\s+` takes the longer for each of t
 _BIN = re.compile(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What the caller gave; `None` leaves it to the policy, `silence_off` is no silence limit."""
 
@@ -26,7 +27,7 @@ class Asked:
     silence_off: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """What the policy says about one simple command."""
 

@@ -12,7 +12,8 @@ runs of blanks (`limits` shortens those that do), and a file may hold many slow 
 import re
 import warnings
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 LENGTH_MAX = 1000
 _HEAD = (4000, 4000, 2000, 250, 100)  # characters looked at, by the power of the worst time
@@ -35,7 +36,7 @@ _VERBOSE_FLAG = re.compile(r"\(\?[aiLmsu]*x")
 _BLANKS = frozenset((" ", r"\s", r"\t", r"[ \t]", r"[\s]"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """A pattern that is safe to try on any text."""
 
@@ -75,7 +76,7 @@ def _compiled(text: str, flags: int) -> re.Pattern[str]:
         raise ValueError(f"is not a regular expression: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Cost:
     """How many ways a part can match one text: at most `ways` times its length to the `power`."""
 

@@ -4,9 +4,10 @@ import json
 import math
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from shelltie.frozen import frozen
 from shelltie.model import DEFAULT_ESCALATION, Escalation, EscalationStep
 from shelltie.policy.checks import (
     Reader,
@@ -48,7 +49,7 @@ class IdleEvidence(StrEnum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Category:
     """A kind of command and its two limits; `None` is no limit."""
 
@@ -58,7 +59,7 @@ class Category:
     silence: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CategoryPattern:
     """A command that the pattern is found in belongs to the category."""
 
@@ -66,7 +67,7 @@ class CategoryPattern:
     pattern: Pattern
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplicitSilence:
     """The silence limit of a command whose total limit was given, but not its silence limit."""
 
@@ -86,7 +87,7 @@ class ExplicitSilence:
 MEDIUM = Category("medium", "Scripts, tests, small compilations", 120.0, 30.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeoutPolicy:
     """What a policy file says, checked. With `fallback_reason` there was no usable file."""
 

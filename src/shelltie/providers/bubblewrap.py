@@ -18,6 +18,7 @@ from typing import BinaryIO
 import anyio
 
 from shelltie.errors import CannotStart
+from shelltie.frozen import frozen
 from shelltie.keeper.link import Link
 from shelltie.keeper.programs import BINARY, SCRIPT, Kind, choose
 from shelltie.keeper.protocol import Failed, Gone, Lost, Word
@@ -193,7 +194,7 @@ def _forgotten(sandbox: _Sandbox) -> bool:
     return over
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Program:
     """The keeper as it is started inside, and what of the outside it needs, by its name there."""
 

@@ -8,10 +8,10 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from shelltie.frozen import frozen
 from shelltie.model import Resources
 
 _PERIOD = 100_000  # microseconds, in which a CPU may be used for so long
@@ -20,7 +20,7 @@ _NUMBERS = itertools.count(1)
 _CONTROLLERS = {"memory": "memory", "tasks": "pids", "cpus": "cpu"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parent:
     """A cgroup below which we may make others, and what they can limit."""
 
@@ -29,7 +29,7 @@ class Parent:
     controllers: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """The cgroup of one command; in version 1 there is one for each controller."""
 

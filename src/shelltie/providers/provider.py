@@ -1,14 +1,14 @@
 """The seam between deciding and doing: a place to run turns a prepared command into a process."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from shelltie.frozen import frozen
 from shelltie.keeper.protocol import Word
 from shelltie.model import Bar, Isolation, Resources, TerminalSize
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """A command with everything decided: what a provider starts, to the letter.
 

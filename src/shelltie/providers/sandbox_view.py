@@ -7,9 +7,9 @@ thrown away, and of the home only toolchains. So a secret need not be known to b
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from shelltie.frozen import frozen
 from shelltie.providers.workspace import Git, git_of, obeyed
 
 _SYSTEM = (
@@ -46,7 +46,7 @@ _HOME_READ = (
 _HOME_PRIVATE = (".cache", ".npm", ".yarn", ".local/state", ".cargo/registry", ".cargo/git")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxPolicy:
     """What holds in every sandbox of a provider.
 

@@ -7,10 +7,10 @@ editors and agents run or obey by themselves is read-only in it, as far as it is
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie.errors import CannotStart
+from shelltie.frozen import frozen
 
 # Nobody works in these, and to write there is to change the machine.
 _SYSTEM = (
@@ -26,7 +26,7 @@ _OBEYED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Git:
     """A repository's own directories: what git needs to write, and what of it must stay."""
 

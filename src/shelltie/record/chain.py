@@ -5,12 +5,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from shelltie.frozen import frozen
+
 GENESIS = "0" * 64
 TRIMMED = "trimmed"
 _PROBLEMS_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One fact. `at` is in microseconds since 1970, `body` a JSON object on one line."""
 
@@ -22,7 +24,7 @@ class Entry:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """How far a chain went once, and the hash it had there."""
 
@@ -54,7 +56,7 @@ def head_of(text: str) -> Head:
     return Head(int(seq), digest)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """What a look at a whole chain found. Without `problems` it is as it was written."""
 

@@ -26,6 +26,7 @@ from shelltie.events import (
     ShellCommandBegan,
     ShellCommandEnded,
 )
+from shelltie.frozen import frozen
 from shelltie.model import Decision, Limits, Outcome, Printed, Rating
 from shelltie.output.redact import Redactor
 from shelltie.record.samples import sample_of
@@ -38,7 +39,7 @@ _SOURCE_MAX = 120  # it may quote a long pattern
 Body = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """One thing to be recorded."""
 

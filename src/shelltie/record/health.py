@@ -1,15 +1,15 @@
 """Whether everything goes as it should: five figures against their thresholds. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.model import human_duration
 from shelltie.record.metrics import Metrics
 
 _LEAST = 20  # commands; a rate of fewer says nothing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thresholds:
     """What is still well. Rates are of the last hundred commands."""
 
@@ -20,7 +20,7 @@ class Thresholds:
     truncated: float = 0.01
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One figure; `message` says in words what is wrong, or that all is well."""
 

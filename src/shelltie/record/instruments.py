@@ -2,7 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _SERIES_MAX = 200  # of one instrument; whatever comes after them is counted as `other`
@@ -12,7 +13,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 Values = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One number, and what it is about."""
 
@@ -21,7 +22,7 @@ class Sample:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Family:
     """An instrument as it stands now; `kind` is a word of Prometheus."""
 

@@ -1,13 +1,12 @@
 """Everything that was counted and measured here, in the forms in which it is shown."""
 
-from dataclasses import dataclass
-
+from shelltie.frozen import frozen
 from shelltie.record.alerts import Alerts
 from shelltie.record.instruments import exposition, to_json
 from shelltie.record.metrics import Metrics
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """The figures of this process."""
 

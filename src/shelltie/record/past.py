@@ -4,10 +4,10 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie.errors import TerminalError
+from shelltie.frozen import frozen
 from shelltie.model import State
 from shelltie.record.database import open_for_reading
 from shelltie.record.reading import Unreadable
@@ -22,7 +22,7 @@ class NoSuchRun(TerminalError):
     """The journal knows no run with this id, or several."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastRun:
     """One run. What is not known, or not yet, is None; `file` has what it printed."""
 

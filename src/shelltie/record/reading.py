@@ -5,11 +5,11 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
+from shelltie.frozen import frozen
 from shelltie.model import RunId
 from shelltie.record import recovery
 from shelltie.record.chain import Checked, Entry, Head, check, head_of
@@ -35,7 +35,7 @@ _DIFFERENT = """
     LIMIT 20"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """An entry with its hash."""
 
@@ -124,7 +124,7 @@ def abandoned(path: Path, spools: Path) -> list[RunLost]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Past:
     """A run that is over, and where what it printed is, as far as it was kept."""
 

@@ -12,10 +12,11 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from shelltie.events import RunLost
+from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.keeper.identity import Identity
 from shelltie.model import RunId
@@ -36,7 +37,7 @@ _IN_CHAIN = """
     ORDER BY seq"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Orphan:
     """A run whose server is dead."""
 

@@ -1,8 +1,8 @@
 """How long entries are kept. What goes is the oldest, and the chain says how far it went."""
 
 import time
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.record.book import Book
 from shelltie.record.chain import TRIMMED
 from shelltie.record.facts import Fact
@@ -12,7 +12,7 @@ _SLICE = 2000  # entries; a slice takes some 30 ms, in which nobody else can wri
 _PAGES = 2000  # that are given back to the file system after a slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     """The oldest may be so many days old, and all of them so large together; 0 is no limit."""
 

@@ -9,11 +9,12 @@ import sqlite3
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
+from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.record.book import Book, complete
 from shelltie.record.database import error_code, is_permanent, open_for_writing
@@ -31,7 +32,7 @@ _QUICK = 256 * 1024  # bytes of output that are looked at on the side
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Terms:
     """Where the journal is, what it is good for, and how much of it is kept.
 

@@ -4,13 +4,14 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 import anyio
 
 from shelltie.errors import CannotStart, ProcessError, SessionBusy, TerminalError
 from shelltie.events import Asker, Publish, SessionRan
+from shelltie.frozen import frozen
 from shelltie.model import Caller, Escalation, ExitStatus, Limits, Outcome, RunId, State, Stream
 from shelltie.output.window import Window
 from shelltie.running.alarms import Alarm
@@ -34,7 +35,7 @@ class SessionOver(TerminalError):
     """The context was closed before the command came to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Executed:
     """A command that came to its end, with the first bytes of each stream.
 

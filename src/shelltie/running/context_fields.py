@@ -3,9 +3,9 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration
 from shelltie.policy import environment, secrets
 from shelltie.policy.environment import Sifted
@@ -19,7 +19,7 @@ _SHOWN = 100
 OWN = ("CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskLimits:
     """What holds for all task contexts: seconds, bytes of each stream, and how many there may be.
 

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +28,7 @@ from shelltie.events import (
     SessionOpened,
     SessionRefused,
 )
+from shelltie.frozen import frozen
 from shelltie.model import Command, Escalation, EscalationStep, Limits, Survivors, human_duration
 from shelltie.policy import environment as variables
 from shelltie.policy.access import Access
@@ -56,7 +56,7 @@ _OTHER_IDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tombstone:
     """Whose it was, and why it is gone."""
 

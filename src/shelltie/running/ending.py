@@ -3,12 +3,13 @@
 import os
 from dataclasses import dataclass, field
 
+from shelltie.frozen import frozen
 from shelltie.model import Ended, ExitStatus, Outcome, State
 from shelltie.running import evidence
 from shelltie.running.watchdog import TimeOut
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Times:
     """What the clocks say at the end, in seconds."""
 

@@ -1,17 +1,18 @@
 """Whether and where a command may run: judged, given a place, and asked about if need be."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
 from shelltie.events import CommandRefused, Publish
+from shelltie.frozen import frozen
 from shelltie.model import Command, Isolation, Rating, RunId, Verdict
 from shelltie.providers.provider import Provider
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.places import Asked, Place, Places
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ticket:
     """By whose rules a command wants to run, where, and who wants it."""
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import anyio.to_thread
@@ -11,6 +11,7 @@ from shelltie.approval.broker import Broker, Channel
 from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
+from shelltie.frozen import frozen
 from shelltie.model import Caller, Command, Decision, Rating, Reason, RunId, Verdict
 
 _LONG = 4096
@@ -31,7 +32,7 @@ class Judge(Protocol):
 Decisions = Mapping[Rating, Decision]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """How long an answer is waited for; `None` is as long as the caller waits."""
 
@@ -43,7 +44,7 @@ class Patience:
         return self.dangerous if rating is Rating.DANGEROUS else self.unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Party:
     """Who wants a command to run, how they can be asked for a yes, and how many seconds they wait
     for it at most, whatever else is configured.
@@ -54,7 +55,7 @@ class Party:
     patience: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """By whose rules a command shall run, where, and who wants it."""
 

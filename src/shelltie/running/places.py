@@ -4,9 +4,9 @@ A level that was asked for and cannot be had is an error. Nothing runs in a weak
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from shelltie.errors import CannotStart, CommandDenied, InvalidParameters, IsolationUnavailable
+from shelltie.frozen import frozen
 from shelltie.model import Isolation, Rating, Verdict
 from shelltie.providers.provider import Provider
 
@@ -16,7 +16,7 @@ LEVELS = (*map(str, Isolation), AUTO)
 Demands = Mapping[Rating, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A provider that is ready, and what to tell about the choice."""
 
@@ -24,7 +24,7 @@ class Place:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What a call asks for; `None` leaves it to the policy."""
 
@@ -33,7 +33,7 @@ class Asked:
     workspace: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Level:
     """At least this, and if `strongest` the most there is."""
 

@@ -1,8 +1,9 @@
 """How a run is watched and ended. Pure."""
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shelltie.frozen import frozen
 from shelltie.model import Escalation, EscalationStep, Limits, Survivors
 from shelltie.policy.learned import Experience
 
@@ -16,7 +17,7 @@ FOR_SURVIVORS: Escalation = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What holds for one run, and what is known of others like it."""
 

@@ -3,12 +3,12 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
 from shelltie.output.characters import Characters
 from shelltie.output.store import Piece
@@ -28,7 +28,7 @@ _BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it w
 _BLOCKED_AGAIN = 2.0  # and how often it is asked at least while it stays quiet
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What a session printed from `start` to `end`, counted in characters since its beginning.
 

@@ -4,12 +4,12 @@ import itertools
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio
 
 from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
+from shelltie.frozen import frozen
 from shelltie.model import Command
 from shelltie.running.run import Run
 from shelltie.running.session import Session
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"term-(\d{1,18})")
 _TASK_SESSION = re.compile(r"term-.+-\d{13,}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Room:
     """How many sessions there may be, and how long an ended one stays readable, in seconds."""
 

@@ -5,10 +5,11 @@ from the call. A process that has ended is never waited for.
 """
 
 import math
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """Seconds. A `most` of 0 answers at once, `None` waits without end; but no wait goes on after
     the moment `until`.

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 _MARK_MAX = 8 * 1024  # a path is no longer than 4096 bytes
 # Capitals and digits only: a terminal may be set to turn small letters into capitals.
@@ -13,7 +14,7 @@ _UNFINISHED = re.compile(rb"[^\x00-\x1f\x7f]*")
 FORMAT = r"\033]5454;%s;%s;%s;%s;%s\a"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Command `number` begins here, or has ended with `exit_code`; where the shell now is."""
 

@@ -21,6 +21,7 @@ from shelltie.errors import (
     UnknownSession,
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
+from shelltie.frozen import frozen
 from shelltie.model import (
     Code,
     Command,
@@ -46,7 +47,7 @@ _INTERRUPTS = (b"\x03", b"\x1c")
 _INTERRUPT_TAKES = 0.3  # seconds; several in a row may have cost the shell the mark of the end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandEnd:
     """What a command printed since it was last read, and how it ended, if it has.
 
@@ -67,7 +68,7 @@ class CommandEnd:
         return self.reading.text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """How a shell is started."""
 

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,6 +16,7 @@ import anyio
 
 from shelltie.errors import CannotStart, InvalidParameters, ProcessError, TerminalError
 from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
+from shelltie.frozen import frozen
 from shelltie.model import (
     DEFAULT_ESCALATION,
     Adaptive,
@@ -57,7 +58,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Habits:
     """What holds for every run unless a call says otherwise."""
 
@@ -75,7 +76,7 @@ class Habits:
     pause: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wish:
     """What a call may ask beside the command; `None` leaves it to the policy.
 

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.model import Escalation, Limit, Limits
 
 _SHORTEST_WARNED = 5.0  # a shorter limit would warn at once, on every quick command
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Warn:
     """Say that `limit` ends the run in `left` seconds."""
 
@@ -18,19 +18,19 @@ class Warn:
     left: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observe:
     """Look at the tree now, so that `Judge` has something to compare with."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judge:
     """The silence limit has passed: does the tree work? Answer with `forgive` or `time_out`."""
 
     idle: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeOut:
     """It is decided: the run timed out. Signals follow."""
 
@@ -39,14 +39,14 @@ class TimeOut:
     elapsed: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Send:
     """Send this signal to everybody."""
 
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GiveUp:
     """Everything was tried and somebody is still there."""
 

@@ -1,8 +1,9 @@
 """Reads what lies between the words: blanks, comments, newlines and here-documents. Pure."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from shelltie.frozen import frozen
 from shelltie.shell.found import Draft, Found
 from shelltie.shell.script import Kind, Part, Word
 from shelltie.shell.source import Source
@@ -11,7 +12,7 @@ from shelltie.shell.words import WordReader
 _BLANKS = re.compile(r"[ \t]*+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A here-document whose body comes behind the next newline."""
 

@@ -1,8 +1,8 @@
 """What a shell text consists of, before anybody has an opinion about it. Pure."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from shelltie.frozen import frozen
 from shelltie.model import Code, Span
 
 
@@ -17,7 +17,7 @@ class Kind(StrEnum):
     EXPANSION = "expansion"  # any other ${…}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A piece of a word: `text` is the literal value, the variable's name, or the source.
 
@@ -30,7 +30,7 @@ class Part:
     commands: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """One word as the shell reads it; `value` is `None` unless every part is literal.
 
@@ -52,7 +52,7 @@ class Word:
         return all(part.quoted or part.kind is Kind.TEXT for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redirect:
     """`operator` as written, without its descriptor: `>`, `>>`, `<`, `<<`, `<<<`, `>&`, `&>`, `<>`.
 
@@ -66,7 +66,7 @@ class Redirect:
     body: Word | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment:
     """`NAME=value`, before a command or alone; `name` keeps a subscript: `a[1]`."""
 
@@ -75,7 +75,7 @@ class Assignment:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Simple:
     """One simple command. Without words it is only its assignments and redirections.
 
@@ -92,7 +92,7 @@ class Simple:
     background: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """Something that keeps the text from being proved safe, whatever its commands are."""
 
@@ -101,7 +101,7 @@ class Problem:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A parsed text: every simple command in it, however deep, in the order they begin.
 

@@ -3,14 +3,14 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.model import Span
 
 _BEFORE_NEWLINE = re.compile(r"(?<!\\)\\++\n")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """`text` is `whole` without its line continuations.
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from shelltie.frozen import frozen
+
 _DEPTH_MAX = 32  # deeper nesting is read flat: each level costs one more copy of its text
 _SPECIAL = re.compile(r"[\\'\"`$();&|<>\n#{}]")
 _BLANKS = re.compile(r"[ \t]*+")
@@ -94,7 +96,7 @@ class _Kind(Enum):
     QUIET = auto()  # ${ … }, (( … )): no commands but those of a substitution
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Frame:
     """Something open: what closes it, and the state of the command around it."""
 

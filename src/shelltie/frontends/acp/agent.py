@@ -5,13 +5,13 @@ Works over any ACP connection (the one the SDK gives an agent), and directly on 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 
 from shelltie.errors import InvalidParameters, KillFailed, SignalFailed, WaitFailed
 from shelltie.frontends.acp.words import TerminalExit
+from shelltie.frozen import frozen
 from shelltie.model import seconds
 
 _CLEAN_UP = 10.0  # seconds for a client to answer when we leave
@@ -57,7 +57,7 @@ class Terminals(Protocol):
     def release_terminal(self) -> Callable[..., Awaitable[object]]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completed:
     """It ended by itself in time; what it printed is there as well."""
 
@@ -66,7 +66,7 @@ class Completed:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimedOut:
     """It took too long and was ended; `output` is all that it had printed."""
 
@@ -77,7 +77,7 @@ class TimedOut:
 TerminalTimeoutResult = Completed | TimedOut
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalTimeout:
     """A terminal that was created, and the seconds it may take from now on."""
 

@@ -33,6 +33,7 @@ from shelltie.frontends.acp.words import (
     variables,
 )
 from shelltie.frontends.report import rating_of
+from shelltie.frozen import frozen
 from shelltie.model import Caller, Command, RunId, State
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
@@ -51,7 +52,7 @@ class _AcpSession:
     terminals: dict[str, HostedTerminal] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manners:
     """How a host behaves: `policy` is for every session that has none of its own."""
 

@@ -3,12 +3,12 @@
 import base64
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from shelltie.frontends.acp.permission import fenced
 from shelltie.frontends.acp.terminal import HostedTerminal
+from shelltie.frozen import frozen
 from shelltie.output.text import clean
 
 BEHIND = 256 * 1024  # bytes; what is more is left out: no editor needs a flood
@@ -28,7 +28,7 @@ class Mode(StrEnum):
     V2 = "v2"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """A terminal in a tool call; `told` is all that the agent has said about that call."""
 
@@ -42,7 +42,7 @@ class Shown:
         return {"sessionUpdate": "tool_call_update", "toolCallId": self.call, **fields}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grown:
     """What was printed since, after `skipped` bytes that are left out."""
 

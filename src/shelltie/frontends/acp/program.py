@@ -4,7 +4,7 @@ import logging
 import signal
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -22,6 +22,7 @@ from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
 from shelltie.frontends.acp.words import OUTPUT_LIMIT
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.lines import Lines, own_wire, read
+from shelltie.frozen import frozen
 from shelltie.policy import environment
 from shelltie.running.gate import Patience
 from shelltie.running.sessions import Sessions
@@ -32,7 +33,7 @@ _LAST_WORDS = 10.0  # for an editor to read them
 _DIALOGUE = 600.0  # a person in front of an editor may think for so long
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choices:
     """What the command line says."""
 

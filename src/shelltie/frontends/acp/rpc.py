@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shelltie.approval.broker import Channel
@@ -24,6 +23,7 @@ from shelltie.frontends.acp.words import (
     variables,
 )
 from shelltie.frontends.report import refusal_report
+from shelltie.frozen import frozen
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -36,7 +36,7 @@ Fields = Mapping[str, Any]
 Asking = Callable[[str], Channel]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A JSON-RPC error; `data` has a stable name for programs."""
 

@@ -4,16 +4,17 @@ Without a rule there is no limit: whoever drives the terminal has its own clock.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 
+from shelltie.frozen import frozen
 from shelltie.model import Escalation, Limits, seconds
 from shelltie.shell.split import segments, strip_prefixes
 
 _TEXT_MAX = 32 * 1024  # what is longer is not looked at, so that no text keeps the event loop busy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalPolicy:
     """Seconds, by the name of the program and for all others; `None` is no limit.
 

@@ -1,10 +1,10 @@
 """What ACP says about terminals, in its own words, and what can be wrong with a request. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shelltie.errors import InvalidParameters, Misuse
+from shelltie.frozen import frozen
 from shelltie.model import Limit, Outcome, State, seconds
 
 OUTPUT_LIMIT = 1024 * 1024  # bytes, where a request names none
@@ -48,7 +48,7 @@ class TooManyTerminals(Misuse):
     code = "MAX_SESSIONS_EXCEEDED"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreatedTerminal:
     """The answer to `terminal/create`; `field_meta` says what was decided about the command."""
 
@@ -56,7 +56,7 @@ class CreatedTerminal:
     field_meta: Meta
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalExit:
     """How the command ended: a code, or the name of a signal. Both are None while it runs."""
 
@@ -65,7 +65,7 @@ class TerminalExit:
     field_meta: Meta | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalOutput:
     """What can be read now; `exit_status` is there once the command has ended."""
 

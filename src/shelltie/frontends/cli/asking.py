@@ -3,7 +3,6 @@
 import difflib
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any, cast
 
 from shelltie.approval.broker import Pending
@@ -15,13 +14,14 @@ from shelltie.frontends.cli.words import Ink, complain, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.frontends.control.questions import from_json
+from shelltie.frozen import frozen
 from shelltie.policy import environment
 
 NOT_DONE, REFUSED = 1, 126
 _REPLIES = {"INVALID_PARAMETERS": NOT_DONE, "REFUSED": REFUSED}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A question, and the server in which it waits."""
 

@@ -4,7 +4,6 @@ import json
 import shlex
 import sys
 from argparse import Namespace
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -14,6 +13,7 @@ from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.words import Ink, print_json, stdin_bytes, table
 from shelltie.frontends.report import as_json, limits_report, reasons_report
+from shelltie.frozen import frozen
 from shelltie.model import Command, Decision, Limits, Rating, Verdict, human_duration
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
@@ -29,7 +29,7 @@ _MEANS = {
 _ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     command: str
     verdict: Verdict

@@ -4,7 +4,6 @@ import base64
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from shelltie.approval import shown
@@ -14,6 +13,7 @@ from shelltie.frontends.cli.words import complain
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.frontends.control.listed import Listed, exit_from_json, from_json, to_json
+from shelltie.frozen import frozen
 from shelltie.model import ExitStatus
 from shelltie.policy import environment
 
@@ -24,7 +24,7 @@ _QUALIFIED = re.compile(r"(?:(\d{1,10}):)?(.+)", re.DOTALL)
 _NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A run, and the server that has it."""
 
@@ -41,7 +41,7 @@ class NoSuchRun(TerminalError):
     """There is none with this id, or there are several."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Output from `start` on; `skipped` bytes before it are lost, and `total` were printed."""
 

@@ -1,10 +1,10 @@
 """What a run of the past had printed, and when: for `export` and `replay`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie import config as settings
 from shelltie.errors import TerminalError
+from shelltie.frozen import frozen
 from shelltie.output.times import SUFFIX, pieces
 from shelltie.record import past
 from shelltie.record.past import PastRun
@@ -14,7 +14,7 @@ class NotKept(TerminalError):
     """Its output is not on disk, or not any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recording:
     """A run, what it printed, and when it had printed how much of that."""
 

@@ -2,13 +2,13 @@
 
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie import config as settings
 from shelltie.approval import shown
 from shelltie.assemble import policy_file
 from shelltie.frontends.cli.words import print_json, table
+from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration
 from shelltie.policy.learned import Usual, proposed, usual
 from shelltie.policy.limits import Asked, resolve
@@ -18,7 +18,7 @@ _HEAD = ("SHAPE", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGES
 _SHAPE_MAX = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """What is usual for one shape, and limits that would fit."""
 

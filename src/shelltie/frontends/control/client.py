@@ -5,12 +5,12 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie.errors import TerminalError
 from shelltie.frontends.control import wire
 from shelltie.frontends.control.place import existing
+from shelltie.frozen import frozen
 
 _PATIENCE = 5.0
 _STARTING = 60.0  # seconds after which a socket without a listener is nobody's
@@ -24,7 +24,7 @@ class NotAnswered(TerminalError):
         self.reply = reply
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Server:
     """A running server."""
 

@@ -1,10 +1,10 @@
 """What both ends of the socket say about a run: how it is listed, and how much fits at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shelltie.errors import InvalidParameters
+from shelltie.frozen import frozen
 from shelltie.model import ExitStatus, State
 
 CHUNK = 128 * 1024  # bytes of output in one answer
@@ -12,7 +12,7 @@ INPUT_MAX = 32 * 1024  # bytes of input in one request
 WAIT_MAX = 3.0  # seconds that an answer may take: a client gives up after five
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A run, and the session it belongs to, if any; `idle` is the time since its last byte.
 

@@ -1,12 +1,13 @@
 """Where the HTTP server is to listen. It costs nothing to import: the command line does."""
 
 import re
-from dataclasses import dataclass
+
+from shelltie.frozen import frozen
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """A host and a port; 0 takes any port that is free."""
 

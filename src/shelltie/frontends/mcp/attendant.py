@@ -1,8 +1,7 @@
 """Waits for a run as long as its caller does; a run that takes longer goes on as a session."""
 
-from dataclasses import dataclass
-
 from shelltie.frontends.mcp.call import Call, Subject
+from shelltie.frozen import frozen
 from shelltie.model import human_duration
 from shelltie.running.run import Run
 from shelltie.running.session import Session
@@ -11,7 +10,7 @@ from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attendant:
     """Whom the tools give what they have started."""
 

@@ -3,10 +3,10 @@
 import ipaddress
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shelltie.errors import CannotStart, Misuse
 from shelltie.frontends.mcp.address import Address
+from shelltie.frozen import frozen
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -49,7 +49,7 @@ def _bound(sock: socket.socket, place: tuple[object, ...]) -> socket.socket:
     return sock
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """What a request may say in Host, and in Origin if it comes from a page in a browser.
 

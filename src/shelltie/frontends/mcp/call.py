@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -10,6 +9,7 @@ from mcp.server.context import ServerRequestContext
 
 from shelltie.approval.broker import Channel
 from shelltie.frontends.mcp.guests import GUEST, Guest
+from shelltie.frozen import frozen
 from shelltie.model import Caller
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
@@ -18,7 +18,7 @@ _ONLY_CLIENT = "stdio"
 Context = ServerRequestContext[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """The run a call is about; `task` is its name for the client, `activity` what it does now."""
 
@@ -31,7 +31,7 @@ def _unheard(_: Subject) -> None:
     """For a client that is told nothing before the answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A tool and its arguments. `owner` stands for the client: nobody else sees its sessions.
 

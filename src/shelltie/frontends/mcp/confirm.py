@@ -10,7 +10,6 @@ import json
 import secrets as chance
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -30,6 +29,7 @@ from shelltie.approval.question import Answer, Question
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.call import Context, client_of
 from shelltie.frontends.mcp.discreet import message_for
+from shelltie.frozen import frozen
 
 _KEY = "allow"
 _FORM = {
@@ -53,7 +53,7 @@ _BAD_STATE = (
 Outcome = CallToolResult | InputRequiredResult
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     """What a token stands for."""
 

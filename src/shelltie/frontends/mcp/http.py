@@ -8,7 +8,6 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,13 @@ from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.frontends.mcp.tokens import Tokens
+from shelltie.frozen import frozen
 
 _LAST_WORDS = 1.0  # for the answers of what was ended
 _KEEP_ALIVE = 75  # seconds; longer than clients keep a connection that they do not use
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tls:
     """Files with a certificate and its key."""
 
@@ -43,7 +43,7 @@ class Tls:
     key: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listening:
     """How to serve: where, for whom, under which names, and how long we wait for what."""
 

@@ -1,14 +1,13 @@
 """How far a run is, in a line that a person likes to read. Pure."""
 
-from dataclasses import dataclass
-
+from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration, human_size
 
 _SOON = 60.0  # seconds before an end that is worth a word
 NOT_STARTED = "not started yet: it waits for its turn, or for a person's yes"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """Seconds to the first report, and from one to the next."""
 
@@ -16,7 +15,7 @@ class Pace:
     interval: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """A run at one moment: its times in seconds, what it printed in bytes."""
 

@@ -3,18 +3,18 @@
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mcp_types import CallToolResult
 
 from shelltie.frontends.mcp.call import Call
+from shelltie.frozen import frozen
 
 _RUNS_MAX = 20  # of one client; a result has some ten KB
 _OWNERS_MAX = 100
 _BRIEF = ("status", "exitCode", "timeoutReason", "durationMs", "sessionId")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remembered:
     """A run that was answered."""
 

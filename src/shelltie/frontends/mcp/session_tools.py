@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -18,6 +18,7 @@ from shelltie.frontends.mcp.attendant import Attendant, advice, going_on
 from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import check, result
 from shelltie.frontends.report import as_json, report
+from shelltie.frozen import frozen
 from shelltie.model import Command, Limits, TerminalSize
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
@@ -35,7 +36,7 @@ _LONG = 64 * 1024
 _Answer = tuple[dict[str, object], str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manners:
     """How sessions behave unless a call says otherwise."""
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
+from shelltie.frozen import frozen
 from shelltie.model import Span
 from shelltie.shell.script import Part, Word
 
@@ -14,7 +15,7 @@ _PATTERN = re.compile(r"[*?\[{]|[@!+]\(")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arg:
     """One argument of a command.
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shelltie.frozen import frozen
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.rule import Arity, Flag, Role, Rule, Slot, Slots, Style
 
@@ -12,7 +13,7 @@ _ASSIGNMENT = re.compile(r"[^=]+=")  # env takes any name
 ANY_NUMBER = "-#"  # how a rule lists `-5`
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """An option as it was given; `value` is `None` when it has none."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from shelltie.frozen import frozen
 from shelltie.model import Code, Rating, Reason, Span
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.rules import Node, Rules
@@ -13,7 +14,7 @@ from shelltie.shell.script import Kind, Script, Simple
 _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Where:
     """The text around a command, and the programs around that text.
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shelltie.frozen import frozen
 from shelltie.model import Code, Rating
 from shelltie.policy.patterns import Pattern, compile_pattern
 from shelltie.policy.safety.case import Case
@@ -84,7 +84,7 @@ def is_listed(program: str) -> bool:
     return program.lower() in _LISTED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lists:
     """A user's own patterns: dangerous ones are searched in the whole text, safe ones in each
     command."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from shelltie.frozen import frozen
 from shelltie.model import Code, Judged, Rating, Reason, Span, Verdict
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arithmetic import rate_expansions
@@ -36,7 +37,7 @@ _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-da
 _NOTHING = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Examined:
     """A verdict, and what must hold when the command runs for it to stay safe.
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 
+from shelltie.frozen import frozen
 from shelltie.model import Code, Rating
 
 PATTERN_HEAD = 4000  # characters of a word that a rule's regular expression looks at
@@ -53,7 +54,7 @@ class Role(StrEnum):
 OPERAND_ROLES = frozenset(Role) - {Role.EXEC}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flag:
     """One option: whether it has a value, what that value is, and what the option itself does."""
 
@@ -64,7 +65,7 @@ class Flag:
     code: Code | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """A place in the row of operands."""
 
@@ -76,7 +77,7 @@ class Slot:
 Slots = tuple[Slot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class When:
     """A condition on the arguments that makes the verdict stricter."""
 
@@ -107,7 +108,7 @@ class When:
         return self.operand is not None or self.dynamic or counts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """What is known of one program or subcommand."""
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from shelltie.errors import ConfigWrong
+from shelltie.frozen import frozen
 from shelltie.policy.safety.compile import Sketch, compile_rules, sketch_rules
 from shelltie.policy.safety.rule import Rule
 
@@ -24,7 +25,7 @@ _Commands = dict[tuple[str, ...], Sketch]
 _TREES_MAX = 2048  # so that made-up names cannot fill the memory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleFile:
     """A file of the user's. One that may `tighten_only` cannot make anything milder."""
 

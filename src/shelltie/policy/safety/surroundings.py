@@ -4,9 +4,9 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from shelltie.frozen import frozen
 from shelltie.model import Code
 from shelltie.policy.safety.git_config import hazard
 
@@ -14,7 +14,7 @@ _SYSTEM = re.compile(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin
 _ABOVE_MAX = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a command is to run. `directories` are those the text itself goes to; one that only
     the run will tell is `None`."""
