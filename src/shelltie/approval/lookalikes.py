@@ -1,13 +1,13 @@
 """Letters that pass for others: what a person should be told before they trust their eyes. Pure."""
 
-import re
 import unicodedata
 from collections.abc import Iterator
 
 from shelltie.approval.shown import inline, script
+from shelltie.regex import regex
 
 _NOTES_MAX = 8
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 _WORD_SHOWN = 40
 # Unicode does not say of these that they stand for the ASCII character they look like.
 _PASSES_FOR = {

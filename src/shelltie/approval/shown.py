@@ -5,12 +5,12 @@ named so themselves, they are always ours. Every line of the text begins with �
 wide for one line goes on after ┊. Different texts are shown differently.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 GUTTER, MORE = "│ ", "┊ "
 _BLANKS_MAX = 16  # as many in a row are shown as they are; more are counted
@@ -24,7 +24,7 @@ _OUR_OWN = "⟨⟩"
 # Letters and symbols by their category that look like nothing at all.
 _BLANK = "\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159\U00016fe4"
 _PIECE = 8  # of plain letters, where a line may be broken
-_RUNS = re.compile(r"[!-~]+| +|[^ -~]+")
+_RUNS = regex(r"[!-~]+| +|[^ -~]+")
 _NAMES = {"\t": "tab", "\n": "newline"}
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 # What is found in the last event or at the end of stderr, and what to do then.
 _FOUND = (
@@ -30,7 +31,7 @@ _FOUND = (
         "it was not allowed to do what it wanted",
     ),
 )
-_PATTERNS = [(re.compile(p, re.IGNORECASE), action, why) for p, action, why in _FOUND]
+_PATTERNS = [(regex(p, re.IGNORECASE), action, why) for p, action, why in _FOUND]
 _RETRY = {"retry_longer": True, "wait_and_retry": True, "check_network": True}
 _LOOKED_AT = 4096  # characters of what it said last
 

@@ -1,6 +1,5 @@
 """What every face says about runs whose server died: they are listed, and can still be read."""
 
-import re
 import time
 from pathlib import Path
 
@@ -11,10 +10,11 @@ from shelltie.events import RunLost
 from shelltie.frontends.sessions import SessionReport
 from shelltie.model import human_size
 from shelltie.output.text import clean, decode
+from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.supervisor import Supervisor
 
-_RUN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_RUN = regex(r"[0-9A-HJKMNP-TV-Z]{26}")
 _SHOWN = 5
 _HINT = (
     "the server that ran it died, and all of it ended then; this is what it had printed. Start it"

@@ -1,15 +1,16 @@
 """A terminal emulator, for what full-screen programs paint; imported only when one is asked for."""
 
 import copy
-import re
 from typing import Any
 
 import pyte
 from pyte.screens import Cursor
 
+from shelltie.regex import regex
+
 _ALTERNATE_SCREENS = {47, 1047, 1049}
-_AT_ESCAPES = re.compile(rb"(?=\x1b)")
-_SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[^\[])")
+_AT_ESCAPES = regex(rb"(?=\x1b)")
+_SEQUENCE = regex(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[^\[])")
 
 
 class Emulator(pyte.Screen):

@@ -15,6 +15,7 @@ from shelltie.output.shapes import (
     TAIL_MAX,
 )
 from shelltie.output.spellings import Spelling, spellings
+from shelltie.regex import regex
 
 _CONTEXT = 32  # what heads look back at
 _KEY_NEAR = 200  # a private key without an end has its first line here
@@ -24,9 +25,9 @@ _NAMES = (
     r"(?![\w-]{0,24}(?:file|path|dir|url|name|id)s?\b)[\w-]{0,24}"
 )
 _VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
-_ASSIGNED = re.compile(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
-_FLAG = re.compile(rf"(?P<name>--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
-_LOGIN = re.compile(rf"(?P<name>(?:\s-u|--user)[ =][\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}")
+_ASSIGNED = regex(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
+_FLAG = regex(rf"(?P<name>--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
+_LOGIN = regex(rf"(?P<name>(?:\s-u|--user)[ =][\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}")
 
 
 @dataclass(slots=True)

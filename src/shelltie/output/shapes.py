@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 HEAD_MAX = 4096  # no head below looks farther than this
 TAIL_MAX = 512  # nor does a tail, each time it is tried
 
-_TOKEN = re.compile(r"(?:\.?[\w-]){1,250}", re.ASCII)
-_BASE64 = re.compile(r"[\w.~+/=-]{1,500}", re.ASCII)
+_TOKEN = regex(r"(?:\.?[\w-]){1,250}", re.ASCII)
+_BASE64 = regex(r"[\w.~+/=-]{1,500}", re.ASCII)
 
 
 @frozen
@@ -33,7 +34,7 @@ class Shape:
 
 
 def _shape(kind: str, head: str, tail: re.Pattern[str] | None = _TOKEN) -> Shape:
-    return Shape(kind, re.compile(head, re.ASCII), tail)
+    return Shape(kind, regex(head, re.ASCII), tail)
 
 
 # Heads begin with a literal, which `re` finds a gigabyte of text a second for. What must not stand
@@ -104,11 +105,11 @@ SHAPES = (
 )
 
 KEY_MAX = 16 * 1024  # how far the end of a private key may be from its beginning
-KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
-KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
-KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{32}")
+KEY_BEGIN = regex(r"-----BEGIN [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+KEY_END = regex(r"-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+KEY_BODY = regex(r"[A-Za-z0-9+/=]{32}")
 # What follows, line by line, where the end is missing. Lines may be numbered, quoted or escaped.
-KEY_LINE = re.compile(
+KEY_LINE = regex(
     r"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,16}(?:\d{1,6}[:|\t])?[ \t>+|\"']{0,4}"
     r"(?:[A-Za-z0-9+/=]{40,200}"
     r"|(?=[A-Za-z+/=]{0,39}\d)[A-Za-z0-9+/=]{8,39}(?![^\s\\\"'])"

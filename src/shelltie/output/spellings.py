@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 _LEAST = 8  # a shorter value occurs by chance
 _PIECE = 150  # characters of a long value; spelled out in any way they stay shorter than a head
@@ -17,9 +18,9 @@ _COMMON = frozenset(
     {"password", "changeme", "localhost", "username", "postgres", "postgresql", "production"}
     | {"development", "disabled", "undefined", "required", "anonymous", "external", "internal"}
 )
-_PASSWORD_IN_URL = re.compile(r"://[^\s/:@]*:([^\s/]+)@")
-_PERCENT = re.compile(r"%[0-9A-F]{2}")
-_BASE64_RUN = re.compile(r"[\w+/=-]{1,400}|\r?\n[\w+/=-]{40,200}", re.ASCII)
+_PASSWORD_IN_URL = regex(r"://[^\s/:@]*:([^\s/]+)@")
+_PERCENT = regex(r"%[0-9A-F]{2}")
+_BASE64_RUN = regex(r"[\w+/=-]{1,400}|\r?\n[\w+/=-]{40,200}", re.ASCII)
 
 
 @frozen

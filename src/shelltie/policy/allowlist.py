@@ -38,12 +38,13 @@ from shelltie.policy.checks import (
     json_text,
     without_comments,
 )
+from shelltie.regex import regex
 
 _Item = TypeVar("_Item")
 
 _ENTRIES_MAX = 1000
 # Only ASCII, so that no other letter can look like one of these.
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,254}")
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,254}")
 
 
 @frozen

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 _LENGTH_MAX = 5000
 _FOUND_MAX = 10  # that many are told
@@ -26,8 +27,8 @@ class Level(StrEnum):
 
 
 _SYNTAX = {
-    Level.DEFAULT: re.compile(_SHELL, re.ASCII),
-    Level.STRICT: re.compile(_SHELL + r"|[{}\[\]?*~]", re.ASCII),
+    Level.DEFAULT: regex(_SHELL, re.ASCII),
+    Level.STRICT: regex(_SHELL + r"|[{}\[\]?*~]", re.ASCII),
 }
 
 

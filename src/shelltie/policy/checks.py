@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from shelltie.regex import regex
+
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _PROBLEMS_MAX = 100
 # Strings come first, so that nothing inside one is a comment; what is not closed ends the text.
-_COMMENT = re.compile(
+_COMMENT = regex(
     r'"(?:[^"\\]++|\\.)*+"?+|(?P<comment>//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+)', re.DOTALL
 )
 

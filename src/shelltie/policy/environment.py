@@ -1,13 +1,13 @@
 """The environment a command gets: ours without secrets, prompt-free, with the call's changes."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from shelltie.errors import InvalidParameters
 from shelltie.frozen import frozen
 from shelltie.policy import secrets
+from shelltie.regex import regex
 
 # Nobody is there to page through output, to answer a prompt or to admire colours.
 _QUIET = {
@@ -27,11 +27,11 @@ RUN_MARK = "SHELLTIE_RUN"  # lets a person find what belongs to a run
 # Who asked, in the words of a front-end. Once they are set, no call changes them.
 _ASKER = frozenset({"CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID"})
 # With one of these our shell would read the judged text otherwise than we did.
-_REWRITE = re.compile(
+_REWRITE = regex(
     r"(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_COMPAT|POSIXLY_CORRECT|PROMPT_COMMAND|PS0|PS4|CDPATH"
     r"|GLOBIGNORE|EXECIGNORE)$|BASH_FUNC_"
 )
-_USERINFO = re.compile(r"^((?:[\w.+-]+://)?).*@")  # a password may have an @ of its own
+_USERINFO = regex(r"^((?:[\w.+-]+://)?).*@")  # a password may have an @ of its own
 # What a hostile repository would have git run. Against its diff.external, filters and textconv no
 # setting helps: an empty diff.external makes git fail.
 _HARDENED_GIT = {

@@ -1,21 +1,21 @@
 """How long a command may take: the two limits of one command, and where they came from. Pure."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from shelltie.frozen import frozen
 from shelltie.model import Limits, seconds
 from shelltie.policy.timeouts import CategoryPattern, TimeoutPolicy, or_endless
+from shelltie.regex import regex
 from shelltie.shell.split import segments, strip_prefixes
 
 # What is longer is not looked at, so that no text can keep the event loop busy.
 _TEXT_MAX = 32 * 1024
 _SEGMENTS_MAX = 200
 _MATCHED_MAX = 4000
-_LONG_BLANKS = re.compile(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
+_LONG_BLANKS = regex(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
 # `.venv/bin/pytest` is pytest; `bin/test` and `./test` are the project's own.
-_BIN = re.compile(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
+_BIN = regex(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
 
 
 @frozen

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from shelltie.policy.timeouts import Category, CategoryPattern, MatchStrategy, TimeoutPolicy
+from shelltie.regex import regex
 
 # Longer names that really exist; for others a letter is appended.
 _LONGER = {
@@ -19,8 +20,8 @@ _LONGER = {
     "npm install": "npm install-test",
 }
 _VERSIONED = {"python": "python3", "pip": "pip3"}
-_LOOK_AHEAD = re.compile(r"\(\?!(\.\*[^()|]*)\|([^()]*)\)")
-_INNERMOST = re.compile(r"\((?:\?:)?([^()]*)\)")
+_LOOK_AHEAD = regex(r"\(\?!(\.\*[^()|]*)\|([^()]*)\)")
+_INNERMOST = regex(r"\((?:\?:)?([^()]*)\)")
 _EXAMPLES_MAX = 60
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence, Set
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 LENGTH_MAX = 1000
 _HEAD = (4000, 4000, 2000, 250, 100)  # characters looked at, by the power of the worst time
@@ -21,7 +22,7 @@ _REACH = (4000, 4000, 1000, 100)  # the same where each look should take 10 ms a
 _WAYS_MAX = 100_000
 _COPIES_MAX = 20
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"""
       (?P<atom>\[\^?\]?(?:\\.|[^\]\\])*+\] | \\. | \(\?(?:P=\w+|\#[^)]*|[a-zA-Z]+)\))
     | (?P<open>\((?:\?(?:P<\w+>|<[=!]|[:=!>]|\(\w+\)|[a-zA-Z-]+:))?)
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_VERBOSE_FLAG = re.compile(r"\(\?[aiLmsu]*x")
+_VERBOSE_FLAG = regex(r"\(\?[aiLmsu]*x")
 _BLANKS = frozenset((" ", r"\s", r"\t", r"[ \t]", r"[\s]"))
 
 

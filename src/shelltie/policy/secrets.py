@@ -1,8 +1,7 @@
 """What the name of a variable, or its value, says about it: secret, hook or harmless. Pure."""
 
-import re
-
 from shelltie.output import shapes
+from shelltie.regex import regex
 
 
 def _names(text: str) -> frozenset[str]:
@@ -27,10 +26,10 @@ _ADDRESSES = frozenset({"URL", "URI", "URLS", "URIS"})
 # They have a word of a secret in their name, and none in their value.
 _HARMLESS = _names("PWD OLDPWD PASSWORD_STORE_DIR SSH_AUTH_SOCK DISABLE_AUTH")
 _AMOUNTS = _names("MAX MIN NUM N TOTAL LIMIT BUDGET COUNT")
-_SEGMENT = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SEGMENT = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-_FILE_NAME = re.compile(r"_(?:FILE|PATH|DIR)$")
-_FILE = re.compile(r"(?:/|~/|\./)\S*\.\w{2,5}$")
+_FILE_NAME = regex(r"_(?:FILE|PATH|DIR)$")
+_FILE = regex(r"(?:/|~/|\./)\S*\.\w{2,5}$")
 
 # A channel to somebody who acts for the user. Its address is no secret, but it is withheld.
 _CHANNELS = _names(
@@ -67,7 +66,7 @@ _HOOKS = _names(
     " GIO_EXTRA_MODULES"
     " TERMINFO TERMINFO_DIRS TERMCAP LOCPATH NLSPATH HOSTALIASES LOCALDOMAIN RES_OPTIONS"
 )
-_HOOK_PATTERN = re.compile(
+_HOOK_PATTERN = regex(
     r"(?:NPM_CONFIG|PIP|YARN|CARGO_BUILD)_|UV_(?:\w*_)?INDEX"
     r"|CARGO_TARGET_\w+_(?:LINKER|RUNNER|RUSTFLAGS)$"
 )

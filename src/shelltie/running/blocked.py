@@ -4,16 +4,17 @@ import re
 from collections.abc import Callable, Set
 
 from shelltie.model import Bar
+from shelltie.regex import regex
 
-_READ_ONLY = re.compile(r"read-only file ?system|EROFS", re.IGNORECASE)
-_NO_NETWORK = re.compile(
+_READ_ONLY = regex(r"read-only file ?system|EROFS", re.IGNORECASE)
+_NO_NETWORK = regex(
     r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
     r"|name or service not known|failed to lookup address|no address associated with hostname"
     r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
     re.IGNORECASE,
 )
-_MISSING = re.compile(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
-_ABSOLUTE = re.compile(r"(?<![\w.~-])(/[\w.+@/-]+)")
+_MISSING = regex(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
+_ABSOLUTE = regex(r"(?<![\w.~-])(/[\w.+@/-]+)")
 
 
 def blocked(said: str, bars: Set[Bar], is_there: Callable[[str], bool]) -> tuple[Bar, ...]:

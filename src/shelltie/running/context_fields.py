@@ -1,7 +1,6 @@
 """What a caller may ask of a task context: each field with what is wrong with it, if anything."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 from shelltie.errors import InvalidParameters
@@ -9,9 +8,10 @@ from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration
 from shelltie.policy import environment, secrets
 from shelltie.policy.environment import Sifted
+from shelltie.regex import regex
 
-_TASK = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_AGENT = re.compile(r"[A-Za-z0-9._:@/+-]{1,128}")
+_TASK = regex(r"[A-Za-z0-9._-]{1,128}")
+_AGENT = regex(r"[A-Za-z0-9._:@/+-]{1,128}")
 _PATH_MAX = 4096
 _VARIABLES_MAX = 500
 _VARIABLES_SIZE_MAX = 100 * 1024  # the kernel takes 128 KiB for one variable, and no more

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import shlex
 import signal
 import time
@@ -32,6 +31,7 @@ from shelltie.frozen import frozen
 from shelltie.model import Command, Escalation, EscalationStep, Limits, Survivors, human_duration
 from shelltie.policy import environment as variables
 from shelltie.policy.access import Access
+from shelltie.regex import regex
 from shelltie.running import context_fields as fields
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.context import Context, Executed
@@ -42,17 +42,17 @@ from shelltie.running.supervisor import Supervisor, Wish, new_run_id
 
 _TOMBSTONES = 1000
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
-_PRINTABLE_ID = re.compile(r"[!-~]{1,200}")
+_PRINTABLE_ID = regex(r"[!-~]{1,200}")
 # What else has an id, and what to do with it.
 _OTHER_IDS = (
     (
-        re.compile(r"term-\d{1,18}"),
+        regex(r"term-\d{1,18}"),
         "this is the id of an interactive session; use it with terminal_continue,"
         " terminal_output or terminal_stop",
     ),
-    (re.compile(r"(term|sess)_[0-9A-Z]{26}"), "this is the id of an ACP terminal or session"),
-    (re.compile(r"task-\d{13,}(-\d+)?"), "this is the id of an agent's task"),
-    (re.compile(r"[0-9A-HJKMNP-TV-Z]{26}"), "this is the id of a run"),
+    (regex(r"(term|sess)_[0-9A-Z]{26}"), "this is the id of an ACP terminal or session"),
+    (regex(r"task-\d{13,}(-\d+)?"), "this is the id of an agent's task"),
+    (regex(r"[0-9A-HJKMNP-TV-Z]{26}"), "this is the id of a run"),
 )
 
 

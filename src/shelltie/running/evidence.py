@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shelltie.model import Sighting, human_duration, human_size
+from shelltie.regex import regex
 
 _HAS_PROC = Path("/proc/self/stat").exists()
 _TICK = os.sysconf("SC_CLK_TCK")
 _MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
 _LEAST_CPU = 0.02  # seconds: two ticks of the kernel's clock
 _LEAST_IO = 4096
-_IO_LINES = re.compile(rb"^[rw]char: (\d+)$", re.MULTILINE)
+_IO_LINES = regex(rb"^[rw]char: (\d+)$", re.MULTILINE)
 
 # The numbers of read(2) and of the calls that wait for several descriptors at once.
 _CALLS = {

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
+from shelltie.regex import regex
 
 # All of them are linear: whatever is printed, none looks twice at the same character.
-_SEQUENCE = re.compile(
+_SEQUENCE = regex(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]?|[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)?|[ -/]*+[0-~]?)"
 )
-_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Finder:

@@ -5,13 +5,14 @@ import signal
 from collections.abc import Collection
 
 from shelltie.model import Ended, Limit, Limits, Outcome, State, human_duration
+from shelltie.regex import regex
 
-_SERVER = re.compile(
+_SERVER = regex(
     r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"
     r"|tail -[fF]|docker compose up|webpack serve"
     r"|(npm|pnpm|yarn|bun)( run)? (dev|start|serve|watch)|next dev|vite( dev)?$)"
 )
-_QUESTION = re.compile(
+_QUESTION = regex(
     r"(\[y/n\]|\(y/n\)|\[yes/no\]|\(yes/no.*\)|password.*:|passphrase.*:|\?|:|>)\s*$", re.IGNORECASE
 )
 # Programs, and the variables in which they look for what lets them in.

@@ -1,7 +1,6 @@
 """Every interactive session of a supervisor: who owns it, how many there may be, when it goes."""
 
 import itertools
-import re
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,13 +10,14 @@ from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.frozen import frozen
 from shelltie.model import Command
+from shelltie.regex import regex
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor, Wish
 
-_NUMBER = re.compile(r"term-(\d{1,18})")
-_TASK_SESSION = re.compile(r"term-.+-\d{13,}")
+_NUMBER = regex(r"term-(\d{1,18})")
+_TASK_SESSION = regex(r"term-.+-\d{13,}")
 
 
 @frozen

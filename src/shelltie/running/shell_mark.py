@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 _MARK_MAX = 8 * 1024  # a path is no longer than 4096 bytes
 # Capitals and digits only: a terminal may be set to turn small letters into capitals.
-_REST = re.compile(rb"([BE]);(\d{1,18});(\d{1,3});([^\x00-\x1f\x7f]*)\x07")
-_UNFINISHED = re.compile(rb"[^\x00-\x1f\x7f]*")
+_REST = regex(rb"([BE]);(\d{1,18});(\d{1,3});([^\x00-\x1f\x7f]*)\x07")
+_UNFINISHED = regex(rb"[^\x00-\x1f\x7f]*")
 
 # What a shell prints a mark with: the nonce, B or E, the number, the exit code, the directory.
 FORMAT = r"\033]5454;%s;%s;%s;%s;%s\a"

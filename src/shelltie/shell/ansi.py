@@ -2,13 +2,15 @@
 
 import re
 
-_ESCAPE = re.compile(
+from shelltie.regex import regex
+
+_ESCAPE = regex(
     r"\\(?:(?P<name>[abeEfnrtv\\'\"?])|(?P<octal>[0-7]{1,3})|x\{(?P<braced>[0-9A-Fa-f]*)\}?"
     r"|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<u>[0-9A-Fa-f]{1,4})|U(?P<U>[0-9A-Fa-f]{1,8})"
     r"|c(?P<control>\\\\|.))",
     re.DOTALL,
 )
-_RAW_BYTES = re.compile("[\udc80-\udcff]+")  # as Python spells bytes that are not yet text
+_RAW_BYTES = regex("[\udc80-\udcff]+")  # as Python spells bytes that are not yet text
 _NAMED = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _BASES = {"octal": 8, "braced": 16, "hex": 16}
 

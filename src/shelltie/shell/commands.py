@@ -3,27 +3,28 @@
 import re
 from collections.abc import Callable, Mapping
 
+from shelltie.regex import regex
 from shelltie.shell.found import Draft
 from shelltie.shell.script import Word
 from shelltie.shell.simple import SimpleReader
 
 _DELIMITED = r"(?=[ \t\n;&|()<>]|\Z)"
-_RESERVED = re.compile(
+_RESERVED = regex(
     r"(?:if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time"
     rf"|\{{|\}}|!|\[\[){_DELIMITED}"
 )
-_IN = re.compile(rf"in{_DELIMITED}")
-_TIME_OPTION = re.compile(rf"[ \t]*+(?:-p|--){_DELIMITED}")
-_COPROC_NAME = re.compile(
+_IN = regex(rf"in{_DELIMITED}")
+_TIME_OPTION = regex(rf"[ \t]*+(?:-p|--){_DELIMITED}")
+_COPROC_NAME = regex(
     r"[A-Za-z_]\w*+[ \t]++(?=[({]|(?:if|while|until|for|select|case|\[\[)[ \t\n])", re.ASCII
 )
-_PARENTHESES = re.compile(r"\([ \t]*+\)")
-_CLAUSE_END = re.compile(r";;&?|;&")
+_PARENTHESES = regex(r"\([ \t]*+\)")
+_CLAUSE_END = regex(r";;&?|;&")
 _PREFIXES = ("!", "time")
-_NOTHING = re.compile(r"[\n;)]|\Z")
-_UNEXPECTED = re.compile(r";;&?|;&|&&|&(?!>)|\|\||[;|)]|\Z")
-_REDIRECTS = re.compile(r"\d*+[<>](?!\()|\{\w++\}[<>](?!\()|&>")
-_ENDS_LIST = re.compile(rf"[\n)]|\Z|(?:then|elif|else|fi|do|done|esac|\}}){_DELIMITED}")
+_NOTHING = regex(r"[\n;)]|\Z")
+_UNEXPECTED = regex(r";;&?|;&|&&|&(?!>)|\|\||[;|)]|\Z")
+_REDIRECTS = regex(r"\d*+[<>](?!\()|\{\w++\}[<>](?!\()|&>")
+_ENDS_LIST = regex(rf"[\n)]|\Z|(?:then|elif|else|fi|do|done|esac|\}}){_DELIMITED}")
 _LOOP_ENDS = {"do": "done", "{": "}"}
 _BODIES = frozenset(("{", "if", "while", "until", "for", "select", "case", "[["))
 

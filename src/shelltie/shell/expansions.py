@@ -3,6 +3,7 @@
 import re
 from abc import abstractmethod
 
+from shelltie.regex import regex
 from shelltie.shell.ansi import decoded
 from shelltie.shell.reading import Reading
 from shelltie.shell.script import Kind, Part
@@ -11,22 +12,22 @@ from shelltie.shell.source import source_of
 _SECOND_READINGS_MAX = 16  # each may read the rest of the text once more
 
 _NAME = r"[A-Za-z_]\w*+"
-_VARIABLE = re.compile(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
-_PID_AND_BRACKET = re.compile(r"\$\$[({[]")  # bash looks for the end of `$(` there
-_ANSI = re.compile(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
-_BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
+_VARIABLE = regex(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
+_PID_AND_BRACKET = regex(r"\$\$[({[]")  # bash looks for the end of `$(` there
+_ANSI = regex(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
+_BACKTICKS = regex(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
 _ESCAPES_IN_BACKTICKS = {
-    False: re.compile(r"\\([$`\\])"),
-    True: re.compile(r"\\([$`\\\"])"),
+    False: regex(r"\\([$`\\])"),
+    True: regex(r"\\([$`\\\"])"),
 }
-_FUNCTION_SUBSTITUTION = re.compile(r"\$\{[ \t\n|]")  # `${ cmd; }` of bash 5.3
+_FUNCTION_SUBSTITUTION = regex(r"\$\{[ \t\n|]")  # `${ cmd; }` of bash 5.3
 _PLAIN_IN_PAIR = {
-    "}": re.compile(r"[^'\"\\$`<>}]++"),
-    ")": re.compile(r"[^'\"\\$`<>()]++"),
-    "]": re.compile(r"[^'\"\\$`<>\[\]]++"),
+    "}": regex(r"[^'\"\\$`<>}]++"),
+    ")": regex(r"[^'\"\\$`<>()]++"),
+    "]": regex(r"[^'\"\\$`<>\[\]]++"),
 }
-_QUOTED = re.compile(r"\\.|'[^']*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
-_MISCOUNTED = re.compile(r"#|<<|\besac\b")  # bash counts parentheses in these, too
+_QUOTED = regex(r"\\.|'[^']*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
+_MISCOUNTED = regex(r"#|<<|\besac\b")  # bash counts parentheses in these, too
 
 
 class ExpansionReader(Reading):

@@ -1,9 +1,9 @@
 """What keeps a text from being safe, whatever it does: what people cannot see or check. Pure."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from shelltie.model import Code, Span
+from shelltie.regex import regex
 from shelltie.shell.script import Problem, Simple, Word
 
 LENGTH_MAX = 10_000  # bytes
@@ -11,14 +11,14 @@ COMMANDS_MAX = 50
 
 # Control characters, all that is not drawn or changes the direction of what is drawn, blanks that
 # are none for the shell, and halves of characters. A variation selector may follow a symbol.
-_UNSEEN = re.compile(
+_UNSEEN = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
     "\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ue000-\uf8ff"
     "\U000f0000-\U0010ffff]|(?<![^\x00-\xff])[\ufe00-\ufe0f]"
 )
 # Two pieces of a word with nothing but `\⏎` between them.
-_GLUED = re.compile(r"(?<=[^ \t\n|&;()<>\\])\\\n(?=[^ \t\n|&;()<>])")
+_GLUED = regex(r"(?<=[^ \t\n|&;()<>\\])\\\n(?=[^ \t\n|&;()<>])")
 
 
 def text_problems(text: str) -> Iterator[Problem]:

@@ -1,15 +1,15 @@
 """Reads what lies between the words: blanks, comments, newlines and here-documents. Pure."""
 
-import re
 from dataclasses import replace
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 from shelltie.shell.found import Draft, Found
 from shelltie.shell.script import Kind, Part, Word
 from shelltie.shell.source import Source
 from shelltie.shell.words import WordReader
 
-_BLANKS = re.compile(r"[ \t]*+")
+_BLANKS = regex(r"[ \t]*+")
 
 
 @frozen

@@ -1,8 +1,8 @@
 """The plain subset that nobody can read differently: words, quotes and `&& || ; |`. Pure."""
 
-import re
 from collections.abc import Sequence
 
+from shelltie.regex import regex
 from shelltie.shell.script import Simple
 
 # Not in it: whatever expands, is escaped, redirects, comments, groups, negates or runs aside.
@@ -10,10 +10,10 @@ _BARE = r"[A-Za-z0-9_./:@%+,=-]++"
 _WORD = rf"(?:{_BARE}|'[^']*+'|\"[^\"$`\\!]*+\")++"
 _BLANK = r"(?:[ \t]|(?<=[ \t])\\\n(?=[ \t]))"
 _COMMAND = rf"{_BLANK}*+{_WORD}(?:{_BLANK}++{_WORD})*+{_BLANK}*+"
-_TEXT = re.compile(rf"[ \t\n]*+{_COMMAND}(?:(?:&&|\|\||;|\||\n)[\n]*+{_COMMAND})*+(?:;?[ \t\n]*+)")
-_TOKEN = re.compile(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
-_QUOTED = re.compile(r"'([^']*+)'|\"([^\"]*+)\"")
-_RESERVED = re.compile(
+_TEXT = regex(rf"[ \t\n]*+{_COMMAND}(?:(?:&&|\|\||;|\||\n)[\n]*+{_COMMAND})*+(?:;?[ \t\n]*+)")
+_TOKEN = regex(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
+_QUOTED = regex(r"'([^']*+)'|\"([^\"]*+)\"")
+_RESERVED = regex(
     r"if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time|in"
 )
 

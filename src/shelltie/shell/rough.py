@@ -1,19 +1,19 @@
 """A second, rough look at a text that makes no sense, so that danger in it is not missed. Pure."""
 
-import re
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
 from shelltie.model import Span
+from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
 
 _PIECES_MAX = 5000
 _TOKENS_MAX = 5000  # of a piece
-_PIECE = re.compile(r"[^;&|\n()`]++")
-_TOKEN = re.compile(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
-_QUOTES = re.compile(r"['\"\\]")
-_LISTED = re.compile(r"\{[^{}]*,[^{}]*\}")
-_NO_PROGRAM = re.compile(
+_PIECE = regex(r"[^;&|\n()`]++")
+_TOKEN = regex(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
+_QUOTES = regex(r"['\"\\]")
+_LISTED = regex(r"\{[^{}]*,[^{}]*\}")
+_NO_PROGRAM = regex(
     r"[A-Za-z_]\w*+=.*|(?:if|then|elif|else|fi|while|until|do|done|esac|time|coproc)|[{}!$'\"]++"
 )
 

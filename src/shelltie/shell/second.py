@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from shelltie.model import Code, Span
+from shelltie.regex import regex
 from shelltie.shell.ansi import decoded
 from shelltie.shell.script import Problem, Redirect, Script, Simple, Word
 
@@ -19,8 +20,8 @@ SHFMT_ARGS = ("--to-json", "-ln=bash", "--filename=command")
 _NODES_MAX = 20_000
 _DECLARES = ("declare", "export", "local", "nameref", "readonly", "typeset")
 _PLACED = (">", ">>", "<", "<>", ">|", "&>", "&>>", ">&", "<&", "<<<")
-_BARE_ESCAPE = re.compile(r"\\(?:(\n)|(.?))", re.DOTALL)
-_QUOTED_ESCAPE = re.compile(r"\\(\n|[$`\"\\])")
+_BARE_ESCAPE = regex(r"\\(?:(\n)|(.?))", re.DOTALL)
+_QUOTED_ESCAPE = regex(r"\\(\n|[$`\"\\])")
 _Node = Mapping[str, Any]
 _Thing = tuple[object, ...]
 

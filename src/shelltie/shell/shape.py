@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from shelltie.regex import regex
 from shelltie.shell.split import segments, strip_prefixes
 
 _TEXT_MAX = 8 * 1024
@@ -32,14 +33,14 @@ _MANY_IN_ONE = """
 _QUICK = frozenset(_QUICK_NAMES.split())
 _SUBCOMMANDS = frozenset(_MANY_IN_ONE.split())
 # The word after them is theirs: `git -C dir push`, `make -j 4 test`.
-_WITH_VALUE = re.compile(r"-[CfjnpwW]|--(?:cwd|dir|prefix|namespace|context|manifest-path|project)")
+_WITH_VALUE = regex(r"-[CfjnpwW]|--(?:cwd|dir|prefix|namespace|context|manifest-path|project)")
 # Their subcommand runs another: `npm run build`, `uv run pytest`.
 _RUNNERS = frozenset(("run", "run-script", "exec", "x", "compose", "tool", "dlx"))
 # The program is the one they are given.
-_INTERPRETERS = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|bash|sh|zsh|dash|tsx|ts-node")
+_INTERPRETERS = regex(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|bash|sh|zsh|dash|tsx|ts-node")
 _PACKAGE_RUNNERS = frozenset(("npx", "bunx", "uvx", "pipx"))
-_WORD = re.compile(r"[A-Za-z0-9@._/][\w@.:/+-]*")  # no `=`: what is assigned may be secret
-_SPLIT = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
+_WORD = regex(r"[A-Za-z0-9@._/][\w@.:/+-]*")  # no `=`: what is assigned may be secret
+_SPLIT = regex(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 
 
 def shape(text: str) -> str:

@@ -3,6 +3,7 @@
 import re
 
 from shelltie.model import Span
+from shelltie.regex import regex
 from shelltie.shell.expansions import balanced
 from shelltie.shell.found import Draft
 from shelltie.shell.lines import Document, LineReader
@@ -12,21 +13,21 @@ from shelltie.shell.source import source_of
 _COMMANDS_END = 5000
 
 _NAME = r"[A-Za-z_]\w*+"
-_REDIRECT = re.compile(
+_REDIRECT = regex(
     rf"(?:(\d++|\{{{_NAME}\}})?+(<<<|<<-?|<[&>]|<(?!\()|>[>&|]|>(?!\())|(&>>?))", re.ASCII
 )
-_ASSIGNMENT = re.compile(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
-_EXPANDS = re.compile(r"[$`\\]")
-_EQUALS = re.compile(r"\+?=")
-_ARRAY = re.compile(rf"{_NAME}\+?=(?=\()", re.ASCII)
-_COMMENT = re.compile(r"[ \t\n(]#")
-_ARRAY_END = re.compile(r"\)(?:[ \t\n;&|)]|\Z)")
+_ASSIGNMENT = regex(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
+_EXPANDS = regex(r"[$`\\]")
+_EQUALS = regex(r"\+?=")
+_ARRAY = regex(rf"{_NAME}\+?=(?=\()", re.ASCII)
+_COMMENT = regex(r"[ \t\n(]#")
+_ARRAY_END = regex(r"\)(?:[ \t\n;&|)]|\Z)")
 _TAKES_ARRAYS = frozenset(
     ("alias", "declare", "eval", "export", "let", "local", "readonly", "typeset")
 )
 _ENDS = "\n;|)("
-_TEST_OPERATOR = re.compile(r"&&|\|\||[()]|[<>](?!\()")
-_TEST_END = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
+_TEST_OPERATOR = regex(r"&&|\|\||[()]|[<>](?!\()")
+_TEST_END = regex(r"\]\](?=[ \t\n;&|()<>]|\Z)")
 
 
 class SimpleReader(LineReader):

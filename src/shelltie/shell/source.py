@@ -1,13 +1,13 @@
 """A shell text as the shell reads it: continued lines joined, every place remembered. Pure."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from shelltie.frozen import frozen
 from shelltie.model import Span
+from shelltie.regex import regex
 
-_BEFORE_NEWLINE = re.compile(r"(?<!\\)\\++\n")
+_BEFORE_NEWLINE = regex(r"(?<!\\)\\++\n")
 
 
 @frozen

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
 _DEPTH_MAX = 32  # deeper nesting is read flat: each level costs one more copy of its text
-_SPECIAL = re.compile(r"[\\'\"`$();&|<>\n#{}]")
-_BLANKS = re.compile(r"[ \t]*+")
-_ANSI_QUOTED = re.compile(r"(?:[^'\\]++|\\.)*+'?+", re.DOTALL)
-_HEREDOC = re.compile(r"<<(-?)[ \t]*+((?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")++)")
-_NOT_COMMANDS = re.compile(r"(?:fi|done|esac|for|case|select|function)(?!\S)|\(\(")
-_REDIRECTION = re.compile(r"\d*+(?:&>|[<>])")
+_SPECIAL = regex(r"[\\'\"`$();&|<>\n#{}]")
+_BLANKS = regex(r"[ \t]*+")
+_ANSI_QUOTED = regex(r"(?:[^'\\]++|\\.)*+'?+", re.DOTALL)
+_HEREDOC = regex(r"<<(-?)[ \t]*+((?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")++)")
+_NOT_COMMANDS = regex(r"(?:fi|done|esac|for|case|select|function)(?!\S)|\(\(")
+_REDIRECTION = regex(r"\d*+(?:&>|[<>])")
 
 _KEYWORDS = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "coproc"))
 # Programs that run the rest of their arguments, with the short options that take a word.
@@ -34,11 +35,11 @@ _WRAPPERS = {
     "command": "",
     "stdbuf": "ioe",
 }
-_WORD = re.compile(
+_WORD = regex(
     r"(?:[^\s'\"\\$]++|\\.|'[^']*+'?+|\"(?:[^\"\\]++|\\.)*+\"?+|\$\([^()]*+\)|[$\\])++", re.DOTALL
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*+(?:\[[^\]\s]*+\])?\+?=")
-_ASKS_ONLY = re.compile(r"[ \t]+-[vV]")  # `command -v x` names a program, it does not run it
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*+(?:\[[^\]\s]*+\])?\+?=")
+_ASKS_ONLY = regex(r"[ \t]+-[vV]")  # `command -v x` names a program, it does not run it
 
 
 def segments(text: str) -> tuple[str, ...]:

@@ -1,18 +1,18 @@
 """Reads words as bash does: quotes, backslashes, patterns and everything that expands. Pure."""
 
-import re
 from collections.abc import Callable, Mapping
 
+from shelltie.regex import regex
 from shelltie.shell.expansions import ExpansionReader
 from shelltie.shell.script import Kind, Part, Word
 
 # A word that means itself, and nothing behind it that could belong to it.
-_LITERAL = re.compile(r"[A-Za-z0-9_./:=@%+,^-]++(?=[ \t\n;&|)]|\Z)")
-_BARE = re.compile(r"[^ \t\n|&;()<>'\"\\$`]++")
+_LITERAL = regex(r"[A-Za-z0-9_./:=@%+,^-]++(?=[ \t\n;&|)]|\Z)")
+_BARE = regex(r"[^ \t\n|&;()<>'\"\\$`]++")
 # Bash also expands the tilde in an argument that looks like an assignment.
-_GLOB = re.compile(r"[*?]|\A~|[+@!]\(|\A[A-Za-z_]\w*+\+?=(?:[^~]*:)?~")
+_GLOB = regex(r"[*?]|\A~|[+@!]\(|\A[A-Za-z_]\w*+\+?=(?:[^~]*:)?~")
 _EXTENDED = "?*+@!"
-_PLAIN_IN = {'"': re.compile(r"[^\"\\$`]++"), "": re.compile(r"[^\\$`]++")}
+_PLAIN_IN = {'"': regex(r"[^\"\\$`]++"), "": regex(r"[^\\$`]++")}
 _ESCAPED_IN = {'"': '$`"\\', "": "$`\\"}
 
 _Readers = Mapping[str, Callable[["WordReader", list[Part]], bool]]

@@ -1,6 +1,5 @@
 """Serves ACP's five terminal methods on a supervisor, whoever carries the messages."""
 
-import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -35,12 +34,13 @@ from shelltie.frontends.acp.words import (
 from shelltie.frontends.report import rating_of
 from shelltie.frozen import frozen
 from shelltie.model import Caller, Command, RunId, State
+from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor, Wish
 
 _MOST = 200  # terminals that were not released
-_SHELL = re.compile(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
+_SHELL = regex(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
 
 
 @dataclass(slots=True)

@@ -11,10 +11,11 @@ from shelltie.frontends.cli.figure_arguments import add_figures
 from shelltie.frontends.cli.mcp_arguments import add_mcp
 from shelltie.frontends.cli.record_arguments import add_record
 from shelltie.frontends.cli.session_arguments import add_sessions
+from shelltie.regex import regex
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
+_DURATION = regex(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
+_PART = regex(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
 _CODES = """\
 TIME is 90s, 10m, 1h 30m, 250ms or a number of seconds. What is not given, the
 policy decides; --silence 0 is no silence limit.

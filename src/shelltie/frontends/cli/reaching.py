@@ -16,11 +16,12 @@ from shelltie.frontends.control.listed import Listed, exit_from_json, from_json,
 from shelltie.frozen import frozen
 from shelltie.model import ExitStatus
 from shelltie.policy import environment
+from shelltie.regex import regex
 
 NOT_DONE = 1
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
 _MANY = 6
-_QUALIFIED = re.compile(r"(?:(\d{1,10}):)?(.+)", re.DOTALL)
+_QUALIFIED = regex(r"(?:(\d{1,10}):)?(.+)", re.DOTALL)
 _NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
 
 

@@ -1,15 +1,15 @@
 """What a person's terminal must not be shown again, and what to undo when it leaves. Pure."""
 
-import re
+from shelltie.regex import regex
 
 DETACH = "ctrl-]"
 # As a terminal sends it, also where a program has asked for keys in a longer form.
-_DETACH = re.compile(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
-_CTRL_C = re.compile(rb"\x03|\x1b\[99;5u|\x1b\[27;5;99~")
+_DETACH = regex(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
+_CTRL_C = regex(rb"\x03|\x1b\[99;5u|\x1b\[27;5;99~")
 
 # Each makes a terminal answer, and the answer would be typed into the session: who it is, where
 # its cursor stands, which colours and modes it has.
-_QUESTIONS = re.compile(
+_QUESTIONS = regex(
     rb"\x1b\[[?>=0-9;]*[cn]"
     rb"|\x1b\[[?0-9;]*\$p"
     rb"|\x1b\[>[0-9;]*q"
@@ -20,7 +20,7 @@ _QUESTIONS = re.compile(
     rb"|\x1bZ|\x05"
 )
 
-_MODE = re.compile(rb"\x1b\[(?:\?(?P<numbers>[0-9;]{1,32})(?P<on>[hl])|>(?P<keys>[0-9;]*)u)")
+_MODE = regex(rb"\x1b\[(?:\?(?P<numbers>[0-9;]{1,32})(?P<on>[hl])|>(?P<keys>[0-9;]*)u)")
 _SEQUENCE_MAX = 40
 _USUALLY_ON = frozenset({b"7", b"25"})  # lines wrap, and the cursor is seen
 # Colours, keypad, and the scrolling region, which would move the cursor if it were not kept.

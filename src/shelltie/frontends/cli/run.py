@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from argparse import Namespace
@@ -42,6 +41,7 @@ from shelltie.model import (
     signal_name,
 )
 from shelltie.policy.environment import RUN_MARK
+from shelltie.regex import regex
 from shelltie.running.run import Run
 
 _SOURCE_MAX = 60  # patterns can be long
@@ -55,10 +55,10 @@ _FIRST_FIELDS = (
 )
 # Hints and sources use the names of the tool call; here the same things are options.
 _OPTIONS = (
-    (re.compile(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
-    (re.compile(r"\btimeout_sec=(\d+)"), r"--total \1s"),
-    (re.compile(r"\bno_output_timeout_sec of the call"), "--silence"),
-    (re.compile(r"\btimeout_sec of the call"), "--total"),
+    (regex(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
+    (regex(r"\btimeout_sec=(\d+)"), r"--total \1s"),
+    (regex(r"\bno_output_timeout_sec of the call"), "--silence"),
+    (regex(r"\btimeout_sec of the call"), "--total"),
 )
 
 

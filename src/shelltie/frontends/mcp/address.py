@@ -3,8 +3,9 @@
 import re
 
 from shelltie.frozen import frozen
+from shelltie.regex import regex
 
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
+_ADDRESS = regex(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
 
 
 @frozen

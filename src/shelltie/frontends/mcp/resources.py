@@ -16,12 +16,13 @@ from shelltie.frontends.policy_report import policy_report
 from shelltie.output.redact import Redactor
 from shelltie.output.text import excerpt
 from shelltie.policy.load import PolicyFile
+from shelltie.regex import regex
 from shelltie.running.session import Session
 from shelltie.running.sessions import Sessions
 
 POLICY, RUNS = "shelltie://policy", "shelltie://runs"
-_SESSION = re.compile(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)
-_RUN = re.compile(r"shelltie://runs/([0-9A-Z]{1,64})", re.ASCII)
+_SESSION = regex(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)
+_RUN = regex(r"shelltie://runs/([0-9A-Z]{1,64})", re.ASCII)
 _TEXT, _JSON = "text/plain", "application/json"
 _NOT_FOUND = -32002  # what a resource that is not there is called before 2026
 _TITLE_MAX = 60

@@ -1,18 +1,18 @@
 """One argument of a command: what it is, as far as anybody can know. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from shelltie.frozen import frozen
 from shelltie.model import Span
+from shelltie.regex import regex
 from shelltie.shell.script import Part, Word
 
 HOLE = "\0"  # stands for what is known only at run time
 _BRACES_MAX = 32
-_PATTERN = re.compile(r"[*?\[{]|[@!+]\(")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_PATTERN = regex(r"[*?\[{]|[@!+]\(")
+_BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
 
 
 @frozen

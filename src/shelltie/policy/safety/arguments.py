@@ -1,15 +1,15 @@
 """The arguments of a command, told apart by the rule of its program. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shelltie.frozen import frozen
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.rule import Arity, Flag, Role, Rule, Slot, Slots, Style
+from shelltie.regex import regex
 
-_NUMBER = re.compile(r"-\d+")
-_ASSIGNMENT = re.compile(r"[^=]+=")  # env takes any name
+_NUMBER = regex(r"-\d+")
+_ASSIGNMENT = regex(r"[^=]+=")  # env takes any name
 ANY_NUMBER = "-#"  # how a rule lists `-5`
 
 

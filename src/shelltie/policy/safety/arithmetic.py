@@ -10,19 +10,20 @@ from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.secrets import is_hook_name
+from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Simple, Word
 
-_COMMAND = re.compile(r"\$\(|`|\$\{")
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_SUBSCRIPT = re.compile(r"\[(?!\s*[@*\d]*\s*\])")
+_COMMAND = regex(r"\$\(|`|\$\{")
+_NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
+_SUBSCRIPT = regex(r"\[(?!\s*[@*\d]*\s*\])")
 # ${x:offset:length}
-_SUBSTRING = re.compile(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
-_SETS = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
-_SETS_BEFORE = re.compile(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
-_PROMPT = re.compile(r"@[PA]\}|\$\{!")
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
-_HEX = re.compile(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
+_SUBSTRING = regex(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
+_SETS = regex(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
+_SETS_BEFORE = regex(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
+_DEFAULT = regex(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
+_PROMPT = regex(r"@[PA]\}|\$\{!")
+_SUBSTITUTION = regex(r"\$\([^()]*\)|`[^`]*`")
+_HEX = regex(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
 
 def rate_variable_name(case: Case, arg: Arg) -> None:

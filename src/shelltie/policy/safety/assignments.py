@@ -10,9 +10,10 @@ from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.sources import Source, origin_of
 from shelltie.policy.safety.values import CASE
 from shelltie.policy.safety.variables import Effect, effect, is_harmless
+from shelltie.regex import regex
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_EVALUATED = re.compile(r"\$\(|`")
+_NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
+_EVALUATED = regex(r"\$\(|`")
 # Their value goes through the shell's expansions before it is shown.
 _PROMPTS = frozenset(("PS0", "PS1", "PS2", "PS4"))
 

@@ -7,8 +7,9 @@ from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, is_secret_path, protection
+from shelltie.regex import regex
 
-_PIECE = re.compile(
+_PIECE = regex(
     r"""
       (?P<string>"(?:[^"\\\n]++|\\.)*+"?+)
     | (?P<comment>\#[^\n]*+)
@@ -19,7 +20,7 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*+/")
+_REGEX = regex(r"/(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*+/")
 _RUNS = "runs a command"
 _READS = "reads a file or the output of a command"
 _NOT_SAFE_NAMES = {

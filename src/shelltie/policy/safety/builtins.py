@@ -1,6 +1,5 @@
 """Commands of the shell itself that need more than a rule. Pure."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from shelltie.model import Code, Rating
@@ -13,9 +12,10 @@ from shelltie.policy.safety.flows import rate_input, rate_made_files
 from shelltie.policy.safety.made_files import rate_run_file
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.uses import use
+from shelltie.regex import regex
 from shelltie.shell.script import Kind
 
-_COMMAND = re.compile(r"\$\(|`")
+_COMMAND = regex(r"\$\(|`")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 _SHOWS = Rule(("",), "", Rating.SAFE)  # what is printed is seen
 

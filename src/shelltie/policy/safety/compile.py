@@ -18,6 +18,7 @@ from shelltie.policy.safety.rule import (
     When,
 )
 from shelltie.policy.safety.rule_file import Block, Page
+from shelltie.regex import regex
 
 # The keys that list options: what the option takes, and what its value is.
 _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {
@@ -46,7 +47,7 @@ _RULE_KEYS = frozenset(
     (*_VERDICT_KEYS, *_SHAPE_KEYS, *_EFFECT_KEYS, *_FLAG_KEYS, "not_match", "when")
 )
 _CONDITIONS = ("git-config", "no-terminal")
-_SLOT = re.compile(r"([a-z]+)([?*+]?)")
+_SLOT = regex(r"([a-z]+)([?*+]?)")
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from shelltie.regex import regex
+
 _FOLDER = Path(__file__).parent.parent / "data"
 
 
@@ -18,4 +20,4 @@ def table(name: str) -> Mapping[str, Any]:
 
 def any_of(patterns: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     """One pattern for all of them."""
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), flags)
+    return regex("|".join(f"(?:{pattern})" for pattern in patterns), flags)

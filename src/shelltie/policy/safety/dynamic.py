@@ -1,20 +1,20 @@
 """Programs whose name is only known at run time. Pure."""
 
-import re
 from fnmatch import fnmatchcase
 
 from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg, literal
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.sources import Source, origin_of
+from shelltie.regex import regex
 
-_GLOB = re.compile(r"[*?\[\]]")
+_GLOB = regex(r"[*?\[\]]")
 _MATCHES_MAX = 8
 _HIDDEN = (
     *("rm", "dd", "sudo", "su", "sh", "bash", "chmod", "chown", "mv", "shred", "truncate", "kill"),
     *("curl", "wget", "nc", "python3", "perl", "node", "git", "find", "xargs", "env", "crontab"),
 )
-_FORCE = re.compile(r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*")
+_FORCE = regex(r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*")
 
 
 def rate_dynamic_program(case: Case) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from shelltie.model import Code
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.data import table
+from shelltie.regex import regex
 
 _HEAD = 10_000  # characters of a text that are searched
 _PROGRAMS = {
     name: (
-        re.compile(entry.get("words", ""), re.IGNORECASE | re.DOTALL),
+        regex(entry.get("words", ""), re.IGNORECASE | re.DOTALL),
         Code(entry["code"]),
         entry["why"],
     )
@@ -18,14 +19,14 @@ _PROGRAMS = {
     for name in entry["names"].split()
 }
 _TEXTS = tuple(
-    (re.compile(entry["pattern"], re.IGNORECASE | re.DOTALL), Code(entry["code"]), entry["why"])
+    (regex(entry["pattern"], re.IGNORECASE | re.DOTALL), Code(entry["code"]), entry["why"])
     for entry in table("foreign")["text"]
 )
-_SHELLS = re.compile(r"(?:powershell|pwsh|cmd)(?:\.exe)?", re.IGNORECASE)
-_ENCODED = re.compile(r"(?:^|\s)[-/]e(?:nc?|ncodedcommand|c)?(?:\s|$)", re.IGNORECASE)
-_CMDLET = re.compile(r"[A-Za-z]+-[A-Z][A-Za-z]+")  # Get-ChildItem
-_OPTIONS = re.compile(r"\s*(?:[-/]\w+\s+)*")
-_EXTENSION = re.compile(r"\.(?:exe|cmd|bat|com|ps1)$", re.IGNORECASE)
+_SHELLS = regex(r"(?:powershell|pwsh|cmd)(?:\.exe)?", re.IGNORECASE)
+_ENCODED = regex(r"(?:^|\s)[-/]e(?:nc?|ncodedcommand|c)?(?:\s|$)", re.IGNORECASE)
+_CMDLET = regex(r"[A-Za-z]+-[A-Z][A-Za-z]+")  # Get-ChildItem
+_OPTIONS = regex(r"\s*(?:[-/]\w+\s+)*")
+_EXTENSION = regex(r"\.(?:exe|cmd|bat|com|ps1)$", re.IGNORECASE)
 
 
 def without_extension(program: str) -> str:

@@ -10,18 +10,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from shelltie.regex import regex
+
 _SIZE_MAX = 1024 * 1024
 _INDEX_MAX = 64 * 1024 * 1024
 _ABOVE_MAX = 64
 _MODULES_MAX = 200
 _DEPTH_MAX = 4
 
-_SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)', re.DOTALL)
-_KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?))?\s*", re.DOTALL)
-_BLANK = re.compile(r"\s*(?:[#;].*)?", re.DOTALL)
-_COMMENT = re.compile(r"\s[#;].*$")
+_SECTION = regex(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)', re.DOTALL)
+_KEY = regex(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?))?\s*", re.DOTALL)
+_BLANK = regex(r"\s*(?:[#;].*)?", re.DOTALL)
+_COMMENT = regex(r"\s[#;].*$")
 
-_RUNS = re.compile(
+_RUNS = regex(
     r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|hookspath|gitproxy|alternaterefscommand)"
     r"|sequence\.editor|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver"
     r"|filter\..*\.(?:clean|smudge|process)|pager\..*|credential\.(?:.*\.)?helper"
@@ -31,7 +33,7 @@ _RUNS = re.compile(
     r"|init\.templatedir|tar\..*\.command|alias\..*|hook\..*"
 )
 # The usual values that name no program, or one that everybody has.
-_HARMLESS = re.compile(
+_HARMLESS = regex(
     r"core\.fsmonitor=(?:true|false|0|1|yes|no|on|off|)"
     r"|(?:core\.pager|pager\..*)=(?:cat|less(?: -[A-Za-z]+)?|true|false|0|1|yes|no|on|off|)"
     r"|filter\.lfs\.(?:clean=git-lfs clean -- %f|smudge=git-lfs smudge (?:--skip )?-- %f"

@@ -11,31 +11,32 @@ from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.data import table
 from shelltie.policy.safety.paths import is_secret_path, protection
+from shelltie.regex import regex
 
 _LENGTH_MAX = 10_000
 _FINDS_MAX = 20
 _ANY_CASE = re.IGNORECASE | re.DOTALL
 _SPELLINGS = tuple(
     (
-        re.compile(entry["pattern"], _ANY_CASE),
-        re.compile(entry.get("with", ""), _ANY_CASE),
+        regex(entry["pattern"], _ANY_CASE),
+        regex(entry.get("with", ""), _ANY_CASE),
         Code(entry["code"]),
         entry["why"],
     )
     for entry in table("inline")["spelling"]
 )
 _TEXT = r"""(?:"((?:[^"\\\n]++|\\.)*+)"|'((?:[^'\\\n]++|\\.)*+)')"""
-_TEXTS = re.compile(_TEXT)
+_TEXTS = regex(_TEXT)
 # A call with a text, or with a list of texts: `run(["rm", "-rf", "x"])`.
 _NAMES = "|".join(map(re.escape, table("inline")["calls"]["names"]))
-_CALLS = re.compile(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?:\s?,\s?\[?\s?{_TEXT})*+)")
-_BACKTICKS = re.compile(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
+_CALLS = regex(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?:\s?,\s?\[?\s?{_TEXT})*+)")
+_BACKTICKS = regex(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
 # Lines of sqlite3, psql, ed, vim and expect that are for the shell.
-_LINES = re.compile(
+_LINES = regex(
     r"^\s*(?:\.(?:shell|system|sh)\s+|\\!\s*|[:%.,$\d]*!+\s*|spawn\s+|shell\s+)(.+?)\s*$",
     re.MULTILINE,
 )
-_WRITES = re.compile(r"\b(?:write|append|open|copy|rename|symlink|chmod)", re.IGNORECASE)
+_WRITES = regex(r"\b(?:write|append|open|copy|rename|symlink|chmod)", re.IGNORECASE)
 
 
 def scan(case: Case, text: str, arg: Arg) -> None:

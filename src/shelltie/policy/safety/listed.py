@@ -7,6 +7,7 @@ from shelltie.frozen import frozen
 from shelltie.model import Code, Rating
 from shelltie.policy.patterns import Pattern, compile_pattern
 from shelltie.policy.safety.case import Case
+from shelltie.regex import regex
 
 SAFE_NAMES = (
     *("awk", "cat", "cd", "chdir", "diff", "echo", "find", "git", "grep", "head", "help"),
@@ -44,9 +45,9 @@ _RECURSIVE = {
     "chmod": (Code.CHANGES_SYSTEM, "chmod -R changes the rights of whole trees"),
     "chown": (Code.CHANGES_SYSTEM, "chown -R changes the owner of whole trees"),
 }
-_RECURSIVE_OPTION = re.compile(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
+_RECURSIVE_OPTION = regex(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
 _LISTED = frozenset(SAFE_NAMES)
-_PLAIN = re.compile(r"[\w./:@+ -]+")
+_PLAIN = regex(r"[\w./:@+ -]+")
 _WINDOW = 2  # windows over a long text overlap by half
 
 

@@ -12,16 +12,17 @@ from functools import lru_cache
 
 from shelltie.model import Code, Rating
 from shelltie.policy.safety.data import any_of, table
+from shelltie.regex import regex
 
 _Parts = tuple[str, ...]
 
-_HOME = re.compile(r"(?:~[\w.-]*|/root|/home/[^/]+|/Users/[^/]+|/var/root)(?=/|$)")
-_REMOTE = re.compile(r"^[\w.@-]{2,}:(?!//)(.+)", re.DOTALL)
-_NAMED = re.compile(r"^-{0,2}[\w.-]+=(.+)", re.DOTALL)
-_GLOB = re.compile(r"[*?\[]")
-_ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_FILE_ADDRESS = re.compile(r"^file:(?://(?:localhost)?)?")
-_REVISION = re.compile(r"@(?:[~^]\d*)+")  # git's: `@~2` is no file
+_HOME = regex(r"(?:~[\w.-]*|/root|/home/[^/]+|/Users/[^/]+|/var/root)(?=/|$)")
+_REMOTE = regex(r"^[\w.@-]{2,}:(?!//)(.+)", re.DOTALL)
+_NAMED = regex(r"^-{0,2}[\w.-]+=(.+)", re.DOTALL)
+_GLOB = regex(r"[*?\[]")
+_ADDRESS = regex(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_FILE_ADDRESS = regex(r"^file:(?://(?:localhost)?)?")
+_REVISION = regex(r"@(?:[~^]\d*)+")  # git's: `@~2` is no file
 _UNWRAPPED_MAX = 4
 _LENGTH_MAX = 4096  # no system opens a longer path
 

@@ -7,9 +7,11 @@ differently, such as the escapes of `echo`, it tells nothing.
 import re
 from collections.abc import Sequence
 
-_ECHO_OPTION = re.compile(r"-[neE]+")
-_TEMPLATE = re.compile(r"(?:[^%\\]|%[%s]|\\[nt\\]|\\x[0-9a-fA-F]{2}|\\[0-7]{3})*", re.DOTALL)
-_SPECIAL = re.compile(r"%[%s]|\\(?:[nt\\]|x[0-9a-fA-F]{2}|[0-7]{3})")
+from shelltie.regex import regex
+
+_ECHO_OPTION = regex(r"-[neE]+")
+_TEMPLATE = regex(r"(?:[^%\\]|%[%s]|\\[nt\\]|\\x[0-9a-fA-F]{2}|\\[0-7]{3})*", re.DOTALL)
+_SPECIAL = regex(r"%[%s]|\\(?:[nt\\]|x[0-9a-fA-F]{2}|[0-7]{3})")
 _PLAIN = {"%%": "%", r"\n": "\n", r"\t": "\t", "\\\\": "\\"}
 
 

@@ -1,6 +1,5 @@
 """What we think of a whole text: every command in it is looked at, and the strictest wins. Pure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,6 +21,7 @@ from shelltie.policy.safety.redirects import rate_redirects
 from shelltie.policy.safety.rules import Node, Rules
 from shelltie.policy.safety.values import Values
 from shelltie.policy.safety.wrappers import places_of, scan_suffixes
+from shelltie.regex import regex
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
 
@@ -30,7 +30,7 @@ Mode = Literal["proven", "listed"]
 _DEPTH_MAX = 8
 _WORK_MAX = 1000  # commands looked at, those that only may be there included
 _REASONS_MAX = 20
-_SYSTEM_DIRECTORY = re.compile(
+_SYSTEM_DIRECTORY = regex(
     r"(?:/usr(?:/local)?|/opt/homebrew|/opt/local|/snap)?/s?bin/[^/]+|/usr/libexec/[^/]+"
 )
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))

@@ -1,14 +1,13 @@
 """Redirections: what they write, what they read. Pure."""
 
-import re
-
 from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
+from shelltie.regex import regex
 from shelltie.shell.script import Kind, Redirect
 
-_DESCRIPTOR = re.compile(r"\d+-?|-")
+_DESCRIPTOR = regex(r"\d+-?|-")
 _WRITES = {
     Code.NETWORK_EXFIL: "sends data to another machine",
     Code.PERSISTENCE: "changes a file that is run later, or steers a tool",

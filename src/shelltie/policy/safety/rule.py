@@ -150,11 +150,11 @@ class Rule:
 
 
 @lru_cache(maxsize=2048)
-def regex(text: str) -> re.Pattern[str]:
+def _compiled(text: str) -> re.Pattern[str]:
     """A rule's pattern; compiled when it is first needed, because most never are."""
     return re.compile(text)
 
 
 def found(pattern: str, text: str) -> bool:
     """Whether the head of `text` holds the pattern."""
-    return regex(pattern).search(text, 0, PATTERN_HEAD) is not None
+    return _compiled(pattern).search(text, 0, PATTERN_HEAD) is not None

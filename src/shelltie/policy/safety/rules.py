@@ -12,14 +12,15 @@ from shelltie.errors import ConfigWrong
 from shelltie.frozen import frozen
 from shelltie.policy.safety.compile import Sketch, compile_rules, sketch_rules
 from shelltie.policy.safety.rule import Rule
+from shelltie.regex import regex
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 INDEX = PROGRAMS / "index.json"
 
 _FILE_MAX = 1024 * 1024
-_VERSION = re.compile(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
-_EXAMPLES = re.compile(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
-_GLOB = re.compile(r"[*?\[]")
+_VERSION = regex(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
+_EXAMPLES = regex(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
+_GLOB = regex(r"[*?\[]")
 
 _Commands = dict[tuple[str, ...], Sketch]
 _TREES_MAX = 2048  # so that made-up names cannot fill the memory

@@ -10,19 +10,20 @@ from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
+from shelltie.regex import regex
 
-_SPACE = re.compile(r"[\s;]*")
-_BLANKS = re.compile(r"[ \t]*")
-_NUMBER = re.compile(r"\d+(?:~\d+)?|[+~]\d+|\$")
-_REGEX_FLAGS = re.compile(r"[IM]*")
-_LINE = re.compile(r"[^\n]*")
+_SPACE = regex(r"[\s;]*")
+_BLANKS = regex(r"[ \t]*")
+_NUMBER = regex(r"\d+(?:~\d+)?|[+~]\d+|\$")
+_REGEX_FLAGS = regex(r"[IM]*")
+_LINE = regex(r"[^\n]*")
 _ALONE = "=dDgGhHnNpPxlqQFz{}"
 _LABELLED = "btT:"
-_LABEL = re.compile(r"[^;\n}]*")
-_EXIT = re.compile(r"[ \t]*\d*")
-_TEXT = re.compile(r"(?:[^\\\n]|\\.)*", re.DOTALL)
-_FLAGS = re.compile(r"[gpiImM0-9]*")
-_FLAGS_AFTER_E = re.compile(r"[gpiImM0-9e]*")
+_LABEL = regex(r"[^;\n}]*")
+_EXIT = regex(r"[ \t]*\d*")
+_TEXT = regex(r"(?:[^\\\n]|\\.)*", re.DOTALL)
+_FLAGS = regex(r"[gpiImM0-9]*")
+_FLAGS_AFTER_E = regex(r"[gpiImM0-9e]*")
 _COMMANDS_MAX = 1000
 
 

@@ -1,7 +1,6 @@
 """What must hold where a command runs for it to be safe: its directory, its programs."""
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,8 +8,9 @@ from pathlib import Path
 from shelltie.frozen import frozen
 from shelltie.model import Code
 from shelltie.policy.safety.git_config import hazard
+from shelltie.regex import regex
 
-_SYSTEM = re.compile(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin/[^/]+")
+_SYSTEM = regex(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin/[^/]+")
 _ABOVE_MAX = 64
 
 

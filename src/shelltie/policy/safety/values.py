@@ -12,6 +12,7 @@ from itertools import islice, product
 from shelltie.policy.safety.args import HOLE, Arg, unseen, written
 from shelltie.policy.safety.printed import printed
 from shelltie.policy.secrets import is_secret_name
+from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Script, Simple, Word
 
 _SPLIT = "\1"  # where an unquoted value falls apart
@@ -21,19 +22,19 @@ _PASSES = 3  # so that `a=r; b=$a` is known as well
 # Set by every login, and never more than one plain word.
 _GIVEN = {"HOME": "~", "PWD": ".", "OLDPWD": ".."}
 _NUMBERS = frozenset(("?", "#", "$", "!", "PPID", "UID", "EUID", "RANDOM", "LINENO", "SECONDS"))
-_NUMBER = re.compile(r"[+-]?\d+")
+_NUMBER = regex(r"[+-]?\d+")
 _IFS = " "
 _PIPE = "/dev/fd/63"  # what the shell puts in place of `<(…)`
 
-_DEFAULT = re.compile(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
-_EXPANDED = re.compile(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
+_DEFAULT = regex(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
+_EXPANDED = regex(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
 CASE = "case"  # stands for itself, not for a variable
 _SETTERS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 _PRINT_NAMES = (
     *(["pwd"], ["dirname"], ["basename"], ["realpath"], ["readlink"], ["which"], ["find"], ["ls"]),
     *(["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"]),
 )
-_SET_BY_ARITHMETIC = re.compile(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
+_SET_BY_ARITHMETIC = regex(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
 _READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
 
 

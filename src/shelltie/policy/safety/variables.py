@@ -5,17 +5,16 @@ from enum import StrEnum
 
 from shelltie.policy.safety.data import any_of, table
 from shelltie.policy.secrets import is_hook_name, is_inert_name
+from shelltie.regex import regex
 
 _LISTS = table("variables")
 _HARMLESS = any_of(_LISTS["harmless"])
 _LOADS = any_of(_LISTS["loads"])
 _RUNS = any_of(_LISTS["runs"])
 _STEERS = any_of(_LISTS["steers"], re.IGNORECASE)
-_LOADING_OPTIONS = {
-    name: re.compile(pattern) for name, pattern in _LISTS["loading_options"].items()
-}
+_LOADING_OPTIONS = {name: regex(pattern) for name, pattern in _LISTS["loading_options"].items()}
 # Where everybody may put a program, and whatever is relative.
-_DOUBTFUL_DIRECTORY = re.compile(r"(?:/tmp|/var/tmp|/dev/shm)(?:/.*)?|(?![/~$\0]).*", re.DOTALL)
+_DOUBTFUL_DIRECTORY = regex(r"(?:/tmp|/var/tmp|/dev/shm)(?:/.*)?|(?![/~$\0]).*", re.DOTALL)
 
 
 class Effect(StrEnum):

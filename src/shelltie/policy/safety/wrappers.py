@@ -1,6 +1,5 @@
 """Commands inside commands: what sudo, xargs, find and their kin run. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,14 +10,15 @@ from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.fed_names import names_known_files
 from shelltie.policy.safety.paths import is_secret_path
+from shelltie.regex import regex
 
 _SUFFIXES_MAX = 30
 _PLACEHOLDER = "{}"
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "eval"))
-_TAKES_TEXT = re.compile(r"-[a-z]*c|eval")
+_TAKES_TEXT = regex(r"-[a-z]*c|eval")
 _GOES = frozenset(("cd", "chdir", "pushd"))
 _DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
-_ATTACHED_DIRECTORY = re.compile(r"-C(?=.)|--(?:chdir|directory|cwd)=")
+_ATTACHED_DIRECTORY = regex(r"-C(?=.)|--(?:chdir|directory|cwd)=")
 _NAMES = ("-name", "-iname", "-path", "-wholename", "-ipath", "-regex")
 
 
