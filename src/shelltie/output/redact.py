@@ -60,7 +60,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The whole text without secrets."""
-        return self.stream().finish(text)
+        return self.stream().finish(text) if text else text
 
     def stream(self) -> "Redaction":
         """For text that arrives in pieces."""

@@ -1,9 +1,10 @@
 """How long a command may take: the two limits of one command, and where they came from. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from shelltie.frozen import frozen
+from shelltie.memo import remembered
 from shelltie.model import Limits, seconds
 from shelltie.policy.timeouts import CategoryPattern, TimeoutPolicy, or_endless
 from shelltie.regex import regex
@@ -62,7 +63,7 @@ def resolve(
     In the policy a program's own limit comes before its category, and that before the default.
     Of several commands in one text the longest limits hold.
     """
-    found = _look_up(policy, text)
+    found = _look_up(text, policy)
     limits = _total(policy, found, asked, session)
     limits = _silence(limits, asked, session)
     if limits.silence is not None and limits.silence >= or_endless(limits.total):
@@ -73,7 +74,7 @@ def resolve(
 
 
 def _total(
-    policy: TimeoutPolicy, found: list[_Found], asked: Asked, session: Asked | None
+    policy: TimeoutPolicy, found: Sequence[_Found], asked: Asked, session: Asked | None
 ) -> Limits:
     """The total limit, with the silence limit that belongs to it."""
     if asked.total is not None:
@@ -83,7 +84,7 @@ def _total(
     return _clamped(policy, _longest(found))
 
 
-def _explicit(policy: TimeoutPolicy, found: list[_Found], total: float, source: str) -> Limits:
+def _explicit(policy: TimeoutPolicy, found: Sequence[_Found], total: float, source: str) -> Limits:
     matched = [one for one in found if one.matched]
     category = _longest(matched).category if matched else None
     limits = _clamped(policy, Limits(total, None, source, category))
@@ -99,7 +100,7 @@ def _explicit(policy: TimeoutPolicy, found: list[_Found], total: float, source: 
     return replace(limits, silence=silence)
 
 
-def _longest(found: list[_Found]) -> Limits:
+def _longest(found: Sequence[_Found]) -> Limits:
     most = max(found, key=lambda one: (or_endless(one.total), or_endless(one.silence)))
     quietest = max(found, key=lambda one: or_endless(one.silence))
     limits = Limits(most.total, quietest.silence, most.source, most.category)
@@ -132,14 +133,15 @@ def _noted(limits: Limits, note: str) -> Limits:
     return replace(limits, notes=(*limits.notes, note))
 
 
-def _look_up(policy: TimeoutPolicy, text: str) -> list[_Found]:
+@remembered
+def _look_up(text: str, policy: TimeoutPolicy) -> tuple[_Found, ...]:
     """What the policy says about each command of the text; never empty."""
     whole = _matchable(text[:_TEXT_MAX].strip())
     commands = list(dict.fromkeys(_commands(text[:_TEXT_MAX])))
     found = [_look_up_one(policy, command) for command in commands]
     if commands != [whole]:
         found.extend(_spanning(policy, whole, commands))
-    return found or [_default(policy)]
+    return tuple(found) or (_default(policy),)
 
 
 def _commands(text: str) -> Iterator[str]:

@@ -89,7 +89,10 @@ MEDIUM = Category("medium", "Scripts, tests, small compilations", 120.0, 30.0)
 
 @frozen
 class TimeoutPolicy:
-    """What a policy file says, checked. With `fallback_reason` there was no usable file."""
+    """What a policy file says, checked. With `fallback_reason` there was no usable file.
+
+    Each is equal to itself only: what it says about a text can then be remembered.
+    """
 
     categories: Mapping[str, Category] = field(default_factory=lambda: {MEDIUM.name: MEDIUM})
     patterns: tuple[CategoryPattern, ...] = ()
@@ -104,6 +107,9 @@ class TimeoutPolicy:
     warn_lead: float = 30.0
     fallback_reason: str | None = None
     ranked: tuple[CategoryPattern, ...] = field(init=False, repr=False, compare=False)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __post_init__(self) -> None:
         """Put the patterns in the order in which the first that matches wins."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from shelltie.memo import remembered
 from shelltie.regex import regex
 from shelltie.shell.split import segments, strip_prefixes
 
@@ -43,6 +44,7 @@ _WORD = regex(r"[A-Za-z0-9@._/][\w@.:/+-]*")  # no `=`: what is assigned may be 
 _SPLIT = regex(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 
 
+@remembered
 def shape(text: str) -> str:
     """The shape of a command; empty if it only does what takes no time."""
     parts: dict[str, None] = {}
