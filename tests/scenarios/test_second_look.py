@@ -14,6 +14,7 @@ from shelltie.model import Code, Command, Rating, TerminalSize, Verdict
 from shelltie.policy.safety.git_config import hazard
 from shelltie.policy.safety.judge import Judge, find_shfmt
 from shelltie.policy.safety.rules import Rules
+from shelltie.policy.safety.surroundings import Place, are_near
 
 RULES = Rules()
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -336,3 +337,20 @@ async def test_one_shot_commands_run_unless_they_are_dangerous(
     assert (safe.verdict, unknown.verdict) == ("safe", "unknown")
     assert (tmp_path / "made").exists()
     assert (tmp_path / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "conditions", "programs", "near"),
+    [
+        ("/usr/local/bin:/usr/bin", (), ("/bin/true", "ls"), True),
+        ("/usr/bin:/home/me/bin", (), ("/bin/true",), True),
+        ("/usr/bin:/home/me/bin", (), ("ls",), False),
+        ("/usr/bin:", (), ("ls",), False),
+        ("/usr/bin/../../net", (), ("ls",), False),
+        ("/usr/bin", ("git-config",), ("git",), False),
+    ],
+)
+def test_only_the_directories_of_the_system_are_looked_at_in_the_loop(
+    path: str, conditions: tuple[str, ...], programs: tuple[str, ...], near: bool, tmp_path: Path
+) -> None:
+    assert are_near(Place(tmp_path, path), conditions, programs) is near

@@ -18,7 +18,7 @@ from shelltie.policy.safety.listed import Lists
 from shelltie.policy.safety.paths import is_secret_path
 from shelltie.policy.safety.rating import Examined, Mode, examine
 from shelltie.policy.safety.rules import Rules
-from shelltie.policy.safety.surroundings import Place, doubts
+from shelltie.policy.safety.surroundings import Place, are_near, doubts
 from shelltie.policy.safety.variables import Effect, effect
 from shelltie.shell.parse import of_argv, parse
 from shelltie.shell.script import Script
@@ -70,15 +70,14 @@ class Judge:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
         if verdict.rating is not Rating.SAFE:
             return verdict
-        script = await _parsed(command)
-        if not await self._agrees(command, script):
-            return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, script)])
+        if not await self._agrees(command):
+            return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
         examined = self._examined(command)
-        place = self._place(command, examined)
-        found = await anyio.to_thread.run_sync(
-            lambda: list(doubts(place, examined.conditions, examined.programs))
+        looks = self._place(command, examined), examined.conditions, examined.programs
+        found = (
+            doubts(*looks) if are_near(*looks) else await anyio.to_thread.run_sync(doubts, *looks)
         )
-        reasons = [_reason(code, message, script) for code, message in found]
+        reasons = [_reason(code, message, command) for code, message in found]
         return replace(_with(verdict, reasons), agreed=True)
 
     async def judge(self, command: Command) -> Verdict:
@@ -101,21 +100,22 @@ class Judge:
         path = command.env.get("PATH") or self._path
         return Place(Path(command.cwd), path, command.pty is not None, examined.directories)
 
-    async def _agrees(self, command: Command, script: Script) -> bool:
+    async def _agrees(self, command: Command) -> bool:
         """Whether another parser reads the text as we do, and the shell as both of them."""
         if command.argv is not None:
             return True
         if self._shell != "bash":
             return False
+        if (known := self._agreed.get(command.text)) is not None:
+            self._agreed.move_to_end(command.text)
+            return known
+        script = await _parsed(command)
         if self._shfmt is None:
             return script.plain
-        if (known := self._agreed.get(script.text)) is not None:
-            self._agreed.move_to_end(script.text)
-            return known
         # In a thread: asyncio takes twice as long to start a process.
         output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
         agreed = output is not None and agree(script, output) is None
-        self._agreed[script.text] = agreed
+        self._agreed[command.text] = agreed
         if len(self._agreed) > _REMEMBERED:
             self._agreed.popitem(last=False)
         return agreed
@@ -168,8 +168,8 @@ def _is_more_than_text(value: str) -> bool:
     return "$(" in value or "`" in value or is_secret_path(value)
 
 
-def _reason(code: Code, message: str, script: Script) -> Reason:
-    return Reason(code, Rating.UNKNOWN, message, Span(0, len(script.text)))
+def _reason(code: Code, message: str, command: Command) -> Reason:
+    return Reason(code, Rating.UNKNOWN, message, Span(0, len(command.text)))
 
 
 def _with(verdict: Verdict, reasons: Sequence[Reason]) -> Verdict:

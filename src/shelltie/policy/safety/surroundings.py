@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from shelltie.frozen import frozen
@@ -32,14 +32,24 @@ class Place:
 
 
 def doubts(
-    place: Place, conditions: Iterable[str], programs: Iterable[str]
-) -> Iterator[tuple[Code, str]]:
-    """Why the command is not safe there. It looks at the file system: never call it in the loop."""
-    for condition in sorted(conditions):
-        yield from _unmet(condition, place)
-    for program in programs:
-        if (why := _doubt_about(program, place)) is not None:
-            yield Code.UNTRUSTED_PROGRAM, why
+    place: Place, conditions: Collection[str], programs: Collection[str]
+) -> list[tuple[Code, str]]:
+    """Why the command is not safe there.
+
+    It looks at the file system: call it in the loop only where its answers are near.
+    """
+    found = [unmet for condition in sorted(conditions) for unmet in _unmet(condition, place)]
+    whys = [_doubt_about(program, place) for program in programs]
+    return [*found, *((Code.UNTRUSTED_PROGRAM, why) for why in whys if why is not None)]
+
+
+def are_near(place: Place, conditions: Collection[str], programs: Collection[str]) -> bool:
+    """Whether all there is to look at are the system's directories of programs.
+
+    The start of a program waits for these as well. Any other directory may be far away, and slow.
+    """
+    files = (file for program in programs for file in _candidates(program, place))
+    return not conditions and all(map(_SYSTEM.fullmatch, files))
 
 
 def _unmet(condition: str, place: Place) -> Iterator[tuple[Code, str]]:
@@ -66,13 +76,21 @@ def _present(directory: Path, names: list[str]) -> Path | None:
 
 def _doubt_about(program: str, place: Place) -> str | None:
     """Why a program is not the one its name promises; one that is not there is no danger."""
-    for entry in place.path.split(":") if "/" not in program else [""]:
-        if "/" not in program and not Path(entry).is_absolute():
+    for name in _candidates(program, place):
+        if not name.startswith("/"):
+            entry = name.removesuffix(program).removesuffix("/")
             return f"PATH has the relative entry {entry!r}, where {program} could be anything"
-        file = Path(entry) / program
-        if os.access(file, os.X_OK) and not file.is_dir():
+        if os.access(name, os.X_OK) and not (file := Path(name)).is_dir():
             return _doubt_about_file(file, place)
     return None
+
+
+def _candidates(program: str, place: Place) -> list[str]:
+    """The files that it may be, the first before the others."""
+    if "/" in program:
+        return [program]
+    entries = place.path.split(":")
+    return [f"{entry.rstrip('/')}/{program}" if entry else program for entry in entries]
 
 
 def _doubt_about_file(file: Path, place: Place) -> str | None:
