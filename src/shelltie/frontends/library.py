@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
@@ -129,8 +128,7 @@ class Terminal:
         return await self.supervisor.start(*self._understood(command, options))
 
     def _understood(self, command: object, options: Options) -> tuple[Command, Wish]:
-        made, wish = understand(command, _own(options))
-        return made, replace(wish, party=self._party)
+        return understand(command, _own(options), self._party)
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -155,7 +153,11 @@ def _own(options: Options) -> Options:
     return options
 
 
-def understand(command: object, options: Options) -> tuple[Command, Wish]:
+def understand(
+    command: object,
+    options: Options,
+    party: Party = Party(),  # noqa: B008  frozen
+) -> tuple[Command, Wish]:
     """What a caller gave, in our words.
 
     Raises: InvalidParameters.
@@ -177,6 +179,7 @@ def understand(command: object, options: Options) -> tuple[Command, Wish]:
         limits=limits,
         escalation=options.get("escalation"),
         survivors=options.get("survivors"),
+        party=party,
         isolation=options.get("isolation"),
         provider=options.get("provider"),
         workspace=None if workspace is None else os.path.abspath(workspace),  # noqa: PTH100  of a text

@@ -130,7 +130,7 @@ def run_frame(
     )
     fields = [str(leash_id), "t" if tty else "", cwd, limits, str(len(argv)), *argv]
     fields += [f"{name}={value}" for name, value in env.items()]
-    body = b"".join(field.encode("utf-8", "surrogateescape") + b"\0" for field in fields)
+    body = "\0".join((*fields, "")).encode("utf-8", "surrogateescape")
     return HEADER.pack(len(body), RUN) + body
 
 

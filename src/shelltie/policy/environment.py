@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cache
 
 from shelltie.errors import InvalidParameters
 from shelltie.frozen import frozen
@@ -134,7 +135,8 @@ def build(
     return Environment(env, tuple(sorted(withheld)), {**base.secrets, **sifted.secrets})
 
 
-def hardened_git() -> dict[str, str]:
+@cache
+def hardened_git() -> Mapping[str, str]:
     """Variables with which git runs nothing that a repository's configuration names.
 
     For commands that run because they are safe: others may need what this switches off.

@@ -5,7 +5,7 @@ An event says only what is new. So this remembers what was asked until it is set
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 
 from shelltie.events import (
     ApprovalAnswered,
@@ -27,6 +27,7 @@ from shelltie.events import (
     ShellCommandEnded,
 )
 from shelltie.frozen import frozen
+from shelltie.memo import remembered
 from shelltie.model import Decision, Limits, Outcome, Printed, Rating
 from shelltie.output.redact import Redactor
 from shelltie.record.samples import sample_of
@@ -67,11 +68,13 @@ class Scribe:
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     _usual: Redactor = field(init=False)
+    _told_usually: Callable[[str], str] = field(init=False, repr=False)
     _cases: dict[str, _Case] = field(default_factory=dict)
     _writes: Callable[[object], tuple[str, Body] | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._usual = Redactor(self.secrets)
+        self._told_usually = remembered(partial(_told, self._usual))
         self._writes = self._write  # bound once: to bind it costs more than to write
 
     def fact(self, event: Event) -> Fact | None:
@@ -206,7 +209,7 @@ class Scribe:
             return {}
         asked, caller = case.asked, case.asked.caller
         body: Body = {
-            "command": _told(case.redactor, asked.command),
+            "command": self._told(case.redactor, asked.command),
             "cwd": asked.cwd,
             "client": caller.client,
             "agent": caller.agent,
@@ -223,6 +226,10 @@ class Scribe:
     def _redactor(self, run: str) -> Redactor:
         case = self._cases.get(run)
         return self._usual if case is None else case.redactor
+
+    def _told(self, redactor: Redactor, command: str) -> str:
+        """What is told with the secrets of a call in mind is not remembered, nor are they."""
+        return self._told_usually(command) if redactor is self._usual else _told(redactor, command)
 
     def _clean(self, value: object) -> object:
         """Anything, in the words of JSON and without secrets."""

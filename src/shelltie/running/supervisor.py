@@ -448,6 +448,8 @@ def complete(escalation: Escalation) -> Escalation:
 
 
 def _merge(asked: Resources, usual: Resources) -> Resources:
+    if asked == Resources():
+        return usual
     names = [f.name for f in fields(Resources)]
     both = {name: (getattr(asked, name), getattr(usual, name)) for name in names}
     return Resources(**{name: b if a is None else a for name, (a, b) in both.items()})

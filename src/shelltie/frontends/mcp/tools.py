@@ -1,7 +1,6 @@
 """The tools an agent sees: what they take, what they answer, and how they are called."""
 
 import logging
-from dataclasses import replace
 from typing import Any, cast
 
 from mcp_types import CallToolResult, Tool, ToolAnnotations
@@ -241,8 +240,7 @@ def _asked(call: Call) -> tuple[Command, Wish]:
     arguments = call.arguments
     check(arguments, _INPUT)
     options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    command, wish = understand(arguments["command"], cast(Options, options))
-    return command, replace(wish, party=call.party)
+    return understand(arguments["command"], cast(Options, options), call.party)
 
 
 def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:
