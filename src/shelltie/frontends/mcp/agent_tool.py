@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
-from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+from mcp_types import CallToolResult, TextContent
 
 from shelltie.config import Config
 from shelltie.errors import CommandDenied, TerminalError, UnknownSession
@@ -17,6 +17,7 @@ from shelltie.frontends.agent import AgentTask, Answer
 from shelltie.frontends.library import Options, understand
 from shelltie.frontends.mcp.attendant import Attendant, going_on
 from shelltie.frontends.mcp.call import Call, Subject
+from shelltie.frontends.mcp.declare import Acts, declare, strict
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -40,9 +41,8 @@ _log = logging.getLogger(__name__)
 _KEPT_MOST, _KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
 _MS: Schema = {"type": "number", "minimum": 0}
 
-_INPUT: Schema = {
-    "type": "object",
-    "properties": {
+_INPUT = strict(
+    {
         "command": {
             "type": "string",
             "minLength": 1,
@@ -76,21 +76,18 @@ _INPUT: Schema = {
             "description": "Environment variables to add or replace.",
         },
     },
-    "required": ["command"],
-    "additionalProperties": False,
-}
-_WAIT_INPUT: Schema = {
-    "type": "object",
-    "properties": {
+    "command",
+)
+_WAIT_INPUT = strict(
+    {
         "taskId": {
             "type": "string",
             "minLength": 1,
             "description": "The `taskId` that agent_task gave.",
         }
     },
-    "required": ["taskId"],
-    "additionalProperties": False,
-}
+    "taskId",
+)
 _MOMENT = {"type": "string", "format": "date-time"}
 _ERROR: Schema = {
     "type": "object",
@@ -168,10 +165,10 @@ _OUTPUT: Schema = {
     "required": ["success", "status"],
 }
 
-TASK = Tool(
-    name="agent_task",
-    title="Run another agent",
-    description="""\
+TASK = declare(
+    "agent_task",
+    "Run another agent",
+    """\
 Run another agent's command line, or any program that takes minutes and prints a JSON object a \
 line, and notice when it hangs: after `idleTimeoutMs` without output, or `hardTimeoutMs` in all, \
 it is ended with everything it started. For ordinary commands use `run`.
@@ -182,32 +179,20 @@ how. `neverStarted` is true if it printed nothing at all.
 - It mostly takes longer than you can wait: then `status` is "running". Call agent_wait with its \
 `taskId` until it has ended; do not start it again.
 - Lines such as {"type": "heartbeat"} keep it alive and are not among the events.""",
-    input_schema=_INPUT,
-    output_schema=_OUTPUT,
-    annotations=ToolAnnotations(
-        title="Run another agent",
-        read_only_hint=False,
-        destructive_hint=True,
-        idempotent_hint=False,
-        open_world_hint=True,
-    ),
+    Acts.RUNS,
+    _INPUT,
+    _OUTPUT,
 )
 
-WAIT = Tool(
-    name="agent_wait",
-    title="Wait for another agent",
-    description="""\
+WAIT = declare(
+    "agent_wait",
+    "Wait for another agent",
+    """\
 Wait for a task of agent_task, and get the same answer again: "running" with what there is so far, \
 or its end, which is told once. To end a task, give its `sessionId` to terminal_stop.""",
-    input_schema=_WAIT_INPUT,
-    output_schema=_OUTPUT,
-    annotations=ToolAnnotations(
-        title="Wait for another agent",
-        read_only_hint=True,
-        destructive_hint=False,
-        idempotent_hint=True,
-        open_world_hint=False,
-    ),
+    Acts.READS,
+    _WAIT_INPUT,
+    _OUTPUT,
 )
 
 TOOLS = [TASK, WAIT]

@@ -2,38 +2,30 @@
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
-    CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
-    Tool,
 )
 
 from shelltie import config as settings
-from shelltie.approval.shown import brief
 from shelltie.assemble import assemble, policy_file
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
-from shelltie.frontends.mcp import agent_tool, session_schemas, task_tools, tools
-from shelltie.frontends.mcp.agent_tool import AgentTools
-from shelltie.frontends.mcp.attendant import Attendant
-from shelltie.frontends.mcp.call import Call, Context, call_of, client_of
+from shelltie.frontends.mcp.call import Context, call_of, client_of
 from shelltie.frontends.mcp.host import Host
 from shelltie.frontends.mcp.patience import window
 from shelltie.frontends.mcp.progress import Pace
 from shelltie.frontends.mcp.reception import Reception
-from shelltie.frontends.mcp.session_tools import Manners, SessionTools
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Answer
+from shelltie.frontends.mcp.toolbox import Toolbox, toolbox
 from shelltie.frontends.mcp.voice import Voices
 from shelltie.policy import environment
 from shelltie.policy.access import Access
@@ -42,7 +34,6 @@ from shelltie.policy.argument_filter import Level
 from shelltie.running.context_fields import TaskLimits
 from shelltie.running.contexts import Contexts
 from shelltie.running.sessions import Room, Sessions
-from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor
 
 _INSTRUCTIONS = """\
@@ -59,7 +50,6 @@ Forget = Callable[[str], Coroutine[object, object, None]]
 # Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
 Figures = Callable[[], str]  # what was counted, in the words of Prometheus
 Transport = Callable[[Server[Any], Leave, Forget, Figures], Awaitable[None]]
-_Answer = Callable[[Call], Awaitable[CallToolResult]]
 
 
 def main(_: Namespace | None = None) -> int:
@@ -133,54 +123,18 @@ def build(
 
     It says to `meet` what each client calls itself.
     """
-    attendant = Attendant(supervisor, sessions, manners(config).waiting)
-    ours = SessionTools(attendant, manners(config))
-    of_tasks = partial(task_tools.answer_call, contexts, attendant)
-    groups: list[tuple[bool, list[Tool], _Answer]] = [
-        (config.run_enabled, [tools.RUN], partial(tools.run, attendant, config)),
-        (config.bash_enabled, [session_schemas.BASH], ours.call),
-        (config.sessions_enabled, [session_schemas.START], ours.call),
-        (_can_follow(config), session_schemas.FOLLOWING, ours.call),
-        (config.agent_enabled, agent_tool.TOOLS, AgentTools(attendant, config).call),
-        (config.access_enabled, task_tools.TOOLS, of_tasks),
-    ]
+    tools = toolbox(supervisor, config, sessions, contexts)
     pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
-    voices = Voices(supervisor.bus, pace)
-    answers = {tool.name: answer for on, group, answer in groups if on for tool in group}
-    listed = [tool for on, group, _ in groups if on for tool in group]
-    schemas = {tool.name: tool.input_schema for tool in listed}
-    reception = Reception(sessions, config)
-
-    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        meet(client_of(context))
-        return ListToolsResult(tools=listed)
-
-    async def call_tool(context: Context, params: CallToolRequestParams) -> Answer:
-        if params.name not in answers:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {brief(params.name, 80)}")
-        client = client_of(context)
-        meet(client)
-        channel = reception.channel(context, params)
-        async with voices.of(context) as voice:
-            call = call_of(
-                context,
-                params.name,
-                params.arguments,
-                channel,
-                window(client, config.patience),
-                voice.follow,
-                lasts=reception.makes_task(context, params.name),
-            )
-            return await reception.answer(context, channel, call, answers[params.name])
-
+    voices, reception = Voices(supervisor.bus, pace), Reception(sessions, config)
+    calls = _Calls(tools, voices, reception, config.patience, meet)
     server = Host(
         "shelltie",
         reception.deliver,
         version=about.version(),
         instructions=_INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        get_tool_input_schema=schemas.get,
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
+        get_tool_input_schema={tool.name: tool.input_schema for tool in tools.listed}.get,
     )
     reception.add_to(server)
     voices.add_to(server)
@@ -188,14 +142,35 @@ def build(
     return server
 
 
-def _can_follow(config: settings.Config) -> bool:
-    """Whether anything can become a session."""
-    shell = config.run_enabled or config.bash_enabled
-    starts = shell or config.agent_enabled or config.access_enabled
-    return config.sessions_enabled or (config.patience != 0 and starts)
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """From what arrives to the tool that answers it."""
 
+    tools: Toolbox
+    voices: Voices
+    reception: Reception
+    patience: float | None
+    meet: Callable[[str], None]
 
-def manners(config: settings.Config) -> Manners:
-    """How sessions behave, by the settings."""
-    waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
-    return Manners(waiting, config.crop_output, config.bash_timeout)
+    async def list_tools(
+        self, context: Context, _: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        self.meet(client_of(context))
+        return ListToolsResult(tools=self.tools.listed)
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
+        answer = self.tools.answer(params.name)
+        client = client_of(context)
+        self.meet(client)
+        channel = self.reception.channel(context, params)
+        async with self.voices.of(context) as voice:
+            call = call_of(
+                context,
+                params.name,
+                params.arguments,
+                channel,
+                window(client, self.patience),
+                voice.follow,
+                lasts=self.reception.makes_task(context, params.name),
+            )
+            return await self.reception.answer(context, channel, call, answer)

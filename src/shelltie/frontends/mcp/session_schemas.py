@@ -1,7 +1,8 @@
 """What the session tools take and answer, and how a model learns when to use which."""
 
-from mcp_types import Tool, ToolAnnotations
+from mcp_types import Tool
 
+from shelltie.frontends.mcp.declare import Acts, declare, strict
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -85,29 +86,10 @@ def _tool(
     properties: Schema,
     required: list[str],
     answer: Schema,
-    *,
-    reads: bool = False,
-    only_ends: bool = False,
+    acts: Acts = Acts.RUNS,
 ) -> Tool:
-    return Tool(
-        name=name,
-        title=title,
-        description=description,
-        input_schema={
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        },
-        output_schema={"type": "object", "properties": {**answer, **_FAILED}},
-        annotations=ToolAnnotations(
-            title=title,
-            read_only_hint=reads,
-            destructive_hint=not reads,
-            idempotent_hint=reads or only_ends,
-            open_world_hint=not (reads or only_ends),
-        ),
-    )
+    told = {"type": "object", "properties": {**answer, **_FAILED}}
+    return declare(name, title, description, acts, strict(properties, *required), told)
 
 
 BASH = _tool(
@@ -244,7 +226,7 @@ full-screen program such as top or vim shows now.""",
     },
     ["sessionId"],
     _REPORT,
-    reads=True,
+    Acts.READS,
 )
 
 STOP = _tool(
@@ -254,7 +236,7 @@ STOP = _tool(
     {"sessionId": _SESSION_ID},
     ["sessionId"],
     {"id": TEXT, "stopped": FLAG, "exitCode": or_null({"type": "integer"})},
-    only_ends=True,
+    Acts.ENDS,
 )
 
 _LISTED: Schema = {
@@ -283,7 +265,7 @@ LIST = _tool(
         "sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}},
         "lost": {"type": "array", "items": {"type": "object", "properties": _LOST}},
     },
-    reads=True,
+    Acts.READS,
 )
 
 FOLLOWING = [CONTINUE, OUTPUT, STOP, LIST]  # what is needed for whatever goes on as a session

@@ -2,12 +2,13 @@
 
 import logging
 
-from mcp_types import CallToolResult, Tool, ToolAnnotations
+from mcp_types import CallToolResult
 
 from shelltie.errors import TerminalError
 from shelltie.frontends import tasks
 from shelltie.frontends.mcp.attendant import Attendant, going_on
 from shelltie.frontends.mcp.call import Call, Subject
+from shelltie.frontends.mcp.declare import Acts, declare, strict
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -57,15 +58,6 @@ _STATUS: Schema = {
 }
 
 
-def _input(properties: Schema, *required: str) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*required],
-        "additionalProperties": False,
-    }
-
-
 def _output(properties: Schema) -> Schema:
     known = {"success": FLAG, **properties, **_FAILURE}
     return {"type": "object", "properties": known, "required": ["success"]}
@@ -75,10 +67,10 @@ def _whole(properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": [*properties]}
 
 
-CREATE = Tool(
-    name="terminal_create_session",
-    title="Open a session for a task",
-    description="""\
+CREATE = declare(
+    "terminal_create_session",
+    "Open a session for a task",
+    """\
 Open a session in which a task's commands run, and get its `sessionId`. Do this once for a task, \
 before terminal_execute_command; close it with terminal_close_session when the task ends, also \
 when it failed.
@@ -88,7 +80,8 @@ when it failed.
 them or the server has them. PATH, LD_PRELOAD, NODE_OPTIONS and the like are refused.
 - A session that is not used for an hour is closed. Too many: MAX_SESSIONS_EXCEEDED; close some.
 - This is not a terminal: for a dev server, a REPL or a prompt use terminal_start.""",
-    input_schema=_input(
+    Acts.OPENS,
+    strict(
         {
             "taskId": {
                 "type": "string",
@@ -113,22 +106,13 @@ them or the server has them. PATH, LD_PRELOAD, NODE_OPTIONS and the like are ref
         "taskId",
         "agentId",
     ),
-    output_schema=_output(
-        {"sessionId": TEXT, "workingDirectory": TEXT, "createdAt": _MOMENT, "warning": TEXT}
-    ),
-    annotations=ToolAnnotations(
-        title="Open a session for a task",
-        read_only_hint=False,
-        destructive_hint=False,
-        idempotent_hint=False,
-        open_world_hint=False,
-    ),
+    _output({"sessionId": TEXT, "workingDirectory": TEXT, "createdAt": _MOMENT, "warning": TEXT}),
 )
 
-EXECUTE = Tool(
-    name="terminal_execute_command",
-    title="Run a command of a task",
-    description="""\
+EXECUTE = declare(
+    "terminal_execute_command",
+    "Run a command of a task",
+    """\
 Run one allowed program in a task's session, to its end, and return its exit code and output.
 
 - No shell: give the program in `command` and each argument on its own in `args`, as in \
@@ -147,7 +131,8 @@ of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, s
 - If it takes longer than your client waits for an answer, `status` is "running": it goes on as \
 session `sessionId`; follow it with terminal_continue. The next command waits for its end.
 - A program that ends with a code other than 0 has `success` false, no `error`: read `stderr`.""",
-    input_schema=_input(
+    Acts.RUNS,
+    strict(
         {
             "sessionId": _SESSION_ID,
             "command": {
@@ -171,7 +156,7 @@ session `sessionId`; follow it with terminal_continue. The next command waits fo
         "sessionId",
         "command",
     ),
-    output_schema=_output(
+    _output(
         {
             "exitCode": {
                 **or_null({"type": "integer"}),
@@ -190,48 +175,29 @@ session `sessionId`; follow it with terminal_continue. The next command waits fo
             "warning": TEXT,
         }
     ),
-    annotations=ToolAnnotations(
-        title="Run a command of a task",
-        read_only_hint=False,
-        destructive_hint=True,
-        idempotent_hint=False,
-        open_world_hint=True,
-    ),
 )
 
-CLOSE = Tool(
-    name="terminal_close_session",
-    title="Close a task's session",
-    description="""\
+CLOSE = declare(
+    "terminal_close_session",
+    "Close a task's session",
+    """\
 Close a task's session when the task ends, also when it failed. A command that still runs in it is \
 ended with everything it started. To close it again is no mistake.""",
-    input_schema=_input({"sessionId": _SESSION_ID}, "sessionId"),
-    output_schema=_output({"sessionId": TEXT}),
-    annotations=ToolAnnotations(
-        title="Close a task's session",
-        read_only_hint=False,
-        destructive_hint=True,
-        idempotent_hint=True,
-        open_world_hint=False,
-    ),
+    Acts.ENDS,
+    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    _output({"sessionId": TEXT}),
 )
 
-STATUS = Tool(
-    name="terminal_get_status",
-    title="Look at a task's session",
-    description="""\
+STATUS = declare(
+    "terminal_get_status",
+    "Look at a task's session",
+    """\
 How a task's session is: `idle` before its first command, `running`, then `completed` or `failed` \
 as the last command ended (a failed one can still be used), with the number of commands and the \
 time of the last one. What commands printed is in the answer of terminal_execute_command.""",
-    input_schema=_input({"sessionId": _SESSION_ID}, "sessionId"),
-    output_schema=_output({"session": _whole(_STATUS)}),
-    annotations=ToolAnnotations(
-        title="Look at a task's session",
-        read_only_hint=True,
-        destructive_hint=False,
-        idempotent_hint=True,
-        open_world_hint=False,
-    ),
+    Acts.READS,
+    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    _output({"session": _whole(_STATUS)}),
 )
 
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]

@@ -3,13 +3,14 @@
 import logging
 from typing import Any, cast
 
-from mcp_types import CallToolResult, Tool, ToolAnnotations
+from mcp_types import CallToolResult
 
 from shelltie.config import Config
 from shelltie.errors import CommandDenied, TerminalError
 from shelltie.frontends.library import Options, understand
 from shelltie.frontends.mcp.attendant import Attendant, going_on
 from shelltie.frontends.mcp.call import Call, Subject
+from shelltie.frontends.mcp.declare import Acts, declare, strict
 from shelltie.frontends.mcp.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -63,9 +64,8 @@ code…) waits for a person's yes; without one it is not run (`errorCode` CONFIR
 (`timeoutReason`), "running" if it takes longer than your client waits for an answer: then it goes \
 on as session `sessionId`; follow it with terminal_continue, and do not start it again."""
 
-_INPUT: dict[str, Any] = {
-    "type": "object",
-    "properties": {
+_INPUT = strict(
+    {
         "command": {
             "type": "string",
             "minLength": 1,
@@ -103,9 +103,8 @@ _INPUT: dict[str, Any] = {
             " decides. What cannot be had is an error.",
         },
     },
-    "required": ["command"],
-    "additionalProperties": False,
-}
+    "command",
+)
 
 _ALWAYS: dict[str, Any] = {
     "status": {"enum": ["success", "timeout", "error", "running"]},
@@ -192,19 +191,13 @@ _OUTPUT: dict[str, Any] = {
     "required": [*_ALWAYS],
 }
 
-RUN = Tool(
-    name="run",
-    title="Run a command",
-    description=_DESCRIPTION,
-    input_schema=_INPUT,
-    output_schema=_OUTPUT,
-    annotations=ToolAnnotations(
-        title="Run a command",
-        read_only_hint=False,
-        destructive_hint=True,
-        idempotent_hint=False,
-        open_world_hint=True,
-    ),
+RUN = declare(
+    "run",
+    "Run a command",
+    _DESCRIPTION,
+    Acts.RUNS,
+    _INPUT,
+    _OUTPUT,
 )
 
 
