@@ -110,6 +110,7 @@ async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa:
         late = await ask(client, command=chatty, hardTimeoutMs=2000)
         failed = await ask(client, command="echo why >&2; exit 3")
         missing = await ask(client, command="true", cwd="/no/such/place")
+        absent = await ask(client, command="codex-that-nobody-has exec --json -")
         await nobody_left(tag)
 
     assert (silent["error"]["kind"], silent["neverStarted"]) == ("inactivity", True)
@@ -124,6 +125,10 @@ async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa:
     assert "errno" not in failed["error"]
     assert "'why'" in failed["error"]["message"]
     assert missing["error"]["code"] == "SPAWN_ERROR"
+    assert absent["error"]["message"].startswith("codex-that-nobody-has was not found: ")
+    assert absent["recovery"]["advice"]["action"] == "install_program"
+    assert absent["recovery"]["suggestions"][0].startswith("Install codex-that-nobody-has ")
+    assert "timeout" not in absent["summary"]
 
 
 @pytest.mark.proves("T3-14", "S3-57", "S3-44")

@@ -571,6 +571,14 @@ async def test_a_dangerous_command_needs_a_yes(host: TerminalHost) -> None:
     assert [question.command.argv for question in yes.questions] == [("git", "push", "--force")]
 
 
+async def test_the_verdict_on_what_is_harmless_is_proved(host: TerminalHost) -> None:
+    cases = {"ls": "safe", "touch": "unknown", "echo a; ls": "safe", "echo $(touch)": "unknown"}
+
+    made = {text: await host.create_terminal(S, text) for text in cases}
+
+    assert {text: one.field_meta["verdict"] for text, one in made.items()} == cases
+
+
 class _Connection:
     """A connection to a client that breaks, or cannot end what it started."""
 

@@ -83,6 +83,14 @@ def test_who_says_what_is_kept() -> None:
         (Seen("exit", 0, False, None, "open: Permission denied"), "fix_permissions", False),
         (Seen("exit", 0, False, None, "Segfault"), "read_error", False),
         (Seen("spawn", 0, True, None, ""), "fix_command", False),
+        (
+            Seen("exit", 0, False, None, "bash: line 1: login: command not found\n", 127),
+            "install_program",
+            False,
+        ),
+        (Seen("exit", 0, False, None, "sh: 1: codex: not found", 127), "install_program", False),
+        (Seen("exit", 0, False, None, "a: command not found\nand more", 127), "read_error", False),
+        (Seen("exit", 0, False, None, "a: command not found", 1), "read_error", False),
     ],
 )
 @pytest.mark.proves("S3-51")

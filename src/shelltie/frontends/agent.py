@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shelltie.approval import shown
-from shelltie.frontends.agent_advice import Seen, advise
+from shelltie.frontends.agent_advice import Seen, advise, missing_program
 from shelltie.frontends.report import as_json
 from shelltie.frontends.views import limit_code
 from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream, human_duration
@@ -141,6 +141,16 @@ def suggestions(subject: str) -> list[str]:
     ]
 
 
+def to_find(program: str) -> list[str]:
+    """What may help when a program is not there."""
+    return [
+        f"Install {program} where the server runs",
+        "Give the whole path of the program as command",
+        "Pass a PATH that has it with env",
+        "Check how its name is spelled",
+    ]
+
+
 def _status(outcome: Outcome | None) -> str:
     if outcome is None:
         return "running"
@@ -180,6 +190,10 @@ def _what(task: AgentTask, outcome: Outcome) -> tuple[str, str, str, str]:
         return code, kind, "manual", why
     if outcome.state is State.SPAWN_FAILED:
         return "SPAWN_ERROR", "spawn", "spawn", f"{subject} could not be started: {outcome.error}"
+    missing = missing_program(outcome.exit.code, _stderr_end(task))
+    if missing is not None:
+        why = f"{task.plain(missing)} was not found: it is not installed, or not on the PATH"
+        return "EXIT_ERROR", "exit", "exit", f"{why} that commands get here (exit code 127)."
     how = f"exit code {outcome.exit.code}"
     if outcome.exit.signal_name is not None:
         how = f"signal {outcome.exit.signal_name}, which shelltie did not send"
@@ -196,11 +210,22 @@ def _signal(outcome: Outcome) -> str | None:
 
 
 def _recovery(task: AgentTask, outcome: Outcome) -> Answer:
-    said = decode(task.run.output.view(Stream.STDERR, 0, 2048).tail)
     kind = _what(task, outcome)[1]
     never = task.run.output.total == 0
-    advice = advise(Seen(kind, task.lines.count, never, task.last_event, said))
-    return {"suggestions": suggestions(task.subject), "advice": as_json(advice)}
+    said, code = _stderr_end(task), outcome.exit.code
+    advice = advise(Seen(kind, task.lines.count, never, task.last_event, said, code))
+    return {"suggestions": _suggested(task, outcome), "advice": as_json(advice)}
+
+
+def _suggested(task: AgentTask, outcome: Outcome) -> list[str]:
+    missing = missing_program(outcome.exit.code, _stderr_end(task))
+    if missing is None:
+        return suggestions(task.subject)
+    return [str(task.plain(one)) for one in to_find(missing)]
+
+
+def _stderr_end(task: AgentTask) -> str:
+    return decode(task.run.output.view(Stream.STDERR, 0, 2048).tail)
 
 
 def _summary(task: AgentTask, outcome: Outcome) -> str:
@@ -215,7 +240,7 @@ def _summary(task: AgentTask, outcome: Outcome) -> str:
             f"Elapsed: {human_duration(outcome.duration if after is None else after)}",
             f"Last activity: {human_duration(outcome.idle)} ago",
             f"Partial results available ({captured}).",
-            *(f"- {suggestion}" for suggestion in suggestions(task.subject)),
+            *(f"- {suggestion}" for suggestion in _suggested(task, outcome)),
         ]
     )
 

@@ -34,6 +34,10 @@ _FOUND = (
 _PATTERNS = [(regex(p, re.IGNORECASE), action, why) for p, action, why in _FOUND]
 _RETRY = {"retry_longer": True, "wait_and_retry": True, "check_network": True}
 _LOOKED_AT = 4096  # characters of what it said last
+_NOT_FOUND = 127  # what a shell says when there is no such program
+_MISSING = re.compile(
+    r"(?P<program>\S+): (?:command not found|not found|No such file or directory)\s*\Z"
+)
 
 
 @frozen
@@ -45,6 +49,7 @@ class Seen:
     never_started: bool
     last_event: Mapping[str, object] | None
     said: str
+    exit_code: int | None = None
 
 
 @frozen
@@ -56,8 +61,17 @@ class Advice:
     why: str
 
 
+def missing_program(exit_code: int | None, said: str) -> str | None:
+    """The program that is not there, if the shell ended with saying so."""
+    found = _MISSING.search(said) if exit_code == _NOT_FOUND else None
+    return None if found is None else found["program"]
+
+
 def advise(seen: Seen) -> Advice:
     """What whoever asked should do."""
+    if missing_program(seen.exit_code, seen.said) is not None:
+        why = "the program is not there: install it, or give its whole path"
+        return Advice("install_program", retry=False, why=why)
     said = f"{seen.last_event or ''} {seen.said}"[-_LOOKED_AT:]
     for pattern, action, why in _PATTERNS:
         if pattern.search(said):

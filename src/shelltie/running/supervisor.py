@@ -253,7 +253,7 @@ class Supervisor:
         """
         try:
             with anyio.move_on_at(until):
-                await self._prove(run)
+                await self.prove(run)
                 await run.wait()
         except BaseException:
             if run.outcome is None:
@@ -285,7 +285,7 @@ class Supervisor:
         workspace = wish.workspace or self._habits.workspace
         return AskedPlace(wish.isolation, wish.provider, workspace)
 
-    async def _prove(self, run: Run) -> None:
+    async def prove(self, run: Run) -> None:
         """Where nothing depended on it before the start: whether what looks safe is."""
         verdict = run.verdict
         if verdict is not None and verdict.rating is Rating.SAFE and not verdict.agreed:

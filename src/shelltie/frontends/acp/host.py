@@ -241,7 +241,7 @@ class TerminalHost:
             self._beginning[event.run].set()
 
     async def _begun(self, run: Run) -> None:
-        """Return when it runs.
+        """Return when it runs, and when it is known whether it is safe.
 
         Raises: CannotStart if it does not.
         """
@@ -250,6 +250,7 @@ class TerminalHost:
         try:
             if run.state is State.CREATED:
                 await begun.wait()
+            await self._supervisor.prove(run)
         except BaseException:
             run.stop("nobody waits for it any more")
             raise
