@@ -126,6 +126,40 @@ async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as abo
 
 
 @ERAS
+@pytest.mark.proves("S0-31", "S3-2")
+async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any, era: str) -> None:  # noqa: ANN401  as above
+    async with impatient(era, grace=0.5) as client:
+        limits = {"timeout_sec": 3, "no_output_timeout_sec": 0}
+        run, _ = await ask(client, "run", command="echo hi; exec sleep 60", **limits)
+        for asked in ({"timeoutSeconds": 1}, {"silenceSeconds": 1}, {"timeoutSeconds": 1}):
+            await ask(client, "terminal_start", command="echo hi; cat", maxWait=0, **asked)
+        shell = {"mode": "shell", "maxWait": 20, "timeoutSeconds": 4}
+        first, _ = await ask(client, "terminal_start", command="false", **shell)
+        with anyio.fail_after(20):
+            while (listed := await _listed(client)) != ["timeout"] * 5:
+                assert set(listed) <= {"running", "timeout"}
+                await anyio.sleep(0.1)
+        told = [
+            (await ask(client, "terminal_output", sessionId=run["sessionId"]))[0],
+            (await ask(client, "terminal_continue", sessionId="term-2"))[0],
+            (await ask(client, "terminal_output", sessionId="term-3", view="raw"))[0],
+            (await ask(client, "terminal_stop", sessionId="term-4"))[0],
+            (await ask(client, "terminal_continue", sessionId=first["id"]))[0],
+        ]
+
+    reasons = ["exec_timeout", "exec_timeout", "no_output_timeout", "exec_timeout", "exec_timeout"]
+    assert [one["status"] for one in told] == ["timeout"] * 5
+    assert [one["timeoutReason"] for one in told] == reasons
+    assert {one.get("terminationMode", "soft") for one in told[:3]} == {"soft"}
+    assert (first["status"], first["exitCode"], first["timeoutReason"]) == ("error", 1, None)
+
+
+async def _listed(client: Client) -> list[str]:
+    answer, _ = await ask(client, "terminal_list")
+    return [one["status"] for one in answer["sessions"]]
+
+
+@ERAS
 async def test_bash_goes_on_too(impatient: Any, era: str) -> None:  # noqa: ANN401  as above
     async with impatient(era) as client:
         answer, result = await ask(client, "bash", command="echo one; sleep 1.5; echo two")

@@ -278,3 +278,29 @@ def test_a_record_of_a_record_is_the_same() -> None:
     )
 
     assert knowing.audit(once) == once
+
+
+def test_a_piece_shows_no_half_of_a_secret() -> None:
+    redactor = Redactor({"KEY": "0123456789abcdef"})
+    text = "a 0123456789abcdef b ghp_" + "aB3" * 12 + " c 0123456789"
+
+    every = [redactor.pieces(text, [(start, start + 12)])[0] for start in range(2, 18)]
+    (whole, going_on) = (redactor.pieces(text, [(0, len(text))], goes_on=on)[0] for on in (0, 1))
+
+    assert all(piece.startswith("[REDACTED:KEY]") for piece in every)
+    assert not any(digit in "".join(every) for digit in "01234567")
+    assert whole == redactor.text(text)
+    assert going_on == whole.replace("0123456789", "[REDACTED:KEY]")
+    assert redactor.pieces(text, [(0, 2), (18, 21)]) == ["a ", " b "]
+    assert redactor.pieces("x 0123456", [(0, 9)], goes_on=True) == ["x 0123456"]
+
+
+def test_secrets_that_overlap_are_one_mark_in_a_piece() -> None:
+    redactor = Redactor({"ONE": "0123456789", "TWO": "56789abcde"})
+    text = "-0123456789abcde-"
+
+    assert redactor.pieces(text, [(0, 17), (3, 17), (12, 17)]) == [
+        "-[REDACTED:ONE]-",
+        "[REDACTED:ONE]-",
+        "[REDACTED:TWO]-",
+    ]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from shelltie.approval import shown
 from shelltie.frontends.agent_advice import Seen, advise, missing_program
@@ -213,7 +213,8 @@ def _recovery(task: AgentTask, outcome: Outcome) -> Answer:
     kind = _what(task, outcome)[1]
     never = task.run.output.total == 0
     said, code = _stderr_end(task), outcome.exit.code
-    advice = advise(Seen(kind, task.lines.count, never, task.last_event, said, code))
+    last = cast(dict[str, Any] | None, task.plain(task.last_event))
+    advice = advise(Seen(kind, task.lines.count, never, last, said, code))
     return {"suggestions": _suggested(task, outcome), "advice": as_json(advice)}
 
 

@@ -7,10 +7,12 @@ import anyio.to_thread
 
 from shelltie.errors import InvalidParameters
 from shelltie.events import RunLost
+from shelltie.frontends.discretion import Discretion, visible
 from shelltie.frontends.sessions import SessionReport
 from shelltie.model import human_size
-from shelltie.output.text import clean, decode
 from shelltie.regex import regex
+from shelltie.output.redact import NEAR, Redactor
+from shelltie.output.text import decode
 from shelltie.running.gate import Party
 from shelltie.running.supervisor import Supervisor
 
@@ -60,7 +62,9 @@ def list_text(found: list[RunLost]) -> str:
     return "\n".join(["", "", head, *lines, *more])
 
 
-async def report(lost: RunLost, start: int, limit: int, *, raw: bool) -> SessionReport:
+async def report(
+    lost: RunLost, start: int, limit: int, *, raw: bool, redactor: Redactor | None = None
+) -> SessionReport:
     """What it had printed, from a position on.
 
     Raises: InvalidParameters for a position that is not there.
@@ -70,11 +74,14 @@ async def report(lost: RunLost, start: int, limit: int, *, raw: bool) -> Session
         raise InvalidParameters(f"position must be between 0 and {len(text)}, not {start}")
     piece = text[start : start + limit]
     rest = start + len(piece) < len(text)
-    shown = piece if raw else clean(piece.encode("utf-8", "surrogateescape"))
+    discretion = None
+    if redactor is not None:
+        discretion = Discretion(redactor, text[max(0, start - NEAR) : start])
+    around = text[start : start + len(piece) + NEAR]
     return SessionReport(
         id=lost.run,
         command=lost.command,
-        output=shown,
+        output=visible(around, len(piece), discretion, raw=raw),
         position=len(text),
         complete=not rest,
         exit_code=None,
@@ -87,6 +94,7 @@ async def report(lost: RunLost, start: int, limit: int, *, raw: bool) -> Session
         skipped=0,
         found=None,
         hint=_HINT,
+        status="lost",
     )
 
 

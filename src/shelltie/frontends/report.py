@@ -142,9 +142,8 @@ def report(
     """
     outcome = run.outcome or _so_far(run)
     stdout, stderr, truncated = shown_output(run.output, shown)
-    if redact:
-        redactor = Redactor(run.surroundings.secrets)
-        stdout, stderr = redactor.text(stdout), redactor.text(stderr)
+    plain = Redactor(run.surroundings.secrets).text if redact else str
+    stdout, stderr = plain(stdout), plain(stderr)
     spool = run.output.spool
     warnings = [*run.rules.limits.notes, *outcome.warnings]
     if spool is not None and spool.problem:
@@ -153,15 +152,15 @@ def report(
         kept = human_size(spool.stored)
         warnings.append(f"the output file has the first {kept}; of the rest only the end is kept")
     tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
-    said = last_line(tail)
+    said = plain(last_line(tail))
     barred = blocked(clean(tail), run.bars, os.path.exists) if run.bars else ()
     return Result(
-        status=_status(outcome),
+        status=status_of(outcome),
         stdout=stdout,
         stderr=stderr or _explained(outcome),
         exit_code=_exit_code(outcome),
-        timeout_reason=None if outcome.limit is None else _REASONS[outcome.limit],
-        termination_mode=None if outcome.ended is None else str(outcome.ended),
+        timeout_reason=timeout_reason(outcome),
+        termination_mode=termination_mode(outcome),
         duration_ms=round(outcome.duration * 1000),
         signal=outcome.exit.signal_name,
         limits=limits_report(run.rules.limits),
@@ -198,9 +197,8 @@ def report(
 def _attempt(run: Run) -> AttemptReport:
     outcome, limits = run.outcome, run.rules.limits
     assert outcome is not None
-    reason = None if outcome.limit is None else _REASONS[outcome.limit]
-    took = round(outcome.duration * 1000)
-    return AttemptReport(run.id, _status(outcome), reason, took, limits.total, limits.silence)
+    reason, took = timeout_reason(outcome), round(outcome.duration * 1000)
+    return AttemptReport(run.id, status_of(outcome), reason, took, limits.total, limits.silence)
 
 
 def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
@@ -324,10 +322,23 @@ def _where(output: Store) -> str:
     return f"read them in {spool.path}"
 
 
-def _status(outcome: Outcome) -> str:
-    if outcome.state in (State.TIMED_OUT, State.RUNNING):
-        return "timeout" if outcome.state is State.TIMED_OUT else "running"
+def status_of(outcome: Outcome | None) -> str:
+    """`running`, `success`, `timeout` or `error`."""
+    if outcome is None or outcome.state is State.RUNNING:
+        return "running"
+    if outcome.state is State.TIMED_OUT:
+        return "timeout"
     return "success" if outcome.ok else "error"
+
+
+def timeout_reason(outcome: Outcome | None) -> str | None:
+    """`exec_timeout`, `no_output_timeout`, or nothing if it was no timeout."""
+    return None if outcome is None or outcome.limit is None else _REASONS[outcome.limit]
+
+
+def termination_mode(outcome: Outcome | None) -> str | None:
+    """`soft` or `hard`, or nothing if nobody ended it."""
+    return None if outcome is None or outcome.ended is None else str(outcome.ended)
 
 
 def _exit_code(outcome: Outcome) -> int:

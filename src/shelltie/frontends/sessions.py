@@ -5,10 +5,17 @@ from dataclasses import dataclass, replace
 
 from shelltie.approval.shown import inline
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
-from shelltie.frontends.report import Result, refusal_report
-from shelltie.model import human_duration
+from shelltie.frontends.discretion import Discretion, visible
+from shelltie.frontends.report import (
+    Result,
+    refusal_report,
+    status_of,
+    termination_mode,
+    timeout_reason,
+)
+from shelltie.model import State, human_duration
 from shelltie.output.screen import Shown
-from shelltie.output.text import clean, crop, last_line
+from shelltie.output.text import crop, last_line
 from shelltie.running.session import Reading, Session
 from shelltie.running.shell_session import CommandEnd
 
@@ -25,7 +32,8 @@ class SessionReport:
 
     `position` counts all characters printed so far; with `truncated`, the rest of what this call
     would have shown can be read from `read_from` on. `skipped` characters are lost for good. In a
-    shell, `ended` and `exit_code` are those of the command, and `cwd` is where the shell is.
+    shell, `ended`, `status` and `exit_code` are those of the command, and `cwd` is where the shell
+    is. `status` and the two below it say the same as of a run; a `lost` one ended with its server.
     """
 
     id: str
@@ -49,28 +57,37 @@ class SessionReport:
     cwd: str | None = None
     cursor_row: int | None = None
     cursor_column: int | None = None
+    status: str = "running"
+    timeout_reason: str | None = None
+    termination_mode: str | None = None
+    cancelled: bool = False
 
 
 def session_report(
-    session: Session, reading: Reading, *, raw: bool = False, limit: int = CROP
+    session: Session,
+    reading: Reading,
+    *,
+    raw: bool = False,
+    limit: int = CROP,
+    discretion: Discretion | None = None,
 ) -> SessionReport:
     """What a reading says, with at most `limit` characters of output."""
     shown = crop(reading.text, limit, "")
-    encoded = shown.encode("utf-8", "surrogateescape")
     cut = len(shown) < reading.position - reading.start
-    seen = reading.sighting
+    seen, outcome = reading.sighting, session.run.outcome
     waits = seen is not None and seen.waits_for_input
+    text = visible(reading.text, len(shown), discretion, raw=raw, goes_on=outcome is None)
     return SessionReport(
         id=session.id,
         command=session.run.command.text,
-        output=(shown if raw else clean(encoded)) + (_CROPPED if cut else ""),
+        output=text + (_CROPPED if cut else ""),
         position=reading.position,
         complete=reading.complete,
         exit_code=None if reading.exit is None else reading.exit.number,
         running=not session.complete,
         waiting_for_input=waits,
         password=waits and seen is not None and seen.password,
-        last_line=last_line(encoded) or None if waits else None,
+        last_line=last_line(text.encode("utf-8", "surrogateescape")) or None if waits else None,
         truncated=cut,
         read_from=reading.start + len(shown) if cut else None,
         skipped=reading.skipped,
@@ -78,14 +95,24 @@ def session_report(
         hint=_hint(session, cut=cut, waits=waits),
         warnings=tuple(session.run.warnings),
         isolation=str(session.run.isolation),
+        status=status_of(outcome),
+        timeout_reason=timeout_reason(outcome),
+        termination_mode=termination_mode(outcome),
+        cancelled=outcome is not None and outcome.state is State.KILLED,
     )
 
 
-def command_report(session: Session, end: CommandEnd, *, limit: int = CROP) -> SessionReport:
+def command_report(
+    session: Session, end: CommandEnd, *, limit: int = CROP, discretion: Discretion | None = None
+) -> SessionReport:
     """What a command in a shell has done since the last answer."""
-    made = session_report(session, end.reading, limit=limit)
+    made = session_report(session, end.reading, limit=limit, discretion=discretion)
+    status = made.status
+    if end.ended and not session.complete:
+        status = "success" if end.exit_code == 0 else "error"
     return replace(
         made,
+        status=status,
         command=end.command,
         exit_code=end.exit_code,
         ended=end.ended,
@@ -94,11 +121,11 @@ def command_report(session: Session, end: CommandEnd, *, limit: int = CROP) -> S
     )
 
 
-def screen_report(session: Session, shown: Shown) -> SessionReport:
-    """What a terminal shows now."""
+def screen_report(session: Session, shown: Shown, text: str) -> SessionReport:
+    """What a terminal shows now; `text` is what may be seen of it."""
     made = session_report(session, session.reading(session.position))
     row, column = shown.cursor_row, shown.cursor_column
-    return replace(made, output=shown.text, cursor_row=row, cursor_column=column)
+    return replace(made, output=text, cursor_row=row, cursor_column=column)
 
 
 def _command_hint(made: SessionReport, end: CommandEnd) -> str | None:
@@ -170,12 +197,15 @@ def table_text(sessions: Iterable[tuple[str, str, int, bool, float]]) -> str:
 
 def listed(session: Session) -> dict[str, object]:
     """A session in a list, for programs."""
-    seen = session.run.look()
+    seen, outcome = session.run.look(), session.run.outcome
     return {
         "id": session.id,
         "command": session.run.command.text,
         "position": session.position,
         "running": not session.complete,
+        "status": status_of(outcome),
+        "timeoutReason": timeout_reason(outcome),
+        "exitCode": None if outcome is None else outcome.exit.number,
         "uptimeSeconds": round(session.run.elapsed, 1),
         "waitingForInput": not session.complete and seen is not None and seen.waits_for_input,
     }
@@ -248,6 +278,8 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
 
 def _ended(report: SessionReport) -> list[str]:
     lines = [] if report.ended is None else [f"Ended: {str(report.ended).lower()}"]
+    if report.timeout_reason is not None:
+        lines.append(f"Timed Out: {report.timeout_reason}")
     if report.complete or report.ended:
         lines.append(f"Exit Code: {report.exit_code}")
     if report.cwd is not None:

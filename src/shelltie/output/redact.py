@@ -18,6 +18,8 @@ from shelltie.output.spellings import Spelling, spellings
 from shelltie.regex import regex
 
 _CONTEXT = 32  # what heads look back at
+NEAR = KEY_MAX  # characters around a piece of text that may belong to a secret in it
+_BEGUN = 8  # characters of a value that tell which one it will be
 _KEY_NEAR = 200  # a private key without an end has its first line here
 # Code says such things all the time: this is for records only.
 _NAMES = (
@@ -62,6 +64,25 @@ class Redactor:
         """The whole text without secrets."""
         return self.stream().finish(text) if text else text
 
+    def pieces(
+        self, text: str, bounds: Sequence[tuple[int, int]], *, goes_on: bool = False
+    ) -> list[str]:
+        """Pieces of a text without secrets, also without those that only begin or end in them.
+
+        If the text `goes_on`, it may end with the beginning of a value that we know.
+        """
+        found = [*self.stream().regions(text), *(self._begun(text) if goes_on else ())]
+        return ["".join(_outside(text, start, end, found)) for start, end in bounds]
+
+    def _begun(self, text: str) -> Iterator["_Region"]:
+        end = len(text)
+        for known in self._known:
+            longest = min(len(known.text) - 1, end)
+            for size in range(longest, _BEGUN - 1, -1):
+                if text.endswith(known.text[:size]):
+                    yield _Region(end - size, 0, known.name, end)
+                    break
+
     def stream(self) -> "Redaction":
         """For text that arrives in pieces."""
         return Redaction(self._known)
@@ -72,6 +93,19 @@ class Redactor:
         for pattern in (_ASSIGNED, _FLAG, _LOGIN):
             text = pattern.sub(r"\g<name>[REDACTED:assigned]", text)
         return text
+
+
+def _outside(text: str, start: int, end: int, regions: Sequence[_Region]) -> Iterator[str]:
+    """What is in no region between two places, and a mark for each that is there."""
+    at = start
+    for region in regions:
+        if region.end <= at or region.start >= end:
+            continue
+        if region.start >= at or at == start:
+            yield text[at : max(at, region.start)]
+            yield f"[REDACTED:{region.kind}]"
+        at = region.end
+    yield text[at:end]
 
 
 class Redaction:
@@ -97,11 +131,21 @@ class Redaction:
         self._text += text
         return self._advance(len(self._text), final=True)
 
-    def _advance(self, limit: int, *, final: bool) -> str:
+    def regions(self, text: str) -> list[_Region]:
+        """Where secrets are in a whole text."""
+        self._text = text
+        self._locate(len(text), final=True)
+        return self._regions
+
+    def _locate(self, limit: int, *, final: bool) -> int:
         keys, limit = self._find_keys(limit, final=final)
         self._regions += [*keys, *self._find(limit)]
         self._regions.sort(key=lambda region: (region.start, region.rank))
         self._extend(final=final)
+        return limit
+
+    def _advance(self, limit: int, *, final: bool) -> str:
+        limit = self._locate(limit, final=final)
         shown = "".join(self._shown(limit))
         self._forget(limit)
         return shown

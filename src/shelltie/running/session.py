@@ -293,6 +293,12 @@ class Session:
             found=found,
         )
 
+    def text(self, start: int, end: int) -> str:
+        """What it printed between two places, as far as it is kept."""
+        piece, number = self._piece(start)
+        text = decoder().decode(piece.data)
+        return text[max(0, start - number) : max(0, end - number)]
+
     def _piece(self, start: int) -> tuple[Piece, int]:
         """Bytes that hold the character `start`, or what comes after a gap; their first one."""
         output = self.run.output

@@ -28,6 +28,9 @@ TEXT_OR_NULL = or_null(TEXT)
 COUNT_OR_NULL = or_null(COUNT)
 SECONDS_OR_NULL = or_null({"type": "number", "minimum": 0})
 
+TIMEOUT_REASON: Schema = {"enum": [None, "exec_timeout", "no_output_timeout"]}
+TERMINATION_MODE: Schema = {"enum": [None, "soft", "hard"]}
+
 # What an answer about a run that goes on as a session has.
 GOES_ON: Schema = {
     "sessionId": TEXT,

@@ -8,9 +8,11 @@ from shelltie.frontends.mcp.schema import (
     COUNT_OR_NULL,
     FLAG,
     GOES_ON,
+    TERMINATION_MODE,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
+    TIMEOUT_REASON,
     Schema,
     or_null,
 )
@@ -47,6 +49,7 @@ _MAX_WAIT: Schema = {
 }
 _SECONDS: Schema = {"type": "number", "minimum": 0}
 
+_STATUS: Schema = {"enum": ["running", "success", "timeout", "error"]}
 _REPORT: Schema = {
     "id": TEXT,
     "command": TEXT,
@@ -69,6 +72,10 @@ _REPORT: Schema = {
     "cwd": TEXT_OR_NULL,
     "cursorRow": COUNT_OR_NULL,
     "cursorColumn": COUNT_OR_NULL,
+    "status": {"enum": ["running", "success", "timeout", "error", "lost"]},
+    "timeoutReason": TIMEOUT_REASON,
+    "terminationMode": TERMINATION_MODE,
+    "cancelled": FLAG,
 }
 _FAILED: Schema = {
     "error": TEXT,
@@ -105,11 +112,12 @@ builds and tests. If your client waits less long than the command takes, it goes
     ["command"],
     {
         "ok": {**or_null(FLAG), "description": "null while it runs"},
-        "status": {"enum": ["success", "timeout", "error", "running"]},
+        "status": _STATUS,
         "output": TEXT,
         "exitCode": or_null({"type": "integer"}),
         "stdout": TEXT,
         "stderr": TEXT,
+        "timeoutReason": TIMEOUT_REASON,
         "isolation": TEXT,
         "warnings": TEXTS,
         "hint": TEXT_OR_NULL,
@@ -235,7 +243,13 @@ STOP = _tool(
     "End a session's process and everything it started, and forget the session.",
     {"sessionId": _SESSION_ID},
     ["sessionId"],
-    {"id": TEXT, "stopped": FLAG, "exitCode": or_null({"type": "integer"})},
+    {
+        "id": TEXT,
+        "stopped": FLAG,
+        "exitCode": or_null({"type": "integer"}),
+        "status": _STATUS,
+        "timeoutReason": TIMEOUT_REASON,
+    },
     Acts.ENDS,
 )
 
@@ -244,6 +258,9 @@ _LISTED: Schema = {
     "command": TEXT,
     "position": COUNT,
     "running": FLAG,
+    "status": _STATUS,
+    "timeoutReason": TIMEOUT_REASON,
+    "exitCode": or_null({"type": "integer"}),
     "uptimeSeconds": {"type": "number"},
     "waitingForInput": FLAG,
 }

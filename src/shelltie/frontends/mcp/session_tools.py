@@ -12,16 +12,19 @@ from mcp_types import CallToolResult
 from shelltie.errors import InvalidParameters, TerminalError
 from shelltie.frontends import lost
 from shelltie.frontends import sessions as said
+from shelltie.frontends.discretion import Discretion
 from shelltie.frontends.library import Options, asked, understand
 from shelltie.frontends.mcp import session_schemas as schemas
 from shelltie.frontends.mcp.attendant import Attendant, advice, going_on
 from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import check, result
-from shelltie.frontends.report import as_json, report
 from shelltie.frozen import frozen
+from shelltie.frontends.report import as_json, report, status_of, timeout_reason
 from shelltie.model import Command, Limits, TerminalSize
+from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
+from shelltie.policy import environment
 from shelltie.policy.patterns import Pattern, compile_for_output
 from shelltie.running import keys
 from shelltie.running.session import Reading, Session, checked_size
@@ -43,6 +46,7 @@ class Manners:
     waiting: Waiting
     crop: int
     bash_timeout: float
+    redact: bool = False
 
 
 class SessionTools:
@@ -53,6 +57,8 @@ class SessionTools:
         self._supervisor = attendant.supervisor
         self._sessions = attendant.sessions
         self._manners = manners
+        own = environment.sift(environment.inherited()).secrets
+        self._for_lost = Redactor(own) if manners.redact else None  # theirs died with their server
         self._shells: dict[str, ShellSession] = {}
         self._screens: dict[str, Screen] = {}
         self._calls: dict[str, Callable[[Call], Awaitable[_Answer]]] = {
@@ -83,7 +89,7 @@ class SessionTools:
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
         run = await self._supervisor.start(command, Wish("session", limits, party=call.party))
         session = await self._attendant.attend(Subject(run), call)
-        made = report(run)
+        made = report(run, redact=self._manners.redact)
         answer: dict[str, object] = {
             "ok": made.status == "success",
             "status": made.status,
@@ -91,6 +97,7 @@ class SessionTools:
             "exitCode": made.exit_code,
             "stdout": made.stdout,
             "stderr": made.stderr,
+            "timeoutReason": made.timeout_reason,
             "isolation": made.isolation,
             "warnings": [*made.warnings],
         }
@@ -110,7 +117,7 @@ class SessionTools:
         command, wish = _command(call)
         session = await self._sessions.open(command, wish, call.owner, self._manners.waiting)
         call.follow(Subject(session.run))
-        made = self._shown(session, await session.exchange(b"", waiting, wait_for))
+        made = self._read(session, await session.exchange(b"", waiting, wait_for))
         return as_json(made), said.started_text(made)
 
     async def _start_shell(self, call: Call) -> _Answer:
@@ -143,7 +150,7 @@ class SessionTools:
             if typed or end:
                 shell.type(typed, end=end)
             return self._told(shell, await shell.follow(waiting, wait_for))
-        made = self._shown(session, await session.exchange(typed, waiting, wait_for, end=end))
+        made = self._read(session, await session.exchange(typed, waiting, wait_for, end=end))
         return as_json(made), said.continued_text(made)
 
     async def _output(self, call: Call) -> _Answer:
@@ -154,13 +161,14 @@ class SessionTools:
         assert isinstance(limit, int)
         gone = await lost.find(self._supervisor, call.party, str(arguments["sessionId"]))
         if gone is not None:
-            made = await lost.report(gone, start, limit, raw=view == "raw")
+            made = await lost.report(gone, start, limit, raw=view == "raw", redactor=self._for_lost)
             return as_json(made), said.continued_text(made)
         session = self._session(call)
         if view == "screen":
             return await self._screen(session)
         reading = await session.read(start)
-        make = partial(self._shown, session, reading, raw=view == "raw", limit=limit)
+        discretion = self._about(session, reading.start)
+        make = partial(self._shown, session, reading, discretion, raw=view == "raw", limit=limit)
         # What is long and full of escapes takes a second to clean; others have their turns.
         made = await anyio.to_thread.run_sync(make) if limit > _LONG else make()
         return as_json(made), said.continued_text(made)
@@ -171,25 +179,40 @@ class SessionTools:
             raise InvalidParameters("this session has pipes and no terminal, so it has no screen")
         self._forget_ended()
         screen = self._screens[session.id] = self._screens.get(session.id) or Screen(size)
-        made = said.screen_report(session, await screen.show(session.run.output, size))
+        shown, discretion = await screen.show(session.run.output, size), self._about(session, 0)
+        text = shown.text if discretion is None else discretion.screen(shown, size.columns)
+        made = said.screen_report(session, shown, text)
         return as_json(made), said.continued_text(made)
 
     def _told(self, shell: ShellSession, end: CommandEnd) -> _Answer:
         made = self._ended(shell, end)
         return as_json(made), said.continued_text(made)
 
+    def _about(self, session: Session, start: int) -> Discretion | None:
+        return Discretion.about(session, start) if self._manners.redact else None
+
+    def _read(self, session: Session, reading: Reading) -> said.SessionReport:
+        return self._shown(session, reading, self._about(session, reading.start))
+
     def _shown(
-        self, session: Session, reading: Reading, *, raw: bool = False, limit: int | None = None
+        self,
+        session: Session,
+        reading: Reading,
+        discretion: Discretion | None,
+        *,
+        raw: bool = False,
+        limit: int | None = None,
     ) -> said.SessionReport:
         """What is shown of a reading; a session stays until all of it was."""
         most = self._manners.crop if limit is None else limit
-        made = said.session_report(session, reading, raw=raw, limit=most)
+        made = said.session_report(session, reading, raw=raw, limit=most, discretion=discretion)
         session.show(reading.start - reading.skipped, made.read_from or reading.end)
         return made
 
     def _ended(self, shell: ShellSession, end: CommandEnd) -> said.SessionReport:
-        made = said.command_report(shell.session, end, limit=self._manners.crop)
-        reading = end.reading
+        reading, most = end.reading, self._manners.crop
+        discretion = self._about(shell.session, reading.start)
+        made = said.command_report(shell.session, end, limit=most, discretion=discretion)
         shell.session.show(reading.start - reading.skipped, made.read_from or reading.end)
         return made
 
@@ -202,8 +225,13 @@ class SessionTools:
     async def _stop(self, call: Call) -> _Answer:
         session = await self._sessions.stop(str(call.arguments["sessionId"]), call.owner)
         outcome = session.run.outcome
-        code = None if outcome is None else outcome.exit.number
-        answer = {"id": session.id, "stopped": True, "exitCode": code}
+        answer = {
+            "id": session.id,
+            "stopped": True,
+            "exitCode": None if outcome is None else outcome.exit.number,
+            "status": status_of(outcome),
+            "timeoutReason": timeout_reason(outcome),
+        }
         return answer, said.stopped_text(session.id)
 
     async def _list(self, call: Call) -> _Answer:

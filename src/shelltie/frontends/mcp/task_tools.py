@@ -21,6 +21,7 @@ from shelltie.frontends.mcp.schema import (
     or_null,
     result,
 )
+from shelltie.output.redact import Redactor
 from shelltie.running.context import GoesOn
 from shelltie.running.contexts import Contexts
 from shelltie.running.run import Run
@@ -203,7 +204,9 @@ time of the last one. What commands printed is in the answer of terminal_execute
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
 
 
-async def answer_call(contexts: Contexts, attendant: Attendant, call: Call) -> CallToolResult:
+async def answer_call(
+    contexts: Contexts, attendant: Attendant, call: Call, redactor: Redactor | None = None
+) -> CallToolResult:
     """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
     try:
         if call.name == EXECUTE.name:
@@ -213,7 +216,13 @@ async def answer_call(contexts: Contexts, attendant: Attendant, call: Call) -> C
     except Exception:  # noqa: BLE001  the server lives on, whatever it was
         _log.exception("a call of `%s` failed", call.name)
         answer = tasks.failure(TerminalError("shelltie failed and says why on its stderr"))
-    return result(answer, ok=answer["success"] is True)
+    return result(_plain(answer, redactor), ok=answer["success"] is True)
+
+
+def _plain(answer: tasks.Answer, redactor: Redactor | None) -> tasks.Answer:
+    """Without secrets in what was printed, if they are not wanted."""
+    printed = [] if redactor is None else [name for name in ("stdout", "stderr") if name in answer]
+    return answer | {name: redactor.text(str(answer[name])) for name in printed if redactor}
 
 
 async def _execute(contexts: Contexts, attendant: Attendant, call: Call) -> tasks.Answer:

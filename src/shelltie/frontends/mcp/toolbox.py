@@ -14,6 +14,8 @@ from shelltie.frontends.mcp.agent_tool import AgentTools
 from shelltie.frontends.mcp.attendant import Attendant
 from shelltie.frontends.mcp.call import Call
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
+from shelltie.output.redact import Redactor
+from shelltie.policy import environment
 from shelltie.running.contexts import Contexts
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
@@ -56,7 +58,9 @@ def _groups(
 ) -> list[_Group]:
     attendant = Attendant(supervisor, sessions, manners(config).waiting)
     ours = SessionTools(attendant, manners(config))
-    of_tasks = partial(task_tools.answer_call, contexts, attendant)
+    own = environment.sift(environment.inherited()).secrets
+    redactor = Redactor(own) if config.redact else None  # commands of tasks are given no others
+    of_tasks = partial(task_tools.answer_call, contexts, attendant, redactor=redactor)
     return [
         (config.run_enabled, [tools.RUN], partial(tools.run, attendant, config)),
         (config.bash_enabled, [session_schemas.BASH], ours.call),
@@ -77,4 +81,4 @@ def _can_follow(config: Config) -> bool:
 def manners(config: Config) -> Manners:
     """How sessions behave, by the settings."""
     waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
-    return Manners(waiting, config.crop_output, config.bash_timeout)
+    return Manners(waiting, config.crop_output, config.bash_timeout, config.redact)

@@ -17,9 +17,11 @@ from shelltie.frontends.mcp.schema import (
     FLAG,
     GOES_ON,
     SECONDS_OR_NULL,
+    TERMINATION_MODE,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
+    TIMEOUT_REASON,
     check,
     or_null,
     result,
@@ -114,8 +116,8 @@ _ALWAYS: dict[str, Any] = {
         **or_null({"type": "integer"}),
         "description": "-1 after a timeout, 128+n after signal n, null while it runs",
     },
-    "timeoutReason": {"enum": [None, "exec_timeout", "no_output_timeout"]},
-    "terminationMode": {"enum": [None, "soft", "hard"]},
+    "timeoutReason": TIMEOUT_REASON,
+    "terminationMode": TERMINATION_MODE,
     "durationMs": COUNT,
 }
 _LIMITS: dict[str, Any] = {
