@@ -1,20 +1,28 @@
 """What a client hears before the answer: progress, and log messages, as far as it wants them."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
+from mcp_types import LoggingMessageNotificationParams
 
 from shelltie import Config
 from shelltie.events import LimitNear, LimitReached, SilentButWorking
 from shelltie.frontends.mcp.progress import Status, line
 from shelltie.frontends.mcp.told import data_of
 from shelltie.frontends.sessions import SessionReport, continued_text
-from shelltie.model import Limit, Limits, RunId
+from shelltie.model import Limit, Limits, RunId, Sample
 from shelltie.running.messages import limit_near
 from shelltie.running.watchdog import Warn
 from tests.conformance.raw_mcp import ENVELOPE, RawClient, call, raw_server, request
+from tests.conformance.servers import server_of
+from tests.conftest import Open
+from tests.scenarios.test_history import remember
+from tests.tree import until
 
 Message = dict[str, Any]
 OFTEN = {"SHELLTIE_NOTIFY_FIRST_PROGRESS": "0.05", "SHELLTIE_NOTIFY_PROGRESS_INTERVAL": "0.1"}
@@ -244,3 +252,92 @@ def _complaints(directory: Path) -> str:
     text = path.read_text(encoding="utf-8")
     path.write_bytes(b"")
     return text
+
+
+@pytest.mark.proves("T3-18", "S3-15", "S3-18", "C-83")
+async def test_a_run_that_went_on_as_a_session_is_still_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_MCP_PATIENCE", "0.6")
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        await client.send(silent(1), silent(2))
+        before, answers = await until_answered(client, 2)
+        # Who waits for the second hears of it by that call, and not twice.
+        after: list[Message] = []
+        end: Message = {"structuredContent": {"complete": False}}
+        while not end["structuredContent"]["complete"]:
+            arguments = {"sessionId": answers[1]["structuredContent"]["sessionId"]}
+            await client.send(
+                request(3, "tools/call", name="terminal_continue", arguments=arguments)
+            )
+            told, (end,) = await until_answered(client)
+            after += told
+        await client.send(request(4, "tools/call", name="terminal_list", arguments={}))
+        told, _ = await until_answered(client)
+        await client.hang_up()
+        rest = [*after, *told, *await client.rest()]
+        _complaints(tmp_path)
+
+    assert before == []
+    for answer in (answer["structuredContent"] for answer in answers):
+        assert levels_of(rest, answer["runId"]) == ["warning", "error"]
+    sessions = {one["params"]["data"]["sessionId"] for one in rest}
+    assert sessions == {answer["structuredContent"]["sessionId"] for answer in answers}
+    assert end["structuredContent"]["timeoutReason"] == "no_output_timeout"
+    assert SECRET not in json.dumps(rest)
+
+
+async def test_without_a_handshake_nothing_is_said_between_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_MCP_PATIENCE", "0.6")
+    loud = {**ENVELOPE, "io.modelcontextprotocol/logLevel": "debug"}
+    async with raw_server(tmp_path) as client:
+        await client.send(with_meta(silent(1), **loud))
+        _, (answer,) = await until_answered(client)
+        log = tmp_path / "stderr"
+        await until(lambda: "inactivity window" in log.read_text(encoding="utf-8"), 20)
+        session = {"sessionId": answer["structuredContent"]["sessionId"]}
+        reading = request(2, "tools/call", name="terminal_continue", arguments=session)
+        await client.send(with_meta(reading, **ENVELOPE))
+        before, (end,) = await until_answered(client)
+        _complaints(tmp_path)
+
+    assert before == []
+    assert end["structuredContent"]["warnings"][0].startswith("No output for ")
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+@pytest.mark.proves("T3-25")
+async def test_a_client_is_told_what_is_slower_than_usual(
+    open_terminal: Open,
+    tmp_path: Path,
+    era: Any,  # noqa: ANN401  the SDK's literal
+) -> None:
+    journal = Config(state_dir=str(tmp_path / "state")).journal
+    remember(journal, "sleep", tmp_path, [Sample(0.1, 0.1)] * 30)
+    logged: list[Message] = []
+    reported: list[str] = []
+
+    async def log(params: LoggingMessageNotificationParams) -> None:
+        logged.append(params.data)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None or progress <= total
+        reported.append(message or "")
+
+    arguments = {"command": "sleep 60", "cwd": str(tmp_path), "no_output_timeout_sec": 0}
+    level: Any = {"io.modelcontextprotocol/logLevel": "warning"}
+    async with open_terminal() as terminal, anyio.create_task_group() as tasks:
+        server = server_of(terminal, Config())
+        async with Client(server, mode=era, logging_callback=log) as client:
+            call_tool = partial(client.call_tool, progress_callback=report, meta=level)
+            tasks.start_soon(call_tool, "run", arguments)
+            await until(lambda: len(logged) == 2, 30)
+            if era == "legacy":  # in one process, the SDK's modern client has no token to send
+                await until(lambda: {one["message"] for one in logged} <= {*reported}, 20)
+            tasks.cancel_scope.cancel()
+
+    assert {one["why"] for one in logged} == {"slow", "idle"}
+    assert all(one["kind"] == "unusual" and one["nextSteps"] for one in logged)

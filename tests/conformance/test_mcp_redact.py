@@ -53,7 +53,7 @@ async def to_the_end(client: Client, session: str) -> str:
     with anyio.fail_after(30):
         while True:
             answer = await ask(client, "terminal_continue", sessionId=session)
-            printed += answer["output"]
+            printed += str(answer["output"])
             if answer["complete"]:
                 return printed
 

@@ -285,7 +285,9 @@ def test_a_piece_shows_no_half_of_a_secret() -> None:
     text = "a 0123456789abcdef b ghp_" + "aB3" * 12 + " c 0123456789"
 
     every = [redactor.pieces(text, [(start, start + 12)])[0] for start in range(2, 18)]
-    (whole, going_on) = (redactor.pieces(text, [(0, len(text))], goes_on=on)[0] for on in (0, 1))
+    (whole, going_on) = (
+        redactor.pieces(text, [(0, len(text))], goes_on=on)[0] for on in (False, True)
+    )
 
     assert all(piece.startswith("[REDACTED:KEY]") for piece in every)
     assert not any(digit in "".join(every) for digit in "01234567")

@@ -9,8 +9,8 @@ import anyio
 from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.frozen import frozen
-from shelltie.model import Command
 from shelltie.regex import regex
+from shelltie.model import Command, RunId
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting
@@ -82,6 +82,10 @@ class Sessions:
         """Whose process runs, or whose last output nobody has read."""
         self.sweep()
         return [session for session in self._sessions.values() if session.owner == owner]
+
+    def of_run(self, run: RunId) -> Session | None:
+        """As which session a run goes on, if it does."""
+        return next((one for one in self._sessions.values() if one.run.id == run), None)
 
     def everybody(self) -> list[Session]:
         """All of them, for a person."""

@@ -125,7 +125,8 @@ def build(
     """
     tools = toolbox(supervisor, config, sessions, contexts)
     pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
-    voices, reception = Voices(supervisor.bus, pace), Reception(sessions, config)
+    voices = Voices(supervisor.bus, pace, sessions)
+    reception = Reception(sessions, config)
     calls = _Calls(tools, voices, reception, config.patience, meet)
     server = Host(
         "shelltie",

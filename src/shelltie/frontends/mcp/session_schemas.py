@@ -249,6 +249,7 @@ STOP = _tool(
         "exitCode": or_null({"type": "integer"}),
         "status": _STATUS,
         "timeoutReason": TIMEOUT_REASON,
+        "cancelled": FLAG,
     },
     Acts.ENDS,
 )

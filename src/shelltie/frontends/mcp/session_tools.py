@@ -20,7 +20,7 @@ from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import check, result
 from shelltie.frozen import frozen
 from shelltie.frontends.report import as_json, report, status_of, timeout_reason
-from shelltie.model import Command, Limits, TerminalSize
+from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
@@ -231,6 +231,7 @@ class SessionTools:
             "exitCode": None if outcome is None else outcome.exit.number,
             "status": status_of(outcome),
             "timeoutReason": timeout_reason(outcome),
+            "cancelled": outcome is not None and outcome.state is State.KILLED,
         }
         return answer, said.stopped_text(session.id)
 

@@ -8,13 +8,13 @@ from mcp.server.connection import allowed_log_levels
 from mcp_types import LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking
+from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking, Unusual
 from shelltie.frontends.views import limit_code
 from shelltie.model import Limit
 
 _log = logging.getLogger(__name__)
 
-Told = LimitNear | SilentButWorking | LimitReached
+Told = LimitNear | SilentButWorking | LimitReached | Unusual
 Levels = frozenset[LoggingLevel]
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)  # the mildest first
 _USUAL: LoggingLevel = "info"
@@ -28,6 +28,11 @@ _NEXT_STEPS = {
         "wait: what it printed until then is returned",
         "if it works, give it more time next time, or let it do less at once",
     ),
+}
+_WAIT = ("wait: its limits still hold",)
+_ADVICE = {
+    "input": ("nobody types here: end it, and give it stdin, or a flag such as -y",),
+    "idle": ("look at what it printed; end it if you think that it hangs", *_WAIT),
 }
 
 
@@ -57,7 +62,11 @@ def level_of(event: Told) -> LoggingLevel:
 
 
 def data_of(event: Told, task: str, elapsed: float) -> dict[str, object]:
-    """What a client can act on. There is nothing of the command or its output in it."""
+    """What a client can act on. There is nothing of the output in it, and of the command at most
+    which kind it is.
+    """
+    if isinstance(event, Unusual):
+        return _unusual(event, task, elapsed)
     limit = Limit.SILENCE if isinstance(event, SilentButWorking) else event.limit
     code, kind = limit_code(limit)
     data: dict[str, object] = {"message": event.message, "kind": kind, "taskId": task}
@@ -70,9 +79,20 @@ def data_of(event: Told, task: str, elapsed: float) -> dict[str, object]:
     return {**data, **times, "nextSteps": steps}
 
 
+def _unusual(event: Unusual, task: str, elapsed: float) -> dict[str, object]:
+    return {
+        "message": event.message,
+        "kind": "unusual",
+        "why": event.why,
+        "taskId": task,
+        "elapsedMs": round(elapsed * 1000),
+        "nextSteps": [*_ADVICE.get(event.why, _WAIT)],
+    }
+
+
 def on_stderr(event: Event) -> None:
     """The same for whoever reads the server's log; a listener of the bus."""
     if isinstance(event, LimitReached):
         _log.error("run %s: %s", event.run, event.message)
-    elif isinstance(event, LimitNear | SilentButWorking):
+    elif isinstance(event, LimitNear | SilentButWorking | Unusual):
         _log.warning("run %s: %s", event.run, event.message)

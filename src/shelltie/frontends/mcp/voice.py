@@ -1,8 +1,6 @@
 """What a client hears of its call before the answer: how far it is, and what it is warned of."""
 
-import logging
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -11,25 +9,20 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.server.lowlevel import Server
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import (
-    EmptyResult,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-    SetLevelRequestParams,
-)
+from mcp_types import EmptyResult, SetLevelRequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking
+from shelltie.events import Event
+from shelltie.frontends.mcp.afterwards import Afterwards
 from shelltie.frontends.mcp.call import Context, Subject, owner_of
+from shelltie.frontends.mcp.notice import Notices
 from shelltie.frontends.mcp.progress import NOT_STARTED, Pace, Status, line
-from shelltie.frontends.mcp.told import Levels, Told, Wanted, data_of, level_of, on_stderr
+from shelltie.frontends.mcp.speaker import Speaker
+from shelltie.frontends.mcp.told import Levels, Told, Wanted, level_of, on_stderr
 from shelltie.running.bus import Bus
-from shelltie.running.timeout_watchdog import LOGGER_NAME
+from shelltie.running.sessions import Sessions
 
-_log = logging.getLogger(__name__)
-
-_UNSAID_MAX = 32
 _LAST_WORDS = 1.0  # seconds for what was said just before the answer
-_Say = Callable[[], Awaitable[None]]
 
 
 class Voice:
@@ -37,18 +30,19 @@ class Voice:
     nothing: what cannot be said is dropped.
     """
 
-    def __init__(self, context: Context, bus: Bus, hears: Levels, pace: Pace) -> None:
+    def __init__(
+        self, context: Context, voices: "Voices", hears: Levels, afterwards: Afterwards | None
+    ) -> None:
         self._context = context
-        self._bus = bus
+        self._voices = voices
         self._hears = hears
-        self._pace = pace
+        self._afterwards = afterwards
         self._wants_progress = progress_token_from_params(context.params) is not None
         self._began = anyio.current_time()
         self._reported = -1
         self._subject: Subject | None = None
         self._tasks: TaskGroup = anyio.create_task_group()
-        self._unsaid: deque[_Say] = deque(maxlen=_UNSAID_MAX)
-        self._said: anyio.Event | None = None  # set when a speaker has nothing left to say
+        self._speaker = Speaker(self._tasks)
         self._leave: Callable[[], None] | None = None
         self._open = True
 
@@ -64,14 +58,13 @@ class Voice:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._open = False  # what a call does beyond its answer is told nobody
+        self._open = False  # what a call does beyond its answer is told elsewhere, or nobody
         self._listen(None)
         try:
-            if kind is None and self._said is not None:
-                with anyio.move_on_after(_LAST_WORDS):
-                    await self._said.wait()
+            if kind is None:
+                await self._speaker.finish(_LAST_WORDS)
         finally:
-            if self._wants_progress or self._said is not None:  # or nobody is to be cancelled
+            if self._wants_progress or self._speaker.spoke:  # or nobody is to be cancelled
                 self._tasks.cancel_scope.cancel()
             # Not told about the error: it would be wrapped, and callers want it as it is.
             await self._tasks.__aexit__(None, None, None)
@@ -86,47 +79,40 @@ class Voice:
     def _listen(self, subject: Subject | None) -> None:
         if self._leave is not None:
             self._leave()
+        if self._afterwards is not None and self._subject is not None:
+            self._afterwards.take(self._subject, self._context)
+        if self._afterwards is not None and subject is not None:
+            self._afterwards.leave(subject)
         self._subject = subject
-        self._leave = None if subject is None else self._bus.subscribe(self._hear)
+        self._leave = None if subject is None else self._voices.bus.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
-        if not isinstance(event, LimitNear | SilentButWorking | LimitReached):
+        if not isinstance(event, Told):
             return
         if self._subject is None or event.run != self._subject.run.id:
             return
         if level_of(event) in self._hears:
-            self._say(partial(self._log_message, event, self._subject))
+            notice = self._voices.notices.about(event, self._subject)
+            session, request = self._context.session, self._context.request_id
+            self._speaker.say(partial(session.send_notification, notice, request))
         if self._wants_progress:
             self._report(event.message)
 
     async def _report_on(self) -> None:
-        await anyio.sleep(self._pace.first)
+        pace = self._voices.pace
+        await anyio.sleep(pace.first)
         while True:
-            if self._said is None or self._said.is_set():  # else it has not heard the last one yet
+            if not self._speaker.busy:
                 self._report(self._line())
-            await anyio.sleep(self._pace.interval)
+            await anyio.sleep(pace.interval)
 
     # Saying it
-
-    def _say(self, say: _Say) -> None:
-        self._unsaid.append(say)
-        if self._said is None or self._said.is_set():
-            self._said = anyio.Event()
-            self._tasks.start_soon(self._speak, self._said)
-
-    async def _speak(self, said: anyio.Event) -> None:
-        while self._unsaid:
-            try:
-                await self._unsaid.popleft()()
-            except Exception:  # noqa: BLE001  whatever the wire does, the run goes on
-                _log.debug("a client could not be told", exc_info=True)
-        said.set()
 
     def _report(self, message: str) -> None:
         elapsed = anyio.current_time() - self._began
         self._reported = max(round(elapsed * 1000), self._reported + 1)
         report = self._context.session.report_progress
-        self._say(partial(report, self._reported, self._total(elapsed), message))
+        self._speaker.say(partial(report, self._reported, self._total(elapsed), message))
 
     def _line(self) -> str:
         if self._subject is None:
@@ -142,29 +128,26 @@ class Voice:
             return None
         return round((elapsed - run.elapsed + run.rules.limits.total) * 1000)
 
-    async def _log_message(self, event: Told, subject: Subject) -> None:
-        message = LoggingMessageNotificationParams(
-            level=level_of(event),
-            logger=LOGGER_NAME,
-            data=data_of(event, subject.task or subject.run.id, subject.run.elapsed),
-        )
-        notification = LoggingMessageNotification(params=message)
-        await self._context.session.send_notification(notification, self._context.request_id)
-
 
 class Voices:
     """Of all calls of a server; who wants to hear which log messages."""
 
-    def __init__(self, bus: Bus, pace: Pace) -> None:
-        self._bus = bus
-        self._pace = pace
+    def __init__(self, bus: Bus, pace: Pace, sessions: Sessions) -> None:
+        self.bus = bus
+        self.pace = pace
+        self.notices = Notices(sessions)
         self._wanted = Wanted()
+        self._afterwards = Afterwards(self.notices, self._wanted)
         bus.subscribe(on_stderr)
+        bus.subscribe(self._afterwards.hear)
 
     def of(self, context: Context) -> Voice:
         """For one call."""
-        hears = self._wanted.by(owner_of(context), context.protocol_version, context.meta)
-        return Voice(context, self._bus, hears, self._pace)
+        owner, version = owner_of(context), context.protocol_version
+        hears = self._wanted.by(owner, version, context.meta)
+        # Without a handshake there is no way to a client but the answer to a request.
+        lasting = None if version in MODERN_PROTOCOL_VERSIONS else self._afterwards
+        return Voice(context, self, hears, lasting)
 
     def add_to(self, server: Server[Any]) -> None:
         """Have clients with a handshake say what they want to hear.
