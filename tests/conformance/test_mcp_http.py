@@ -1,6 +1,7 @@
 """The server on HTTP: who comes in, whose sessions they see, and what a lost connection means."""
 
 import itertools
+import json
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,56 @@ async def test_the_sdks_client_works_over_http_in_both_eras(server: HttpServer) 
     assert len(answers) == 9
     assert all(said["stdout"] == expected for expected, said in answers.items())
     assert all(said["signal"] is None for said in answers.values())  # nulls arrive
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_every_request_is_answered_whatever_its_id(server: HttpServer, era: str) -> None:
+    tag = new_tag()
+    async with http_client(server, era) as client, anyio.create_task_group() as tasks:
+        slow, headers = client.request("run", command=f"sleep 600.{tag}", timeout_sec=30)
+        tasks.start_soon(client.post, slow, headers)
+        await until(lambda: bool(tagged(tag)), 20)
+        said = []
+        for number in (slow["id"], str(slow["id"]), 77):
+            quick, headers = client.request("run", command="echo hi")
+            said.append(await client.post({**quick, "id": number}, headers))
+        gone = await client.post({**slow, "params": "{"}, headers)
+        if era == "legacy":  # the others cancel by leaving
+            told = {"method": "notifications/cancelled", "params": {"requestId": slow["id"]}}
+            await client.post({"jsonrpc": "2.0", **told})
+        tasks.cancel_scope.cancel()
+    await nobody_left(tag, 20)
+
+    codes = [400, 400, 200] if era == "legacy" else [200] * 3
+    assert [one.status_code for one in said] == codes
+    assert answer_of(said[-1])["result"]["structuredContent"]["stdout"] == "hi\n"
+    assert gone.status_code == 400
+    if era == "legacy":
+        refused = said[0].json()
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+        assert "use each id once" in refused["error"]["message"]
+
+
+@pytest.mark.proves("C-83")
+async def test_what_happens_after_the_answer_is_told_on_the_open_stream(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+    async with (
+        http_server(tmp_path, SHELLTIE_MCP_PATIENCE="0.5") as server,
+        http_client(server, "legacy") as client,
+        client.http.stream("GET", server.url, headers=client.headers) as stream,
+    ):
+        limits = {"no_output_timeout_sec": 0, "timeout_sec": 3}
+        answer = await client.call("run", command="sleep 60", **limits)
+        with anyio.fail_after(20):
+            async for line in stream.aiter_lines():
+                if line.startswith("data: {"):
+                    heard.append(json.loads(line.removeprefix("data: ")))
+                if heard and heard[-1]["method"] == "notifications/message":
+                    break
+
+    assert answer["status"] == "running"
+    data = heard[-1]["params"]["data"]
+    assert (data["sessionId"], data["code"]) == (answer["sessionId"], "ETIMEDOUT")
 
 
 async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: HttpServer) -> None:

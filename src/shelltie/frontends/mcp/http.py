@@ -27,6 +27,7 @@ from shelltie.frontends.mcp import binding
 from shelltie.frontends.mcp.address import Address
 from shelltie.frontends.mcp.door import Door, Known
 from shelltie.frontends.mcp.guests import Guest, Guests
+from shelltie.frontends.mcp.one_id import OneId
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.frontends.mcp.tokens import Tokens
 from shelltie.frozen import frozen
@@ -127,7 +128,8 @@ async def serve_http(
     rooms = _rooms(server, how.idle)
     names = binding.names(sock, how.names, encrypted=encrypted)
     guests = Guests(how.idle, leaving.send_nowait)
-    door = Door(rooms.handle_request, known, names, guests, figures)
+    inside = OneId(rooms.handle_request, LINE_MAX)
+    door = Door(inside, known, names, guests, figures)
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with signals as arriving, leaving, left:
