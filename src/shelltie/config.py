@@ -151,6 +151,8 @@ class Config:
     agent_hard: float = _setting("agent.hard", number, HARD_DEFAULT)
     agent_hard_min: float = _setting("agent.hard_min", number, HARD_MIN)
     agent_hard_max: float = _setting("agent.hard_max", number, HARD_MAX)
+    heartbeat_counts: bool = _setting("agent.heartbeat_counts", flag, True)
+    heartbeat: str | None = _setting("agent.heartbeat", text, None)
     patience: float | None = _setting("mcp.patience", number, None)
     first_progress: float = _setting("notify.first_progress", number, 5.0, project=as_given)
     progress_interval: float = _setting("notify.progress_interval", number, 30.0, project=as_given)

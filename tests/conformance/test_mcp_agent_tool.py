@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
-from shelltie import Config, Terminal
+from shelltie import Config, ConfigWrong, Terminal
 from shelltie.frontends.mcp import agent_tool
 from shelltie.frontends.mcp.agent_tool import AgentTools
 from shelltie.frontends.mcp.call import Call
@@ -155,6 +155,43 @@ for n in range(9):
     print(json.dumps({"type": "heartbeat", "n": n}), flush=True); time.sleep(0.4)
 print(json.dumps({"type": "done"}))
 """
+
+
+BEATING = """
+import json, sys, time
+for n in range(200):
+    beat = json.dumps({"type": "heartbeat", "n": n})
+    print(beat[:9], end="", flush=True); time.sleep(0.05)
+    print(beat[9:], flush=True); time.sleep(0.15)
+"""
+DOTS = """
+import sys, time
+for n in range(15): sys.stdout.write("."); sys.stdout.flush(); time.sleep(0.2)
+"""
+
+
+@pytest.mark.proves("C-88")
+async def test_heartbeats_can_be_told_from_work(connect: Any) -> None:  # noqa: ANN401  as above
+    async with connect(heartbeat_counts=False, heartbeat="^still") as client:
+        beating = await ask(client, command=program(BEATING), idleTimeoutMs=2000)
+        dots = await ask(client, command=program(DOTS), idleTimeoutMs=2000)
+        stills = await ask(
+            client,
+            command="while :; do echo still here; sleep 0.2; done",
+            idleTimeoutMs=2000,
+        )
+
+    assert beating["error"]["kind"] == stills["error"]["kind"] == "inactivity"
+    assert beating["heartbeats"] > 1
+    assert stills["heartbeats"] > 1
+    assert beating["partial"]["lastEvents"] == []
+    assert (dots["status"], dots["output"]["stdoutTail"]) == ("completed", "." * 15)
+
+
+async def test_a_pattern_for_heartbeats_that_is_none_is_refused(terminal: Terminal) -> None:
+    for text in ("(", "(a+)+$"):
+        with pytest.raises(ConfigWrong, match=r"agent\.heartbeat"):
+            AgentTools(attendant_of(terminal), Config(heartbeat=text))
 
 
 @pytest.mark.proves("T3-22", "S3-65", "C-88")

@@ -125,6 +125,30 @@ async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as abo
     assert "limit" in end["hint"]
 
 
+@pytest.mark.proves("T3-26", "C-86")
+async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # noqa: ANN401  as above
+    async with impatient(patience=30) as client:
+        limits = {"timeout_sec": 2, "no_output_timeout_sec": 0}
+        again, _ = await ask(client, "run", command="sleep 2.2", retry=1, **limits)
+        text = "touch /dev/null; sleep 60"
+        writes, _ = await ask(client, "run", command=text, retry=2, timeout_sec=0.5)
+        bad = [
+            (await ask(client, "run", command="true", retry=given))[0]
+            for given in (3, -1, True, "1", 1.0)
+        ]
+    async with impatient(patience=5, grace=0.5, retries=1) as client:
+        going, _ = await ask(client, "run", command="sleep 60", **limits)
+        _, end = await to_the_end(client, going["sessionId"])
+
+    assert (again["status"], len(again["attempts"])) == ("success", 2)
+    assert [one["execSec"] for one in again["attempts"]] == [2, 4]
+    assert (writes["status"], writes["attempts"]) == ("timeout", [])
+    assert {one["errorCode"] for one in bad} == {"INVALID_PARAMETERS"}
+    assert going["status"] == "running"
+    assert [one["status"] for one in going["attempts"]] == ["timeout", "running"]
+    assert end["timeoutReason"] == "exec_timeout"
+
+
 @ERAS
 @pytest.mark.proves("S0-31", "S3-2")
 async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any, era: str) -> None:  # noqa: ANN401  as above

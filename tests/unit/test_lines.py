@@ -104,3 +104,31 @@ def test_invalid_utf8_inside_an_event_is_replaced() -> None:
     lines.feed(b'{"a": "\xff"}\n')
 
     assert lines.events == [{"a": "�"}]
+
+
+@pytest.mark.proves("C-88")
+def test_a_pattern_says_which_lines_are_heartbeats() -> None:
+    lines = EventLines(beat=lambda line: line.startswith("... still") or '"ping"' in line)
+
+    seen = lines.feed(b'... still here\n\n{"type": "ping"}\n{"type": "turn"}\nbuilding\n')
+
+    assert (seen.heartbeats, seen.events, seen.others) == (2, 1, 1)
+    assert lines.events == [{"type": "turn"}]
+
+
+def test_half_a_line_is_text_as_soon_as_it_can_be_nothing_else() -> None:
+    lines = EventLines()
+
+    said = []
+    for piece in (b' {"type":', b' "heartbeat"}\n', b"..", b".", b"\n", b"{" + b"x" * 2_000_000):
+        seen = lines.feed(piece)
+        said.append((seen.heartbeats, seen.others, lines.in_text))
+
+    assert said == [
+        (0, 0, False),
+        (1, 0, False),
+        (0, 0, True),
+        (0, 0, True),
+        (0, 1, False),
+        (0, 0, True),
+    ]

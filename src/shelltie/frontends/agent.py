@@ -1,16 +1,18 @@
 """What every face says about an agent's task: the objects of S3. Times on this wire are in ms."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from shelltie.approval import shown
-from shelltie.frontends.agent_advice import Seen, advise, missing_program
+from shelltie.frontends import agent_advice
+from shelltie.frontends.agent_advice import advise, missing_program
 from shelltie.frontends.report import as_json
 from shelltie.frontends.views import limit_code
 from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream, human_duration
-from shelltie.output.lines import EventLines
+from shelltie.output.lines import EventLines, Seen
 from shelltie.output.redact import Redactor
 from shelltie.output.text import decode, last_line, whole_start
 from shelltie.running import messages
@@ -22,19 +24,36 @@ _ACTIVITY_MAX = 60
 _NAMES = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """Whether they keep a task alive, and which lines are some beside events of that type."""
+
+    count: bool = True
+    found_in: Callable[[str], bool] | None = None
+
+
 class AgentTask:
     """Another agent at work: a run, and the events it prints to stdout, one JSON object a line."""
 
-    def __init__(self, task_id: str, run: Run, *, redact: bool = False) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        run: Run,
+        beats: Heartbeats = Heartbeats(),  # noqa: B008  frozen
+        *,
+        redact: bool = False,
+    ) -> None:
         """Make it as soon as the run is there: what was printed before is not looked at."""
         self.id = task_id
         self.run = run
         self.subject = name_of(run.command.text)
         self.heartbeats = 0
-        self.lines = EventLines(EVENTS_MAX, TAIL_MAX)
+        self.lines = EventLines(EVENTS_MAX, TAIL_MAX, beats.found_in)
+        self._seen = Seen()
         self._redactor = Redactor(run.surroundings.secrets)
         self._redacts = redact
         run.on_output.append(self._hear)
+        run.is_silence = None if beats.count else self._only_beats
         run.on_ended.append(self._end)
 
     def activity(self) -> str:
@@ -62,7 +81,12 @@ class AgentTask:
 
     def _hear(self, stream: Stream, chunk: memoryview) -> None:
         if stream is Stream.STDOUT:
-            self.heartbeats += self.lines.feed(bytes(chunk)).heartbeats
+            self._seen = self.lines.feed(bytes(chunk))
+            self.heartbeats += self._seen.heartbeats
+
+    def _only_beats(self, stream: Stream) -> bool:
+        said = self._seen.events or self._seen.others or self.lines.in_text
+        return stream is Stream.STDOUT and not said
 
     def _end(self) -> None:
         self.heartbeats += self.lines.flush().heartbeats
@@ -214,7 +238,7 @@ def _recovery(task: AgentTask, outcome: Outcome) -> Answer:
     never = task.run.output.total == 0
     said, code = _stderr_end(task), outcome.exit.code
     last = cast(dict[str, Any] | None, task.plain(task.last_event))
-    advice = advise(Seen(kind, task.lines.count, never, last, said, code))
+    advice = advise(agent_advice.Seen(kind, task.lines.count, never, last, said, code))
     return {"suggestions": _suggested(task, outcome), "advice": as_json(advice)}
 
 

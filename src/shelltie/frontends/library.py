@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
@@ -116,8 +117,9 @@ class Terminal:
         Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
         made, wish = self._understood(command, options)
-        again = _retries(options.get("retry", self._config.retries))
-        attempts = await retry.run(self.supervisor, made, wish, again)
+        again = retry.checked(options.get("retry", self._config.retries))
+        attempt = partial(self.supervisor.run, made)
+        attempts = await retry.run(attempt, wish, again, self.supervisor.longest)
         return report(attempts[-1], redact=self._config.redact, attempts=attempts)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
@@ -184,12 +186,6 @@ def understand(
         provider=options.get("provider"),
         workspace=None if workspace is None else os.path.abspath(workspace),  # noqa: PTH100  of a text
     )
-
-
-def _retries(given: object) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= retry.MOST:
-        raise InvalidParameters(f"retry must be a number from 0 to {retry.MOST}, not {given!r}")
-    return given
 
 
 def asked(timeout: object = None, silence: object = None) -> Asked:

@@ -195,8 +195,7 @@ def report(
 
 
 def _attempt(run: Run) -> AttemptReport:
-    outcome, limits = run.outcome, run.rules.limits
-    assert outcome is not None
+    outcome, limits = run.outcome or _so_far(run), run.rules.limits
     reason, took = timeout_reason(outcome), round(outcome.duration * 1000)
     return AttemptReport(run.id, status_of(outcome), reason, took, limits.total, limits.silence)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from shelltie.frozen import frozen
@@ -14,20 +15,28 @@ Event = dict[str, Any]
 
 @frozen
 class Seen:
-    """What a chunk brought."""
+    """What a chunk brought; `others` are lines that are neither."""
 
     events: int = 0
     heartbeats: int = 0
+    others: int = 0
 
 
 class EventLines:
     """Finds events in chunks of output and keeps the last `keep`; anything else is passed over.
 
-    Fewer are kept if their lines have more than `room` bytes together.
+    Fewer are kept if their lines have more than `room` bytes together. Heartbeats are events of
+    that type, and lines of which `beat` says so.
     """
 
-    def __init__(self, keep: int = 50, room: int = _KEPT_MAX) -> None:
+    def __init__(
+        self,
+        keep: int = 50,
+        room: int = _KEPT_MAX,
+        beat: Callable[[str], bool] | None = None,
+    ) -> None:
         self.count = 0
+        self._beat = beat
         self._keep = keep
         self._room = room
         self._kept: deque[tuple[int, Event]] = deque()
@@ -44,6 +53,12 @@ class EventLines:
     def dropped(self) -> int:
         """How many events are no longer kept."""
         return self.count - len(self._kept)
+
+    @property
+    def in_text(self) -> bool:
+        """The line that is not complete yet will be no event and no heartbeat."""
+        begun = self._partial.lstrip()
+        return self._too_long or (bool(begun) and not begun.startswith(b"{"))
 
     def feed(self, data: bytes) -> Seen:
         """Take the next bytes; lines may be split anywhere."""
@@ -70,11 +85,22 @@ class EventLines:
             self._partial += part
 
     def _take(self, lines: list[bytes]) -> Seen:
-        found = [(len(line), event) for line in lines if (event := parse(line)) is not None]
-        heard = [entry for entry in found if entry[1].get("type") != "heartbeat"]
-        for entry in heard:
-            self._keep_event(entry)
-        return Seen(len(heard), len(found) - len(heard))
+        events = heartbeats = others = 0
+        for line in filter(None, map(bytes.strip, lines)):
+            event = parse(line)
+            if self._beats(line, event):
+                heartbeats += 1
+            elif event is None:
+                others += 1
+            else:
+                events += 1
+                self._keep_event((len(line), event))
+        return Seen(events, heartbeats, others)
+
+    def _beats(self, line: bytes, event: Event | None) -> bool:
+        if event is not None and event.get("type") == "heartbeat":
+            return True
+        return self._beat is not None and self._beat(line.decode("utf-8", "replace"))
 
     def _keep_event(self, entry: tuple[int, Event]) -> None:
         self.count += 1

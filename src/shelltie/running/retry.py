@@ -4,41 +4,57 @@ After a timeout only what is proved to change nothing, with twice the time. What
 started for reasons that may pass has done nothing either, whatever it is.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import anyio
 
-from shelltie.model import Command, Limits, Rating, State
+from shelltie.errors import InvalidParameters
+from shelltie.model import Limits, Rating, State
 from shelltie.running.run import Run
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Wish
 
 MOST = 2
 _PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long
 _CAP = 3600.0
+# Starts the command and waits for its end, or as long as its caller does.
+Attempt = Callable[[Wish], Awaitable[Run]]
 
 
-async def run(supervisor: Supervisor, command: Command, wish: Wish, again: int) -> list[Run]:
+async def run(attempt: Attempt, wish: Wish, again: int, longest: float | None) -> list[Run]:
     """Every attempt, the one that counts last. Whoever is cancelled here ends the command, too.
 
+    `longest` is what the policy allows at most. One that still goes on is the last.
     Raises: InvalidParameters, CommandDenied; and then nothing was started.
     """
-    attempts = [await supervisor.run(command, wish)]
+    attempts = [await attempt(wish)]
     pause = _PAUSE
     while len(attempts) <= min(again, MOST):
-        next_wish = _next(attempts[-1], wish, supervisor.longest)
+        next_wish = _next(attempts[-1], wish, longest)
         if next_wish is None:
             break
         if attempts[-1].state is State.SPAWN_FAILED:
             await anyio.sleep(pause)
             pause *= 2
-        attempts.append(await supervisor.run(command, next_wish))
+        attempts.append(await attempt(next_wish))
     return attempts
+
+
+def checked(given: object) -> int:
+    """How often a caller wants it to be tried again.
+
+    Raises: InvalidParameters.
+    """
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MOST:
+        raise InvalidParameters(f"retry must be a number from 0 to {MOST}, not {given!r}")
+    return given
 
 
 def _next(ended: Run, wish: Wish, longest: float | None) -> Wish | None:
     """With what it is worth another try; nothing if it is not, or if nobody knows what it did."""
     outcome = ended.outcome
-    assert outcome is not None
+    if outcome is None:
+        return None
     if outcome.state is State.SPAWN_FAILED:
         return wish if outcome.may_pass else None
     if outcome.state is not State.TIMED_OUT or outcome.leaked or not _changes_nothing(ended):

@@ -77,6 +77,7 @@ class Run:
         self.started_at = time.time()
         self.longest_idle = 0.0  # seconds without output or work, as far as somebody has looked
         self.on_output: list[Callable[[Stream, memoryview], None]] = []
+        self.is_silence: Callable[[Stream], bool] | None = None  # of what `on_output` just heard
         self.on_ended: list[Callable[[], None]] = []
         self.on_settled: list[Callable[[], None]] = []
         self._provider = provider
@@ -241,10 +242,12 @@ class Run:
 
     def _read(self, fd: int, stream: Stream) -> None:
         def data(chunk: memoryview) -> None:
-            self._watchdog.heard(self._alarms.now())
+            now = self._alarms.now()
             self.output.add(stream, chunk)
             for hear in self.on_output:
                 hear(stream, chunk)
+            if self.is_silence is None or not self.is_silence(stream):
+                self._watchdog.heard(now)
 
         def end() -> None:
             self._hung_up.append(self._readers.pop(stream))

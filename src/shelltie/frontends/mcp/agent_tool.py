@@ -11,9 +11,9 @@ import anyio
 from mcp_types import CallToolResult, TextContent
 
 from shelltie.config import Config
-from shelltie.errors import CommandDenied, TerminalError, UnknownSession
+from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
 from shelltie.frontends import agent
-from shelltie.frontends.agent import AgentTask, Answer
+from shelltie.frontends.agent import AgentTask, Answer, Heartbeats
 from shelltie.frontends.library import Options, understand
 from shelltie.frontends.mcp.attendant import Attendant, going_on
 from shelltie.frontends.mcp.call import Call, Subject
@@ -33,6 +33,7 @@ from shelltie.frontends.mcp.schema import (
 )
 from shelltie.frontends.report import refusal_report
 from shelltie.policy.agent_limits import MODES, AgentCaps, Span, agent_limits
+from shelltie.policy.patterns import compile_for_output
 from shelltie.running.session import Session
 from shelltie.running.supervisor import Wish
 
@@ -213,6 +214,7 @@ class AgentTools:
     def __init__(self, attendant: Attendant, config: Config) -> None:
         self._attendant = attendant
         self._redact = config.redact
+        self._beats = _heartbeats(config)
         self._caps = AgentCaps(
             Span(config.agent_idle_min, config.agent_idle_max, config.agent_idle),
             Span(config.agent_hard_min, config.agent_hard_max, config.agent_hard),
@@ -252,7 +254,7 @@ class AgentTools:
         command, _ = understand(given["command"], cast(Options, options))
         wish = Wish(limits=limits, party=call.party)
         run = await self._attendant.supervisor.start(command, wish)
-        task = AgentTask(self._new_id(), run, redact=self._redact)
+        task = AgentTask(self._new_id(), run, self._beats, redact=self._redact)
         session = await self._attendant.attend(Subject(run, task.id, task.activity), call)
         if session is None:
             return agent.answer(task)
@@ -292,6 +294,20 @@ class AgentTools:
         """Milliseconds that nobody has had, also when several come in one."""
         self._last = max(time.time_ns() // 1_000_000, self._last + 1)
         return f"task-{self._last}"
+
+
+def _heartbeats(config: Config) -> Heartbeats:
+    """What the settings say about them.
+
+    Raises: ConfigWrong.
+    """
+    if config.heartbeat is None:
+        return Heartbeats(config.heartbeat_counts)
+    try:
+        pattern = compile_for_output(config.heartbeat)
+    except ValueError as error:
+        raise ConfigWrong(f"agent.heartbeat {error}") from error
+    return Heartbeats(config.heartbeat_counts, pattern.found_in)
 
 
 def _goes_on(kept: _Kept) -> Answer:

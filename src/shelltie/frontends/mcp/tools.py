@@ -28,7 +28,10 @@ from shelltie.frontends.mcp.schema import (
 )
 from shelltie.frontends.report import refusal_report, report
 from shelltie.model import Bar, Code, Command, Rating
+from shelltie.running import retry
 from shelltie.running.places import LEVELS
+from shelltie.running.run import Run
+from shelltie.running.session import Session
 from shelltie.running.supervisor import Wish
 
 _log = logging.getLogger(__name__)
@@ -97,6 +100,13 @@ _INPUT = strict(
             "type": "boolean",
             "description": "Give it a terminal, for programs that need one. Stderr is then stdout.",
         },
+        "retry": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": retry.MOST,
+            "description": "How often it may be run again after a timeout, with twice the time, if"
+            " it is proved to change nothing (0); `attempts` has each.",
+        },
         "isolation": {
             "type": "string",
             "enum": list(LEVELS),
@@ -150,6 +160,15 @@ _USUAL: dict[str, Any] = {
     "suggestedExecSec": SECONDS_OR_NULL,
     "suggestedSilenceSec": SECONDS_OR_NULL,
 }
+_ATTEMPT_FIELDS: dict[str, Any] = {
+    "runId": TEXT,
+    "status": {"enum": ["success", "timeout", "error", "running"]},
+    "timeoutReason": TIMEOUT_REASON,
+    "durationMs": COUNT,
+    "execSec": SECONDS_OR_NULL,
+    "silenceSec": SECONDS_OR_NULL,
+}
+_ATTEMPT = {"type": "object", "properties": _ATTEMPT_FIELDS, "required": [*_ATTEMPT_FIELDS]}
 _OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -184,7 +203,7 @@ _OUTPUT: dict[str, Any] = {
         "pathSource": TEXT,
         "cwd": TEXT,
         "exhausted": {"type": "array", "items": {"enum": ["memory", "tasks"]}},
-        "attempts": {"type": "array", "items": {"type": "object"}},
+        "attempts": {"type": "array", "items": _ATTEMPT},
         "usual": {
             **or_null({"type": "object", "properties": _USUAL}),
             "description": "How long such commands take here, where that helps.",
@@ -219,12 +238,20 @@ async def run(attendant: Attendant, config: Config, call: Call) -> CallToolResul
 
 async def _run(attendant: Attendant, config: Config, call: Call) -> dict[str, object]:
     command, wish = _asked(call)
-    run = await attendant.supervisor.start(command, wish)
-    session = await attendant.attend(Subject(run), call)
-    answer = report(run, config.shown, redact=config.redact).to_json()
-    if session is None:
-        return answer
-    return answer | going_on(session, shown=not answer["truncated"])
+    supervisor, given = attendant.supervisor, call.arguments.get("retry")
+    kept: list[Session] = []
+
+    async def attempt(wish: Wish) -> Run:
+        run = await supervisor.start(command, wish)
+        session = await attendant.attend(Subject(run), call)
+        kept.extend([] if session is None else [session])
+        return run
+
+    again = config.retries if given is None else retry.checked(given)
+    attempts = await retry.run(attempt, wish, again, supervisor.longest)
+    made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts)
+    answer = made.to_json()
+    return answer | going_on(kept[0], shown=not made.truncated) if kept else answer
 
 
 def _asked(call: Call) -> tuple[Command, Wish]:
