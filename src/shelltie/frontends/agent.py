@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ from shelltie.frontends import agent_advice
 from shelltie.frontends.agent_advice import advise, missing_program
 from shelltie.frontends.report import as_json
 from shelltie.frontends.views import limit_code
+from shelltie.frozen import frozen
 from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream, human_duration
 from shelltie.output.lines import EventLines, Seen
 from shelltie.output.redact import Redactor
@@ -24,7 +24,7 @@ _ACTIVITY_MAX = 60
 _NAMES = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heartbeats:
     """Whether they keep a task alive, and which lines are some beside events of that type."""
 

@@ -35,7 +35,7 @@ _PATTERNS = [(regex(p, re.IGNORECASE), action, why) for p, action, why in _FOUND
 _RETRY = {"retry_longer": True, "wait_and_retry": True, "check_network": True}
 _LOOKED_AT = 4096  # characters of what it said last
 _NOT_FOUND = 127  # what a shell says when there is no such program
-_MISSING = re.compile(
+_MISSING = regex(
     r"(?P<program>\S+): (?:command not found|not found|No such file or directory)\s*\Z"
 )
 

@@ -1,15 +1,15 @@
 """What may be seen of a piece of output: secrets are kept back, whole and in halves."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from shelltie.frozen import frozen
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.screen import Shown
 from shelltie.output.text import clean
 from shelltie.running.session import Session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Discretion:
     """Knows secrets, and what was printed just `before` the piece that is shown."""
 

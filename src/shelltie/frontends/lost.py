@@ -10,9 +10,9 @@ from shelltie.events import RunLost
 from shelltie.frontends.discretion import Discretion, visible
 from shelltie.frontends.sessions import SessionReport
 from shelltie.model import human_size
-from shelltie.regex import regex
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.text import decode
+from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.supervisor import Supervisor
 

@@ -9,8 +9,8 @@ import anyio
 from shelltie.approval.shown import brief
 from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.frozen import frozen
-from shelltie.regex import regex
 from shelltie.model import Command, RunId
+from shelltie.regex import regex
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting

@@ -1,18 +1,19 @@
 """A log message about a run, as it goes to a client."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
 from shelltie.events import Unusual
 from shelltie.frontends.mcp.call import Subject
 from shelltie.frontends.mcp.told import Told, data_of, level_of
+from shelltie.frozen import frozen
 from shelltie.output.redact import Redactor
 from shelltie.running.sessions import Sessions
 from shelltie.running.timeout_watchdog import LOGGER_NAME
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notices:
     """Writes them; it knows as which session a run goes on."""
 

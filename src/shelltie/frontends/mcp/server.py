@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Answer
 from shelltie.frontends.mcp.toolbox import Toolbox, toolbox
 from shelltie.frontends.mcp.voice import Voices
+from shelltie.frozen import frozen
 from shelltie.policy import environment
 from shelltie.policy.access import Access
 from shelltie.policy.allowlist_file import find_allowlist
@@ -143,7 +143,7 @@ def build(
     return server
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Calls:
     """From what arrives to the tool that answers it."""
 

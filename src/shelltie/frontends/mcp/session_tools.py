@@ -18,8 +18,8 @@ from shelltie.frontends.mcp import session_schemas as schemas
 from shelltie.frontends.mcp.attendant import Attendant, advice, going_on
 from shelltie.frontends.mcp.call import Call, Subject
 from shelltie.frontends.mcp.schema import check, result
-from shelltie.frozen import frozen
 from shelltie.frontends.report import as_json, report, status_of, timeout_reason
+from shelltie.frozen import frozen
 from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen

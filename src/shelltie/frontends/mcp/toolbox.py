@@ -1,7 +1,6 @@
 """Which tools there are, by the settings, and who answers each."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 from mcp.shared.exceptions import MCPError
@@ -14,6 +13,7 @@ from shelltie.frontends.mcp.agent_tool import AgentTools
 from shelltie.frontends.mcp.attendant import Attendant
 from shelltie.frontends.mcp.call import Call
 from shelltie.frontends.mcp.session_tools import Manners, SessionTools
+from shelltie.frozen import frozen
 from shelltie.output.redact import Redactor
 from shelltie.policy import environment
 from shelltie.running.contexts import Contexts
@@ -25,7 +25,7 @@ Answer = Callable[[Call], Awaitable[CallToolResult]]
 _Group = tuple[bool, list[Tool], Answer]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Toolbox:
     """The tools in the order in which every client sees them."""
 
