@@ -115,7 +115,11 @@ async def test_colours_and_screens_hide_no_secret(discreet: Any) -> None:  # noq
 
 
 async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # noqa: ANN401  as above
-    async with discreet(patience=0.6, bash_timeout=20.0) as client:
+    cut = 2 * len(SECRET)  # within it, at both ends
+    async with discreet(patience=0.6, bash_timeout=20.0, shown=cut) as client:
+        text = 'printf "%s%0900d%s" "$API_TOKEN" 0 "$API_TOKEN"; sleep 60'
+        long = await ask(client, "run", command=text, env=ENV)
+        resource = await client.read_resource(f"shelltie://sessions/{long['sessionId']}")
         failed = await ask(client, "run", command='echo "$API_TOKEN" >&2; exit 3', env=ENV)
         going = await ask(client, "run", command='echo "$API_TOKEN"; sleep 2; env', env=ENV)
         rest = await to_the_end(client, going["sessionId"])
@@ -125,6 +129,9 @@ async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # no
             client, "agent_task", command=f"echo '{event} '\"$API_TOKEN\"'\"}}'; exit 1", env=ENV
         )
 
+    assert long["truncated"] is True
+    for said in (long["stdout"], resource.model_dump_json()):
+        assert (said.count(MARK), SECRET[:12] in said, SECRET[-12:] in said) == (2, False, False)
     assert (failed["stderr"], failed["hint"].count(MARK)) == (f"{MARK}\n", 1)
     assert going["stdout"] == f"{MARK}\n"
     assert f"API_TOKEN={MARK}\n" in rest

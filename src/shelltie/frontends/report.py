@@ -18,6 +18,7 @@ from shelltie.model import (
     Verdict,
     human_size,
 )
+from shelltie.output.ends import both_ends
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
@@ -141,9 +142,9 @@ def report(
     was the last.
     """
     outcome = run.outcome or _so_far(run)
-    stdout, stderr, truncated = shown_output(run.output, shown)
-    plain = Redactor(run.surroundings.secrets).text if redact else str
-    stdout, stderr = plain(stdout), plain(stderr)
+    redactor = Redactor(run.surroundings.secrets) if redact else None
+    plain = str if redactor is None else redactor.text
+    stdout, stderr, truncated = shown_output(run.output, shown, redactor)
     spool = run.output.spool
     warnings = [*run.rules.limits.notes, *outcome.warnings]
     if spool is not None and spool.problem:
@@ -293,23 +294,27 @@ def limits_report(limits: Limits) -> LimitsReport:
     )
 
 
-def shown_output(output: Store, shown: int) -> tuple[str, str, bool]:
+def shown_output(
+    output: Store, shown: int, redactor: Redactor | None = None
+) -> tuple[str, str, bool]:
     """Both streams for a reader, in `shown` bytes together, and whether some is missing."""
     out, err = output.total_of(Stream.STDOUT), output.total_of(Stream.STDERR)
     for_err = min(err, max(shown // 2, shown - out))
-    stdout, cut_out = _stream(output, Stream.STDOUT, shown - for_err)
-    stderr, cut_err = _stream(output, Stream.STDERR, for_err)
+    stdout, cut_out = _stream(output, Stream.STDOUT, shown - for_err, redactor)
+    stderr, cut_err = _stream(output, Stream.STDERR, for_err, redactor)
     return stdout, stderr, cut_out or cut_err
 
 
-def _stream(output: Store, stream: Stream, budget: int) -> tuple[str, bool]:
+def _stream(
+    output: Store, stream: Stream, budget: int, redactor: Redactor | None
+) -> tuple[str, bool]:
     if not output.total_of(stream):
         return "", False
     # The end of what was printed tells more than its beginning.
-    part = output.view(stream, budget * 2 // 5, budget - budget * 2 // 5)
-    if not part.omitted:
-        return clean(part.head + part.tail), False
-    return excerpt(part.head, part.tail, part.omitted, how_to_read=_where(output)), True
+    head = budget * 2 // 5
+    part = both_ends(output, stream, head, budget - head, redactor)
+    text = excerpt(part.head, part.tail, part.omitted, how_to_read=_where(output))
+    return text if redactor is None else redactor.text(text), part.omitted > 0
 
 
 def _where(output: Store) -> str:

@@ -181,7 +181,7 @@ def stopped_text(session_id: str) -> str:
 def list_text(sessions: list[Session]) -> str:
     """A table of sessions."""
     return table_text(
-        (one.id, one.run.command.text, one.position, not one.complete, one.run.elapsed)
+        (one.id, one.run.command.text, one.position, not one.complete, _age(one))
         for one in sessions
     )
 
@@ -206,7 +206,7 @@ def listed(session: Session) -> dict[str, object]:
         "status": status_of(outcome),
         "timeoutReason": timeout_reason(outcome),
         "exitCode": None if outcome is None else outcome.exit.number,
-        "uptimeSeconds": round(session.run.elapsed, 1),
+        "uptimeSeconds": round(_age(session), 1),
         "waitingForInput": not session.complete and seen is not None and seen.waits_for_input,
     }
 
@@ -287,6 +287,12 @@ def _ended(report: SessionReport) -> list[str]:
     if report.cursor_row is not None:
         lines.append(f"Cursor: row {report.cursor_row}, column {report.cursor_column}")
     return lines
+
+
+def _age(session: Session) -> float:
+    """Seconds for which it has run, or did."""
+    outcome = session.run.outcome
+    return session.run.elapsed if outcome is None else outcome.duration
 
 
 def _row(name: str, command: str, position: int, runs: bool, elapsed: float) -> tuple[str, ...]:

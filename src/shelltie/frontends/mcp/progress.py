@@ -4,7 +4,7 @@ from shelltie.frozen import frozen
 from shelltie.model import Limits, human_duration, human_size
 
 _SOON = 60.0  # seconds before an end that is worth a word
-NOT_STARTED = "not started yet: it waits for its turn, or for a person's yes"
+NOT_STARTED = "not started yet: it waits for its turn, a person's yes, or the server to be ready"
 
 
 @frozen

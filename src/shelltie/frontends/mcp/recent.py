@@ -26,7 +26,8 @@ class Remembered:
     def brief(self) -> dict[str, object]:
         """What a list says of it."""
         known = {name: self.result[name] for name in _BRIEF if name in self.result}
-        return {"runId": self.id, "command": self.command, "endedAt": self.at, **known}
+        told = "answeredAt" if known.get("status") == "running" else "endedAt"
+        return {"runId": self.id, "command": self.command, told: self.at, **known}
 
 
 class Recent:

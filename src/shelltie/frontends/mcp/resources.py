@@ -13,6 +13,7 @@ from shelltie.config import Config
 from shelltie.errors import UnknownSession
 from shelltie.frontends.mcp.recent import Recent
 from shelltie.frontends.policy_report import policy_report
+from shelltie.output.ends import both_ends
 from shelltie.output.redact import Redactor
 from shelltie.output.text import excerpt
 from shelltie.policy.load import PolicyFile
@@ -144,9 +145,10 @@ class Resources:
 
     def _output(self, session: Session) -> str:
         run, half = session.run, self._config.shown // 2
-        view = run.output.view(None, half, half)
+        redactor = Redactor(run.surroundings.secrets) if self._config.redact else None
+        view = both_ends(run.output, None, half, half, redactor)
         text = excerpt(view.head, view.tail, view.omitted, how_to_read="terminal_output")
-        return Redactor(run.surroundings.secrets).text(text) if self._config.redact else text
+        return text if redactor is None else redactor.text(text)
 
 
 def _listed(session: Session) -> Resource:
