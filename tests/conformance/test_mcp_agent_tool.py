@@ -157,30 +157,26 @@ print(json.dumps({"type": "done"}))
 """
 
 
-BEATING = """
-import json, sys, time
-for n in range(200):
-    beat = json.dumps({"type": "heartbeat", "n": n})
-    print(beat[:9], end="", flush=True); time.sleep(0.05)
-    print(beat[9:], flush=True); time.sleep(0.15)
-"""
-DOTS = """
-import sys, time
-for n in range(15): sys.stdout.write("."); sys.stdout.flush(); time.sleep(0.2)
-"""
+BEATING = """\
+while :; do printf '{"type":'; sleep 0.05; echo ' "heartbeat"}'; sleep 0.15; done"""
+STILL = "while :; do echo still here; sleep 0.2; done"
+DOTS = "for n in {1..15}; do printf .; sleep 0.2; done"
 
 
 @pytest.mark.proves("C-88")
 async def test_heartbeats_can_be_told_from_work(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect(heartbeat_counts=False, heartbeat="^still") as client:
-        beating = await ask(client, command=program(BEATING), idleTimeoutMs=2000)
-        dots = await ask(client, command=program(DOTS), idleTimeoutMs=2000)
-        stills = await ask(
-            client,
-            command="while :; do echo still here; sleep 0.2; done",
-            idleTimeoutMs=2000,
-        )
+        answers: dict[str, Fields] = {}
 
+        async def one(name: str, command: str) -> None:
+            answers[name] = await ask(client, command=command, idleTimeoutMs=2000)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one, "beating", BEATING)
+            tasks.start_soon(one, "dots", DOTS)
+            tasks.start_soon(one, "still", STILL)
+
+    beating, dots, stills = (answers[name] for name in ("beating", "dots", "still"))
     assert beating["error"]["kind"] == stills["error"]["kind"] == "inactivity"
     assert beating["heartbeats"] > 1
     assert stills["heartbeats"] > 1

@@ -149,10 +149,9 @@ async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # 
     assert end["timeoutReason"] == "exec_timeout"
 
 
-@ERAS
 @pytest.mark.proves("S0-31", "S3-2")
-async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any, era: str) -> None:  # noqa: ANN401  as above
-    async with impatient(era, grace=0.5) as client:
+async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any) -> None:  # noqa: ANN401  as above
+    async with impatient(grace=0.5) as client:
         limits = {"timeout_sec": 3, "no_output_timeout_sec": 0}
         run, _ = await ask(client, "run", command="echo hi; exec sleep 60", **limits)
         for asked in ({"timeoutSeconds": 1}, {"silenceSeconds": 1}, {"timeoutSeconds": 1}):

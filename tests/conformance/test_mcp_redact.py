@@ -115,25 +115,33 @@ async def test_colours_and_screens_hide_no_secret(discreet: Any) -> None:  # noq
 
 
 async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # noqa: ANN401  as above
-    cut = 2 * len(SECRET)  # within it, at both ends
-    async with discreet(patience=0.6, bash_timeout=20.0, shown=cut) as client:
-        text = 'printf "%s%0900d%s" "$API_TOKEN" 0 "$API_TOKEN"; sleep 60'
-        long = await ask(client, "run", command=text, env=ENV)
-        resource = await client.read_resource(f"shelltie://sessions/{long['sessionId']}")
+    async with discreet() as client:
         failed = await ask(client, "run", command='echo "$API_TOKEN" >&2; exit 3', env=ENV)
-        going = await ask(client, "run", command='echo "$API_TOKEN"; sleep 2; env', env=ENV)
-        rest = await to_the_end(client, going["sessionId"])
         bash = await ask(client, "bash", command=f"echo {SHAPED[:4]}''{SHAPED[4:]}")
         event = json.dumps({"type": "at work with"})[:-2]
         agent = await ask(
             client, "agent_task", command=f"echo '{event} '\"$API_TOKEN\"'\"}}'; exit 1", env=ENV
         )
+    async with discreet(patience=0.6) as client:
+        going = await ask(client, "run", command='echo "$API_TOKEN"; sleep 2; env', env=ENV)
+        printed = going["stdout"] + await to_the_end(client, going["sessionId"])
+
+    assert (failed["stderr"], failed["hint"].count(MARK)) == (f"{MARK}\n", 1)
+    assert bash["stdout"].startswith("[REDACTED:")
+    assert MARK in agent["lastEvent"]["type"]
+    assert printed.startswith(f"{MARK}\n")
+    assert f"API_TOKEN={MARK}\n" in printed
+
+
+async def test_where_a_result_is_cut_no_half_is_left(discreet: Any) -> None:  # noqa: ANN401  as above
+    cut = 2 * len(SECRET)  # within it, at both ends
+    text = 'printf "%s%0900d%s" "$API_TOKEN" 0 "$API_TOKEN"'
+    async with discreet(shown=cut) as client:
+        long = await ask(client, "run", command=text, env=ENV)
+        given = {"env": ENV, "pty": False, "waitFor": "0correct.*9$"}
+        session = await ask(client, "terminal_start", command=f"{text}; cat", **given)
+        resource = await client.read_resource(f"shelltie://sessions/{session['id']}")
 
     assert long["truncated"] is True
     for said in (long["stdout"], resource.model_dump_json()):
         assert (said.count(MARK), SECRET[:12] in said, SECRET[-12:] in said) == (2, False, False)
-    assert (failed["stderr"], failed["hint"].count(MARK)) == (f"{MARK}\n", 1)
-    assert going["stdout"] == f"{MARK}\n"
-    assert f"API_TOKEN={MARK}\n" in rest
-    assert bash["stdout"].startswith("[REDACTED:")
-    assert MARK in agent["lastEvent"]["type"]
