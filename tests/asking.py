@@ -39,7 +39,7 @@ class Asking:
 
     async def says(self) -> dict[str, Any]:
         """The next thing it says."""
-        with anyio.fail_after(15):
+        with anyio.fail_after(30):
             line = await self._stdout.receive_until(b"\n", 1 << 20)
         said = json.loads(line)
         assert isinstance(said, dict)
@@ -71,7 +71,7 @@ async def asking() -> AsyncIterator[Asking]:
 
 async def shelltie(*args: str) -> tuple[int, str, str]:
     """The command line, beside the server: exit code, stdout, stderr."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(40):
         done = await anyio.run_process(
             [*SHELLTIE, *args], check=False, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
@@ -92,12 +92,12 @@ def _typed(argv: list[str], answer: bytes) -> tuple[int, str]:
                 if not asked and b"[y/N] " in shown:
                     asked = True
                     os.write(master, answer)
-        code = process.wait(20)
+        code = process.wait(30)
     os.close(master)
     return code, shown.decode()
 
 
 async def typed(*argv: str, answer: str) -> tuple[int, str]:
     """A person at a terminal of their own runs this, and types that when they are asked."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(40):
         return await anyio.to_thread.run_sync(_typed, list(argv), answer.encode())

@@ -9,9 +9,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from shelltie import Config, Terminal
 from shelltie.events import Publish
+
+# How long an example takes, or to think of one, says something about the machine alone.
+settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy machine")
 
 Open = Callable[..., AbstractAsyncContextManager[Terminal]]
 

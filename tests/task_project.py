@@ -32,7 +32,7 @@ class Caller:
         self.owner = owner
 
     async def __call__(self, name: str, **arguments: object) -> dict[str, Any]:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             answer = await tasks.answer(f"terminal_{name}", self.contexts, arguments, self.owner)
         text = json.dumps(answer, ensure_ascii=False)
         assert "Traceback" not in text

@@ -12,23 +12,26 @@ def new_tag() -> str:
     return str(secrets.randbelow(9 * 10**11) + 10**11)
 
 
-def tagged(tag: str) -> list[psutil.Process]:
-    """Everybody alive with the tag in the command line; zombies are dead."""
+def tagged(tag: str, name: str | None = None) -> list[psutil.Process]:
+    """Everybody alive with the tag in the command line, or only programs of that name; zombies are
+    dead. A shell has the tag as soon as it begins, long before it has done what its text says.
+    """
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
+    for process in psutil.process_iter(["cmdline", "name", "status"]):
         line = " ".join(process.info["cmdline"] or [])
         if tag in line and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
+            if name in (None, process.info["name"]):
+                found.append(process)
     return found
 
 
-async def until(condition: Callable[[], bool], limit: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], limit: float = 20.0) -> None:
     """Wait for something that only polling can tell."""
     with anyio.fail_after(limit):
         while not condition():
             await anyio.sleep(0.01)
 
 
-async def nobody_left(tag: str, limit: float = 3.0) -> None:
+async def nobody_left(tag: str, limit: float = 20.0) -> None:
     """Wait until nobody with the tag lives."""
     await until(lambda: not tagged(tag), limit)

@@ -6,6 +6,7 @@ import select
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from shelltie.errors import CannotStart, ConfigWrong
@@ -219,7 +220,9 @@ async def test_a_terminal_controls_and_control_c_interrupts(any_link: Link) -> N
         stdio=(slave, slave, slave),
     )
     os.close(slave)
-    assert b"ready" in await read(master)
+    shown = b""
+    while b"ready" not in shown:
+        shown += await read(master)
 
     os.write(master, b"\x03")
     exited = await told.word(Exited)
@@ -318,7 +321,7 @@ async def test_nobody_gets_a_signal_twice(any_link: Link) -> None:
 async def test_a_stopped_tree_is_continued_so_that_it_can_end(any_link: Link) -> None:
     tag = new_tag()
     told = start(any_link, "sh", "-c", f"sleep 300.{tag} & kill -STOP $!; kill -STOP $$")
-    await until(lambda: sum(p.status() == "stopped" for p in tagged(tag)) == 2)
+    await until(lambda: [p.info["status"] for p in tagged(tag)] == [psutil.STATUS_STOPPED] * 2)
 
     told.leash.signal(signal.SIGTERM)
     gone = await told.last()
@@ -369,7 +372,7 @@ async def test_words_that_have_come_can_be_heard_without_the_loop(any_link: Link
     told = start(any_link, "true")
 
     while not any(isinstance(word, Gone) for word in told.words):
-        ready, _, _ = select.select([told.leash._control], [], [], 10)
+        ready, _, _ = select.select([told.leash._control], [], [], 20)
         assert ready
         told.leash.poll()
 
