@@ -23,7 +23,7 @@ from tests.conformance.raw_mcp import SERVER, RawClient, request, server_environ
 ALLOWED = {
     "SHELLTIE_SAFETY_PROFILES_SESSION_UNKNOWN": "allow",
     "SHELLTIE_PERSISTENT_MININTERVAL": "0.05",
-    "SHELLTIE_PERSISTENT_SETTLEINTERVAL": "0.2",
+    "SHELLTIE_PERSISTENT_SETTLEINTERVAL": "20",  # who wants to see something, waits for it
     "SHELLTIE_LIMITS_GRACE": "0.5",
 }
 
@@ -53,8 +53,12 @@ class Served:
         return dict(said["result"]["structuredContent"])
 
     async def start(self, command: str, **arguments: object) -> str:
-        """Start a session; its id."""
-        return str((await self.call("terminal_start", command=command, **arguments))["id"])
+        """Start a session; its id. It may not have printed anything yet, unless that is said
+        with `waitFor`.
+        """
+        wait = {} if "waitFor" in arguments else {"maxWait": 0}
+        started = await self.call("terminal_start", command=command, **wait, **arguments)
+        return str(started["id"])
 
     def die(self) -> None:
         """At once, and without a word."""
@@ -94,9 +98,10 @@ class Person:
 
     async def sees(self, text: str) -> None:
         """Wait until it is on the terminal, after what was waited for before."""
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(30):
             while text.encode() not in self.shown and self.process.poll() is None:
                 await self._look()
+        await self._look()  # its last words, if it has left
         assert text.encode() in self.shown, self.shown
         self.shown = self.shown.partition(text.encode())[2]
 
@@ -109,7 +114,7 @@ class Person:
 
     async def leaves(self) -> int:
         """Wait until the command has ended; its exit code."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while self.process.poll() is None:
                 await self._look()
         await self._look()

@@ -14,6 +14,7 @@ from shelltie.model import Sample
 from shelltie.record.database import open_for_writing
 from shelltie.record.history import History, last, project_of
 from tests.conftest import Open
+from tests.tree import until
 
 
 def remember(path: Path, shape: str, project: Path, samples: Iterable[Sample]) -> None:
@@ -114,10 +115,15 @@ async def test_only_apply_changes_a_limit(
 async def test_a_command_that_waits_for_input_is_told_of(open_terminal: Open) -> None:
     events: list[Event] = []
 
-    async with open_terminal(events.append, run_dangerous="allow") as terminal:
-        await terminal.run("read -r answer", pty=True, timeout=4, silence=0)
+    def told() -> list[str]:
+        return [event.why for event in events if isinstance(event, Unusual)]
 
-    assert [event.why for event in events if isinstance(event, Unusual)] == ["input"]
+    async with open_terminal(events.append, run_dangerous="allow") as terminal:
+        run = await terminal.start("read -r answer", pty=True)
+        await until(lambda: bool(told()))
+        await run.kill("enough")
+
+    assert told() == ["input"]
 
 
 async def test_another_project_is_another_history(

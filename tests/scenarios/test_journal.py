@@ -15,6 +15,7 @@ import pytest
 
 from shelltie import Config, Terminal
 from shelltie.errors import CommandDenied, JournalBroken
+from shelltie.events import Event, RunReady
 from shelltie.model import Caller
 from shelltie.record import reading
 from shelltie.record.book import Book
@@ -26,6 +27,7 @@ from shelltie.running.sessions import Sessions
 from shelltie.running.shell_session import Start, open_shell
 from tests.conftest import Open
 from tests.served import served
+from tests.tree import until
 
 MANY = """
 import anyio, sys
@@ -438,12 +440,19 @@ async def test_without_a_journal_nothing_is_written(open_terminal: Open, journal
 async def test_who_leaves_while_the_record_is_awaited_has_started_nothing(
     open_terminal: Open, journal: Path, tmp_path: Path
 ) -> None:
-    async with open_terminal(audit_required=True) as terminal:
+    events: list[Event] = []
+
+    def awaited() -> int:
+        return sum(isinstance(event, RunReady) for event in events)
+
+    async with open_terminal(events.append, audit_required=True) as terminal:
         await terminal.run(["/bin/true"])
         with changing(journal) as somebody:
             somebody.execute("BEGIN IMMEDIATE")
-            with anyio.move_on_after(0.3):
-                await terminal.run(f"touch {tmp_path}/ran")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(terminal.run, f"touch {tmp_path}/ran")
+                await until(lambda: awaited() == 2)
+                tasks.cancel_scope.cancel()
             somebody.execute("ROLLBACK")
 
     assert not (tmp_path / "ran").exists()

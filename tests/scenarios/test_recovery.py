@@ -33,12 +33,15 @@ RUN, OTHER = "01J00000000000000000000001", "01J00000000000000000000002"
 SERVER = """
 import anyio, sys
 from shelltie import Config, Terminal
+from shelltie.record import reading
 async def main():
-    async with Terminal(Config(state_dir=sys.argv[1])) as terminal:
+    config = Config(state_dir=sys.argv[1])
+    async with Terminal(config) as terminal:
         run = await terminal.start("echo it begins; sleep 300")
         while not run.output.total:
             await anyio.sleep(0.01)
-        await anyio.sleep(0.2)
+        while "started" not in [line.entry.kind for line in reading.entries(config.journal)]:
+            await anyio.sleep(0.05)
         print(run.id, run.pid, flush=True)
         await anyio.sleep(300)
 anyio.run(main)
@@ -235,6 +238,9 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
 async def test_the_sessions_of_a_crashed_server_are_listed_and_can_be_read() -> None:
     async with served() as first:
         session = await first.start("printf 'one\\ntwo\\n'; sleep 300", waitFor="two")
+        with anyio.fail_after(20):  # its last line may lack its end
+            while (await first.call("terminal_list"))["sessions"][0]["position"] < 10:
+                await anyio.sleep(0.05)
         (known,) = (await first.call("terminal_list"))["sessions"]
         first.die()
         with anyio.fail_after(20):

@@ -93,7 +93,7 @@ async def test_an_editor_shows_its_text_and_cursor_also_in_another_size(
     watcher.session.resize(TerminalSize(40, 132))
     watcher.session.send(b"\x1bozz\x1b")
     await watcher.until("zz")
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         while len((wide := await watcher.until("zz")).rows) != 40 or wide.rows[37] != "~":
             await anyio.sleep(0.05)
 

@@ -9,26 +9,28 @@ import pytest
 
 from shelltie import InvalidParameters, Terminal
 from tests.conftest import Open
+from tests.tree import new_tag
 
 ROOT = Path(__file__).resolve().parents[2]
 IS_ROOT = os.geteuid() == 0
 AS_NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 
+NAME = f"CANARY_{new_tag()}_TOKEN"  # somebody else may run these tests just now
 # Says who has the secret in its environment, by pid, in every way that needs no debugger; and
 # whether the descriptors of its leash can be seen. Its own text does not match the pattern.
 LOOK = r"""
 for place in /proc/[0-9]*; do
-  if tr '\0' '\n' < $place/environ | grep -q 'CANARY_TO[K]EN'; then echo ${place#/proc/}; fi
+  if tr '\0' '\n' < $place/environ | grep -q '@NAME@'; then echo ${place#/proc/}; fi
 done 2>/dev/null
 pid=$PPID
 while [ "$pid" -gt 0 ]; do
-  if grep -qa 'CANARY_TO[K]EN' /proc/$pid/environ; then echo $pid; fi
+  if grep -qa '@NAME@' /proc/$pid/environ; then echo $pid; fi
   pid=$(sed 's/.*) . //; s/ .*//' /proc/$pid/stat)
 done 2>/dev/null
-ps eww -e -o pid,command 2>/dev/null | awk '/CANARY_TO[K]EN/ { print $1 }'
+ps eww -e -o pid,command 2>/dev/null | awk '/@NAME@/ { print $1 }'
 ls /proc/$PPID/fd >/dev/null 2>&1 && echo leash is open
 exit 0
-"""
+""".replace("@NAME@", f"{NAME[:-1]}[N]")
 SERVER = """
 import os, sys
 import anyio
@@ -54,10 +56,10 @@ def seen_by_a_command(keeper: str, how: str, *become: str) -> tuple[str, set[str
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "src"), *sys.path])
     done = subprocess.run(
         [*become, sys.executable, "-c", SERVER, keeper, how, LOOK],
-        env={**os.environ, "CANARY_TOKEN": "s3cret", "PYTHONPATH": python_path},
+        env={**os.environ, NAME: "s3cret", "PYTHONPATH": python_path},
         cwd="/",
         capture_output=True,
-        timeout=40,
+        timeout=50,
         check=True,
     )
     pid, *found = done.stdout.decode().splitlines()

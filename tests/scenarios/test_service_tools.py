@@ -19,7 +19,7 @@ from shelltie.frontends.plugin import Chat
 from tests.scenarios.test_terminal_service import TERMINAL, Echo
 from tests.tree import new_tag, nobody_left
 
-QUICK = {"minInterval": 0.1, "settleInterval": 0.3, "maxInterval": 20}
+QUICK = {"minInterval": 0.1, "settleInterval": 20, "maxInterval": 20}
 Call = Callable[..., object]
 
 
@@ -104,7 +104,7 @@ async def test_a_session_from_its_start_to_its_end(agent: Agent) -> None:
 @pytest.mark.proves("S2-72", "S2-71")
 async def test_what_has_ended_is_told_once_and_then_forgotten(agent: Agent) -> None:
     ended = await agent("terminal_start", command="echo bye; exit 4")
-    await agent("terminal_start", command="cat")
+    await agent("terminal_start", command="echo; cat")
     await agent.service.reset("agent")
 
     assert ended.endswith("Exit Code: 4\n\nOutput:\nbye\n")

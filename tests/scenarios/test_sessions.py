@@ -15,6 +15,7 @@ from shelltie.running.sessions import Room, Sessions
 from shelltie.running.settling import AT_ONCE, Waiting
 from shelltie.running.supervisor import Wish
 from tests.conftest import Open
+from tests.tree import until
 
 NO_LIMIT = Wish(None, Limits(None, None, "no limit"))
 
@@ -34,7 +35,7 @@ async def start(sessions: Sessions, text: str, *, pty: bool = True, owner: str =
 async def test_a_program_that_pauses_briefly_is_heard_to_the_end(sessions: Sessions) -> None:
     session = await start(sessions, "for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; sleep 60")
 
-    reading = await session.exchange(b"", Waiting(least=0.1, settle=0.5, most=30))
+    reading = await session.exchange(b"", Waiting(least=0.1, settle=2, most=30))
 
     assert reading.text.split() == ["1", "2", "3", "4", "5"]
     assert not reading.complete
@@ -44,7 +45,9 @@ async def test_a_program_that_pauses_briefly_is_heard_to_the_end(sessions: Sessi
 async def test_an_endless_printer_is_answered_for_at_the_longest_wait(sessions: Sessions) -> None:
     session = await start(sessions, "while :; do echo tick; sleep 0.05; done")
 
-    with anyio.fail_after(10):
+    await until(lambda: session.position > 0)
+
+    with anyio.fail_after(20):
         reading = await session.exchange(b"", Waiting(least=0, settle=5, most=0.5))
 
     assert "tick" in reading.text
@@ -54,7 +57,7 @@ async def test_an_endless_printer_is_answered_for_at_the_longest_wait(sessions: 
 async def test_a_program_that_ends_at_once_is_not_waited_for(sessions: Sessions) -> None:
     session = await start(sessions, "echo done; exit 3")
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         reading = await session.exchange(b"", Waiting(least=60, settle=60, most=None))
 
     assert reading.complete
@@ -64,7 +67,7 @@ async def test_a_program_that_ends_at_once_is_not_waited_for(sessions: Sessions)
 async def test_a_program_that_asks_is_answered_for_before_it_settles(sessions: Sessions) -> None:
     session = await start(sessions, "read -p 'Sure? ' answer")
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         reading = await session.exchange(b"", Waiting(least=0.1, settle=60, most=60))
 
     assert reading.text == "Sure? "
@@ -214,24 +217,27 @@ async def test_a_pattern_is_found_across_chunks_and_old_output(sessions: Session
     session = await start(sessions, "printf 'liste'; sleep 0.3; printf 'ning on 80'; sleep 60")
     pattern = compile_pattern(r"listening on \d+")
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         first = await session.read(0, Waiting(most=8), pattern)
         again = await session.read(0, Waiting(most=8), pattern)
 
     assert (first.found, again.found) == (True, True)
 
 
-async def test_a_run_that_has_begun_goes_on_as_a_session(terminal: Terminal) -> None:
+async def test_a_run_that_has_begun_goes_on_as_a_session(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     supervisor = terminal.supervisor
-    run = await supervisor.start(Command("printf 'äö\\n'; sleep 0.6; echo more"), NO_LIMIT)
-    with anyio.fail_after(20):
-        while not run.output.total:
-            await anyio.sleep(0.01)
+    go = tmp_path / "go"
+    text = f"printf 'äö\\n'; until [ -e {go} ]; do sleep 0.05; done; echo more"
+    run = await supervisor.start(Command(text), NO_LIMIT)
+    await until(lambda: run.output.total > 0)
     before = anyio.current_time() - 1
 
     await supervisor.attend(run, before)
     session = Sessions(supervisor).adopt(run, "me", Waiting())
     so_far = session.reading(0)
+    go.touch()
     rest = await session.read(so_far.position, Waiting(0, 60, 60))
 
     assert (so_far.text, so_far.position, so_far.complete) == ("äö\n", 3, False)

@@ -1,6 +1,7 @@
 """Sessions against those who would confuse them: hostile patterns, stale input, forged places."""
 
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -115,15 +116,18 @@ async def test_a_shell_that_lost_its_commands_ends_and_does_not_obey_the_keyboar
     assert shell.session.complete
 
 
-async def test_what_a_killed_server_left_is_removed(terminal: Terminal, sessions: Sessions) -> None:
-    place = Path(os.environ.get("TMPDIR", "/tmp"))
+async def test_what_a_killed_server_left_is_removed(
+    terminal: Terminal, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     left = place / "shelltie-shell-999999999-left"
     left.mkdir()
     kept = place / f"shelltie-shell-{os.getpid()}-kept"
     kept.mkdir()
-    try:
-        await open_shell(sessions, terminal.supervisor, "me", "true")
-        assert not left.exists()
-        assert kept.exists()
-    finally:
-        kept.rmdir()
+
+    await open_shell(sessions, terminal.supervisor, "me", "true")
+
+    assert not left.exists()
+    assert kept.exists()

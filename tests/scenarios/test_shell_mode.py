@@ -204,7 +204,7 @@ async def test_input_goes_to_the_command_and_is_never_run(
     shell.type(f"Ada\ntouch {tmp_path}/run-by-the-shell\n".encode())
     with anyio.fail_after(20):
         end = await shell.follow(LONG)
-    after = await run(shell, "echo after; cat", SHORT)
+    after = await run(shell, "echo after; cat")
 
     assert (asked.output, asked.ended, asked.exit_code) == ("Name? ", False, None)
     assert asked.reading.sighting is not None
@@ -308,9 +308,12 @@ async def test_where_the_shell_prints_does_not_move_the_end(
     assert lines(shown) == ["shown"]
 
 
-async def test_a_job_in_the_background_holds_nobody_up(shell: ShellSession) -> None:
-    begun = await run(shell, "(sleep 0.7; echo late) & echo started")
-    waited = await shell.follow(Waiting(0.1, 2.0, 10.0), compile_pattern("late"))
+async def test_a_job_in_the_background_holds_nobody_up(shell: ShellSession, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = f"(until [ -e {go} ]; do sleep 0.05; done; echo late)"
+    begun = await run(shell, f"{job} & echo started")
+    go.touch()
+    waited = await shell.follow(LONG, compile_pattern("late"))
     jobs = await run(shell, "wait; jobs; echo none")
 
     assert (begun.ended, lines(begun)[-1]) == (True, "started")
@@ -318,9 +321,13 @@ async def test_a_job_in_the_background_holds_nobody_up(shell: ShellSession) -> N
     assert lines(jobs)[-1] == "none"
 
 
-async def test_output_between_commands_is_told_and_can_be_read(shell: ShellSession) -> None:
-    await run(shell, "set +m; (sleep 0.3; echo between) &")
-    with anyio.fail_after(10):
+async def test_output_between_commands_is_told_and_can_be_read(
+    shell: ShellSession, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    await run(shell, f"set +m; (until [ -e {go} ]; do sleep 0.05; done; echo between) &")
+    go.touch()
+    with anyio.fail_after(20):
         while "between" not in everything(shell):
             await anyio.sleep(0.02)
 

@@ -174,9 +174,9 @@ async def test_a_session_that_nobody_uses_goes(terminal: Terminal, project: Proj
 
 
 async def test_a_session_at_work_is_not_unused(terminal: Terminal, project: Project) -> None:
-    async with project.contexts(terminal, TaskLimits(ttl=0.2)) as call:
+    async with project.contexts(terminal, TaskLimits(ttl=1.0)) as call:
         session = await call.create()
-        answer = await call.execute(session, "sleep", "1")
+        answer = await call.execute(session, "sleep", "1.5")
         state = await call.state(session)
         await until(lambda: not call.contexts.everybody())
 

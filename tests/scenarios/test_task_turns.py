@@ -103,11 +103,11 @@ async def test_waiting_for_its_turn_costs_a_command_nothing_of_its_time(
     answers: dict[str, dict[str, Any]] = {}
 
     async def second() -> None:
-        answers["second"] = await call.execute(session, "echo", "hello", timeout=1000)
+        answers["second"] = await call.execute(session, "echo", "hello", timeout=2000)
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as running:
-            running.start_soon(call.execute, session, "sleep", "1.5")
+            running.start_soon(call.execute, session, "sleep", "2.5")
             await until(lambda: call.contexts.get(session, call.owner).running)
             running.start_soon(second)
 
@@ -203,7 +203,7 @@ async def test_a_hundred_sessions_leave_no_descriptor_behind(call: Caller) -> No
     for _ in range(100):
         await one()
 
-    assert len(list(DESCRIPTORS.iterdir())) == before
+    await until(lambda: len(list(DESCRIPTORS.iterdir())) <= before)
     assert not call.contexts.everybody()
 
 

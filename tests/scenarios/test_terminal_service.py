@@ -19,7 +19,7 @@ from tests.tree import new_tag, nobody_left
 
 OPTIONS = ExecuteCommandOptions()
 TERMINAL = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"type": "local"}}}
-WAIT = OutputWaitOptions(0.1, 0.3, 20)
+WAIT = OutputWaitOptions(0.1, 20, 20)
 
 
 def make(tmp_path: Path, publish: Publish | None = None, **changes: object) -> TerminalService:
@@ -151,7 +151,7 @@ async def test_a_failure_is_a_result(service: TerminalService) -> None:
     failed = await service.execute_command("false", [], OPTIONS, "agent")
     missing = await service.execute_command("no-such-program", ["x"], OPTIONS, "agent")
     slow = await service.run_script(
-        "echo before-timeout; sleep 60; echo after", ExecuteCommandOptions(0.5), "agent"
+        "echo before-timeout; sleep 60; echo after", ExecuteCommandOptions(2), "agent"
     )
 
     assert (failed.ok, failed.exit_code, failed.error) == (False, 1, None)

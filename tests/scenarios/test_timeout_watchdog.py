@@ -66,7 +66,9 @@ async def test_a_silent_child_is_aborted_for_inactivity() -> None:
 async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
     program = "import time\nwhile True: print('x'); time.sleep(0.05)"
     async with child(program) as process, anyio.create_task_group() as group:
-        watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=400, hard_timeout_ms=900)
+        assert process.stdout is not None
+        await process.stdout.readline()
+        watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=2000, hard_timeout_ms=3000)
         group.start_soon(feed, process, watchdog.record_stdout)
 
         await until(lambda: watchdog.aborted is not None)
@@ -74,8 +76,8 @@ async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
         error = watchdog.aborted
         assert error is not None
         assert (error.code, error.kind) == ("ETIMEDOUT", "deadline")
-        assert error.wall_clock_ms >= 900
-        assert "maximum allowed wall-clock time (900ms)" in error.message
+        assert error.wall_clock_ms >= 3000
+        assert "maximum allowed wall-clock time (3s)" in error.message
 
 
 @pytest.mark.proves("T3-7", "S3-7")
@@ -98,7 +100,7 @@ async def test_it_is_told_of_a_timeout_before_the_first_signal() -> None:
             kill=lambda number: story.append(f"signal {number}"),
         )
 
-        await until(lambda: "signal 9" in story, limit=15)
+        await until(lambda: "signal 9" in story, limit=30)
 
     assert story == ["warning", "timeout inactivity 0", "signal 15", "signal 9"]
 
