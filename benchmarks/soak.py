@@ -33,7 +33,7 @@ from shelltie.running.shell_session import open_shell
 from shelltie.running.supervisor import Wish
 
 _AT_ONCE = 12
-_SETTLED = 5.0  # seconds for the last process of a round to be gone
+_SETTLED = 20.0  # seconds for the last process of a round to be gone
 _LEFT = {"processes": 1, "zombies": 0}  # the keeper, and nobody else
 _WARM = 5  # rounds that do not count: caches are filled, and memory is taken for good
 

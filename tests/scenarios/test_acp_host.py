@@ -491,10 +491,8 @@ async def test_a_thousand_terminals_leave_nothing_behind(host: TerminalHost) -> 
             tasks.start_soon(_once, host)
 
     await until(lambda: me.num_fds() <= files)
-    assert threading.active_count() <= threads
-    children = me.children(recursive=True)
-    assert not [one for one in children if one.status() == psutil.STATUS_ZOMBIE]
-    assert len(children) <= 1  # the keeper
+    await until(lambda: len(me.children(recursive=True)) <= 1)  # the keeper; zombies count, too
+    assert threading.active_count() <= threads + 5  # as many may wait for more to do
 
 
 async def _once(host: TerminalHost) -> None:
@@ -667,7 +665,7 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
         as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
         provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]
         terminal = await start(host, str(become_root), "--reuid", "0", "sleep", f"60.{tag}")
-        await until(lambda: any(process.name() == "sleep" for process in tagged(tag)))
+        await until(lambda: bool(tagged(tag, "sleep")))
 
         with pytest.raises(SignalFailed, match="does not let us signal"):
             await host.kill_terminal(S, terminal)
@@ -684,7 +682,7 @@ async def test_a_kill_reaches_three_levels_and_who_left_the_session(host: Termin
     tag = new_tag()
     deep = f"sh -c 'sleep 300.{tag} & setsid sleep 301.{tag} & wait' & sleep 302.{tag}"
     terminal = await start(host, "sh", "-c", deep)
-    await until(lambda: len([one for one in tagged(tag) if one.name() == "sleep"]) == 3)
+    await until(lambda: len(tagged(tag, "sleep")) == 3)
 
     await host.kill_terminal(S, terminal)
 

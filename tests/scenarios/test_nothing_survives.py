@@ -45,6 +45,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.proves("S1-19", "S1-20", "S1-45", "S1-54", "S1-82", "C-40", "C-44", "S3-61")
 async def test_thirty_hostile_commands_at_once_leave_nobody(
     open_terminal: Open, keeper: str
@@ -61,7 +62,7 @@ async def test_thirty_hostile_commands_at_once_leave_nobody(
             )
 
         async with open_terminal(keeper=keeper) as terminal:
-            with anyio.fail_after(40):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     for text in HOSTILE:
                         group.start_soon(one, terminal, text)
@@ -99,6 +100,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.proves("TX-6", "C-48")
 @pytest.mark.parametrize(("keeper", "commands"), [("auto", 300), ("python", 60)])
 async def test_a_server_that_is_shot_takes_everything_with_it(
@@ -110,10 +112,10 @@ async def test_a_server_that_is_shot_takes_everything_with_it(
         sys.executable, "-c", SERVER, *arguments, stdout=asyncio.subprocess.PIPE
     )
     assert server.stdout is not None
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await server.stdout.readline() == b"ready\n"
     # Each command is a shell and two sleepers, and some may still be about to start theirs.
-    await until(lambda: len(tagged(tag)) >= commands * 2)
+    await until(lambda: len(tagged(tag)) >= commands * 2, 40)
 
     server.kill()
 
@@ -153,9 +155,9 @@ async def test_a_thousand_short_runs_leave_no_descriptor_and_no_zombie(terminal:
             for _ in range(100):
                 group.start_soon(terminal.run, ["true"])
 
-    assert us.num_fds() == before
-    assert len(us.children()) == 1  # the keeper
-    assert us.children()[0].children() == []
+    await until(lambda: us.num_fds() == before)
+    (keeper,) = us.children()
+    await until(lambda: keeper.children() == [])
 
 
 async def test_without_descriptors_a_run_fails_and_the_next_one_works(terminal: Terminal) -> None:
@@ -169,7 +171,7 @@ async def test_without_descriptors_a_run_fails_and_the_next_one_works(terminal: 
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     assert (result.status, result.exit_code) == ("error", 126)
-    assert psutil.Process().num_fds() == open_now
+    await until(lambda: psutil.Process().num_fds() == open_now)
     assert (await terminal.run("echo x")).stdout == "x\n"
 
 
@@ -216,7 +218,7 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
     command = f"echo $BASHPID > {ice}/tasks; echo FROZEN > {ice}/freezer.state; sleep 300.{tag}"
 
     async with open_terminal(events.append, run_dangerous="allow") as terminal:
-        with anyio.fail_after(15):
+        with anyio.fail_after(30):
             result = await terminal.run(command, timeout=1, silence=0, escalation=QUICK)
         (ice / "freezer.state").write_text("THAWED", encoding="ascii")
         await until(lambda: not terminal.supervisor.runs)  # the leash has gone on trying
@@ -248,7 +250,7 @@ async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
         provider._argv = (*as_nobody, str(binary))  # type: ignore[attr-defined]
         command = [str(become_root), "--reuid", "0", "sleep", f"60.{tag}"]
         run = await terminal.start(command, cwd="/", timeout=60)
-        await until(lambda: any(process.name() == "sleep" for process in tagged(tag)))
+        await until(lambda: bool(tagged(tag, "sleep")))
 
         with pytest.raises(SignalFailed, match="does not let us signal"):
             await run.kill("enough", QUICK)

@@ -1,5 +1,6 @@
 """A sandboxed command works in its workspace, and gets no further than that."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -162,17 +163,16 @@ async def test_the_network_is_what_the_policy_says(opened: Open, network: str) -
         async with opened(sandbox_network=network) as terminal:
             to_host = await terminal.run(python(_CONNECT.format(port=host.getsockname()[1])))
             to_itself = await terminal.run(python(_OWN))
-            out = await terminal.run(
-                python("import socket; socket.socket().connect(('192.0.2.1', 9))")
-            )
+            if network != "on":  # else nobody answers, for minutes
+                out = await terminal.run(
+                    python("import socket; socket.socket().connect(('192.0.2.1', 9))")
+                )
+                assert failed(out)
+                assert network == "off" or out.blocked == ("network",)
+                assert network == "off" or "no network" in str(out.hint)
 
     assert (to_host.status == "success") == (network == "on")
     assert (to_itself.stdout == "reached\n") == (network != "off")
-    if network != "on":
-        assert failed(out)
-    if network == "loopback":
-        assert out.blocked == ("network",)
-        assert "no network" in str(out.hint)
 
 
 async def test_our_processes_can_neither_be_signalled_nor_traced(opened: Open) -> None:
@@ -317,13 +317,17 @@ def test_the_sandbox_ends_with_its_parent() -> None:
 
 
 def sandboxes() -> list[psutil.Process]:
-    """The sandboxes below us."""
-    below = psutil.Process().children()
-    return [one for one in below if one.name() == "bwrap" and one.status() != "zombie"]
+    """The sandboxes below us; one that is just ending is none."""
+    found = []
+    for one in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if one.name() == "bwrap" and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+    return found
 
 
 async def test_one_sandbox_serves_many_commands_and_ends_when_idle(opened: Open) -> None:
-    async with opened(sandbox_idle=0.3) as terminal:
+    async with opened(sandbox_idle=2) as terminal:
         await terminal.run("true")
         first = sandboxes()
         await terminal.run("true")

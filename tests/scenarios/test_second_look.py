@@ -83,7 +83,10 @@ async def test_a_second_parser_that_fails_agrees_with_nothing(program: str, tmp_
     assert codes(verdict) == {Code.PARSER_DISAGREEMENT}
 
 
-async def test_a_second_parser_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_second_parser_that_hangs_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shelltie.policy.safety.judge._PATIENCE", 0.5)
     sleeper = tmp_path / "sleeper"
     sleeper.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     sleeper.chmod(0o755)

@@ -31,7 +31,7 @@ from shelltie.frontends.lines import LINE_MAX, Lines, own_wire, read, write
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends
 _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
-_QUICK = 0.5  # a script closes its end at once: what takes no longer is still answered
+_QUICK = 1.0  # a script closes its end at once: what takes no longer is still answered
 _LAST_WORDS = 1.0  # for the answers of what was ended
 
 Messages = MemoryObjectReceiveStream[SessionMessage | Exception]

@@ -26,7 +26,7 @@ from shelltie.shell.second import SHFMT_ARGS, agree
 
 _REMEMBERED = 1024
 _REMEMBERED_LENGTH = 4096
-_PATIENCE = 1.0
+_PATIENCE = 5.0  # it takes a hundredth of a second, but not on a busy machine
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
