@@ -13,13 +13,14 @@ DETACH = "\x1d"
 
 async def test_whoever_only_watches_types_nothing() -> None:
     async with served() as server:
-        await server.start("echo before; stty -echo; cat")
+        await server.start("stty -echo; echo before; cat", waitFor="before")
         async with person("attach", "term-1") as somebody:
             await somebody.sees("attached to term-1 (read-only; --write to type): ctrl-] detaches")
             await somebody.sees("before\r\n")
             somebody.types("hello\r")
             await somebody.sees("\a")
-            await server.call("terminal_continue", sessionId="term-1", stdin="from the client")
+            typed = {"stdin": "from the client", "maxWait": 0}
+            await server.call("terminal_continue", sessionId="term-1", **typed)
             await somebody.sees("from the client\r\n")
             somebody.types(DETACH)
             await somebody.sees("detached from term-1; it runs on.")
@@ -115,7 +116,7 @@ async def test_so_does_a_signal(number: signal.Signals) -> None:
 @not_on_a_leash
 async def test_what_an_old_screen_asked_is_not_answered_by_a_new_terminal() -> None:
     async with served() as server:
-        await server.start("printf 'who\\033[c are\\033[6n you'; cat")
+        await server.start("printf 'who\\033[c are\\033[6n you'; cat", waitFor="you")
         async with person("attach", "term-1", "--write") as somebody:
             await somebody.sees("who are you")
             somebody.types(DETACH)
@@ -124,7 +125,7 @@ async def test_what_an_old_screen_asked_is_not_answered_by_a_new_terminal() -> N
 
 async def test_a_flood_can_be_left() -> None:
     async with served() as server:
-        await server.start("yes 0123456789", maxWait=0.5)
+        await server.start("yes 0123456789", waitFor="0123456789")
         async with person("attach", "term-1") as somebody:
             await somebody.sees("0123456789\r\n0123456789")
             somebody.types(DETACH)

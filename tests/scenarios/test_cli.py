@@ -119,7 +119,7 @@ def test_a_program_is_served(args: tuple[str, ...]) -> None:
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(40) == 0
 
     assert answer["result"]["serverInfo"]["name"] == "shelltie"
 
@@ -131,7 +131,7 @@ def test_a_run_does_not_import_mcp() -> None:
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, timeout=20, check=False
+        [sys.executable, "-c", script], capture_output=True, timeout=40, check=False
     )
 
     assert done.stdout == b"0 False\n"
@@ -253,7 +253,7 @@ def test_the_demo_ends_in_time_and_leaves_nothing(monkeypatch: pytest.MonkeyPatc
     tag = f"TAG_{uuid.uuid4().hex}"
     monkeypatch.setenv(tag, "1")
 
-    done = subprocess.run([*SHELLTIE, "demo"], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([*SHELLTIE, "demo"], capture_output=True, timeout=40, check=False)
 
     shown = done.stdout.decode()
     assert done.returncode == 0, done.stderr
@@ -281,7 +281,7 @@ def test_bash_completes(line: str, offered: str) -> None:
         _shelltie; echo "${{COMPREPLY[*]}}" """
 
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, timeout=20, check=False
+        ["bash", "--norc", "-c", script], capture_output=True, timeout=40, check=False
     )
 
     declared, replied = done.stdout.decode().splitlines()
@@ -298,7 +298,7 @@ def test_other_shells_accept_their_script(shell: str) -> None:
         "-l silence", "--silence"
     )
     if shutil.which(shell):
-        subprocess.run([shell, "-n", "script"], check=True, timeout=20)
+        subprocess.run([shell, "-n", "script"], check=True, timeout=40)
 
 
 @pytest.mark.parametrize("command", ["completion bash", "policy show", "--help", "check --json ls"])
@@ -306,7 +306,7 @@ def test_a_closed_pipe_is_no_reason_to_complain(command: str) -> None:
     with start(*command.split()) as process:
         assert process.stdout is not None
         process.stdout.close()
-        process.wait(20)
+        process.wait(40)
         assert process.stderr is not None
         assert process.stderr.read() == b""
 
