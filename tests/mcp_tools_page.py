@@ -59,7 +59,7 @@ EXAMPLES = (
     ),
     Example(
         "run",
-        {"command": "echo working; sleep 600", "no_output_timeout_sec": 1},
+        {"command": "echo working; sleep 600", "no_output_timeout_sec": 3},
         (*_SEVEN, "hint"),
     ),
     Example("bash", {"command": "echo hello"}),

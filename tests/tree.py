@@ -18,10 +18,9 @@ def tagged(tag: str, name: str | None = None) -> list[psutil.Process]:
     """
     found = []
     for process in psutil.process_iter(["cmdline", "name", "status"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if tag in line and process.info["status"] != psutil.STATUS_ZOMBIE:
-            if name in (None, process.info["name"]):
-                found.append(process)
+        line, alive = process.info["cmdline"] or [], process.info["status"] != psutil.STATUS_ZOMBIE
+        if alive and tag in " ".join(line) and name in (None, process.info["name"]):
+            found.append(process)
     return found
 
 

@@ -59,7 +59,7 @@ class RawClient:
 
     async def receive(self) -> dict[str, Any]:
         assert self.answers is not None
-        with anyio.fail_after(50):  # a call is answered when its command has ended
+        with anyio.fail_after(90):  # a call is answered when its command has ended
             line = await self.answers.receive_until(b"\n", 2**24)
         message = json.loads(line)
         assert isinstance(message, dict)

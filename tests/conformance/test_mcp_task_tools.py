@@ -191,7 +191,8 @@ SURROGATES = st.text(st.characters(categories=["Cs", "Cc", "Ll"]), max_size=5)
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     name=st.sampled_from(["create_session", "execute_command", "close_session", "get_status"]),

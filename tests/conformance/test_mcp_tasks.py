@@ -118,7 +118,7 @@ async def test_what_takes_long_is_polled_for_and_its_result_is_the_same(connect:
     polling = Polling()
 
     async with connect(polling) as client:
-        result = await client.call_tool("run", {"command": "echo one; sleep 0.8; echo two; exit 3"})
+        result = await client.call_tool("run", {"command": "echo one; sleep 2; echo two; exit 3"})
         offered = client.server_capabilities.extensions
 
     (created,) = polling.created
@@ -199,7 +199,7 @@ async def test_a_person_is_asked_before_there_is_a_task(
 
     async with connect(polling, elicitation_callback=person) as client:
         result = await client.call_tool(
-            "run", {"command": f"sleep 3; echo launch >> {mark}", "timeout_sec": 20}
+            "run", {"command": f"sleep 5; echo launch >> {mark}", "timeout_sec": 50}
         )
 
     assert (len(asked), len(polling.created)) == (1, 1)
@@ -211,7 +211,7 @@ async def test_an_ended_task_is_forgotten_after_a_while(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connect(Polling()) as client:
-        task = await create(client, "sleep 0.6")
+        task = await create(client, "sleep 2")
         told = await ended(client.session, task)
         monkeypatch.setattr(tasks_extension, "KEPT", -1)
         with pytest.raises(MCPError, match="Task not found"):

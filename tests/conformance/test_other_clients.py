@@ -22,7 +22,7 @@ TOOLS = {"run", "bash", "terminal_start", "terminal_continue", "terminal_list"}
 # Nobody is here to answer any.
 QUESTIONS = {name: value for name, value in server_environment().items() if "SHELLTIE_" in name}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 on_linux = pytest.mark.skipif(
     platform.machine() != "x86_64" or platform.system() != "Linux",
     reason="the package for this machine has another name",
@@ -88,6 +88,7 @@ async def test_claude_code_connects(tmp_path: Path) -> None:
     package = node_package("@anthropic-ai/claude-code", "2.1.325")
     claude = package.parent / "claude-code-linux-x64" / "claude"
     quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    quiet["MCP_TIMEOUT"] = "90000"  # a server may need longer to start than it usually waits
     env = {**quiet, "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
     async with http_server(tmp_path) as server:
         header = f"Authorization: Bearer {server.token}"
