@@ -1,5 +1,5 @@
 """`python -m shelltie` is `shelltie`."""
 
-from shelltie.frontends.cli.main import main
+from shelltie.frontends.cli.main import program
 
-raise SystemExit(main())
+raise SystemExit(program())
