@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
 from shelltie.config import user_file
 from shelltie.errors import CommandDenied
+from shelltie.frozen import frozen
 from shelltie.model import (
     ExitStatus,
     Limit,
@@ -32,7 +33,7 @@ _WORTH = 1.0  # seconds; nobody wants to know how long something short usually t
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitsReport:
     """The limits that held, and who set them."""
 
@@ -44,7 +45,7 @@ class LimitsReport:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class AttemptReport:
     """One of several attempts."""
 
@@ -56,7 +57,7 @@ class AttemptReport:
     silence_sec: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class UsualReport:
     """How long commands of this shape take here, and limits that would fit if these do not."""
 
@@ -68,7 +69,7 @@ class UsualReport:
     suggested_silence_sec: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class ReasonReport:
     """One thing that keeps a command from being safe; the span counts code points."""
 
@@ -82,7 +83,7 @@ class ReasonReport:
     wrappers: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """How a command went. The first seven fields are in every answer, whatever happened."""
 

@@ -1,6 +1,5 @@
 """What the commands of the same user may see of our own processes: nothing."""
 
-import ctypes
 import os
 import sys
 
@@ -16,6 +15,8 @@ def hide_this_process() -> bool:
     """
     if sys.platform != "linux":
         return False
+    import ctypes  # 3 ms, for servers only
+
     return int(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)) == 0
 
 

@@ -6,7 +6,6 @@ To start it costs some milliseconds; each command in it then costs what one outs
 import asyncio
 import contextlib
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -213,7 +212,7 @@ def _program(wanted: str | None) -> _Program:
 
 
 def _without_sockets(passed: contextlib.ExitStack) -> int | None:
-    program = no_sockets(platform.machine())
+    program = no_sockets(os.uname().machine)
     if program is None:
         return None
     reader, writer = os.pipe()

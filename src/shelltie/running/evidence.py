@@ -5,7 +5,6 @@ Reads /proc. Where there is none, a sighting says so (`cpu` is None), and nothin
 
 import contextlib
 import os
-import platform
 import re
 import termios
 from collections import deque
@@ -27,7 +26,7 @@ _CALLS = {
     "x86_64": ({0}, {7, 23, 232, 270, 271, 281}),
     "aarch64": ({63}, {22, 72, 73}),
 }
-_READS, _WAITS = _CALLS.get(platform.machine(), (frozenset[int](), frozenset[int]()))
+_READS, _WAITS = _CALLS.get(os.uname().machine, (frozenset[int](), frozenset[int]()))
 
 
 def look(leash: int, terminal: int | None) -> Sighting:
