@@ -84,6 +84,7 @@ class TerminalHost:
         self._manners = manners
         self._sessions: dict[str, _AcpSession] = {}
         self._opening = 0
+        self._proving = anyio.Lock()  # many at once would leave as many threads behind
         self._beginning: dict[RunId, anyio.Event] = {}
         self._leave = supervisor.bus.subscribe(self._told)
 
@@ -250,7 +251,8 @@ class TerminalHost:
         try:
             if run.state is State.CREATED:
                 await begun.wait()
-            await self._supervisor.prove(run)
+            async with self._proving:
+                await self._supervisor.prove(run)
         except BaseException:
             run.stop("nobody waits for it any more")
             raise
