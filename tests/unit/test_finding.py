@@ -78,3 +78,10 @@ def test_a_line_is_found_whatever_is_around_it_and_however_it_arrives(
 def test_a_pattern_that_could_take_long_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"long|for ever|not a regular"):
         compile_for_output(text)
+
+
+@pytest.mark.parametrize("text", ["\n", r"ready\n", "a\nb", r"x\r"])
+def test_a_pattern_that_no_line_can_have_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="leave the line break out"):
+        compile_for_output(text)
+    compile_for_output(r"[^\n]*ready$")

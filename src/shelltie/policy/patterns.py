@@ -34,6 +34,7 @@ _TOKEN = regex(
     re.VERBOSE | re.DOTALL,
 )
 _VERBOSE_FLAG = regex(r"\(\?[aiLmsu]*x")
+_LINE_BREAKS = frozenset(("\n", "\r", r"\n", r"\r"))
 _BLANKS = frozenset((" ", r"\s", r"\t", r"[ \t]", r"[\s]"))
 
 
@@ -63,6 +64,8 @@ def compile_for_output(text: str) -> Pattern:
 
     Raises: ValueError, which says what is wrong and what to do.
     """
+    if any(token[0] in _LINE_BREAKS for token in _TOKEN.finditer(text)):
+        raise ValueError("looks at one line at a time: leave the line break out, or use ^ and $")
     return Pattern(text, _compiled(text, 0), _REACH[_power(text, _REACH, frozenset())])
 
 
