@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from shelltie import Config, Terminal
 from shelltie.events import Publish
+from shelltie.policy.environment import RUN_MARK
 
 # How long an example takes, or to think of one, says something about the machine alone.
 settings.register_profile(
@@ -73,11 +74,25 @@ async def terminal(open_terminal: Open) -> AsyncIterator[Terminal]:
         yield terminal
 
 
-def pytest_configure() -> None:
-    """A background shell or nohup ignores these, and whoever the tests start would inherit that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test is imported: what it says at import must not name the home, either."""
+    _leave_the_home_alone(config)
+    # A background shell or nohup ignores these, and whoever the tests start would inherit that.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _leave_the_home_alone(config: pytest.Config) -> None:
+    """For whatever has no directories of its own; and nobody's settings count."""
+    for name in [name for name in os.environ if name.startswith("SHELLTIE_") and name != RUN_MARK]:
+        del os.environ[name]
+    session = tempfile.TemporaryDirectory(prefix="shelltie-tests-")
+    config.add_cleanup(session.cleanup)
+    for kind in ("CONFIG_HOME", "STATE_HOME", "RUNTIME_DIR"):
+        place = Path(session.name) / kind.lower()
+        place.mkdir(mode=0o700)
+        os.environ[f"XDG_{kind}"] = str(place)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

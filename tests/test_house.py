@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 import shelltie
+from shelltie import Config
 from tests.requirements_table import CONTRACT, TABLE, contract_ids, proofs, render, rows
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+STATE_AT_IMPORT = Config().state_dir
 
 
 def test_the_public_api_is_what_we_say_it_is() -> None:
@@ -38,6 +40,12 @@ def test_a_name_costs_nothing_until_it_is_used() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
+
+
+def test_the_tests_leave_nothing_in_the_home_of_whoever_runs_them() -> None:
+    """Neither what a test opens, nor what is described before any test begins."""
+    for place in (STATE_AT_IMPORT, Config().state_dir):
+        assert not Path(place).is_relative_to(Path.home() / ".local")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
