@@ -1,5 +1,6 @@
 """Config → a running Supervisor."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -27,9 +28,8 @@ from shelltie.model import (
     RunId,
     Survivors,
 )
-from shelltie.output.spool import Spool
+from shelltie.output.spools import Spools
 from shelltie.output.store import Store
-from shelltie.output.times import SUFFIX, Times
 from shelltie.policy import environment
 from shelltie.policy.load import PolicyFile, find
 from shelltie.policy.safety.examples import open_rules
@@ -55,10 +55,6 @@ from shelltie.running.login_path import LoginPath
 from shelltie.running.places import Demands, Places
 from shelltie.running.supervisor import Habits, NewOutput, Supervisor
 from shelltie.shell import shape
-
-# The newest stay; older output leaves the disk when a supervisor starts.
-_KEEP_SPOOLS = 200
-_KEEP_BYTES = 1024 * 1024 * 1024
 
 
 def policy_file(config: Config, project: Path) -> PolicyFile:
@@ -188,7 +184,6 @@ def assemble(
     if serves:
         hide_this_process()
     spools = Path(config.state_dir) / "output"
-    _sweep(spools)
     habits = _habits(config, _resources(config, serves=serves))
     bus = Bus()
     journal = _journal(config, spools, bus) if config.audit_enabled else None
@@ -238,14 +233,16 @@ def _habits(config: Config, resources: Resources) -> Habits:
     )
 
 
-def _outputs(config: Config, spools: Path) -> NewOutput:
+def _outputs(config: Config, folder: Path) -> NewOutput:
+    # The loop waits for its threads when it is closed.
+    aside = partial(asyncio.get_running_loop().run_in_executor, None)
+    spools = Spools(folder, config.spool_cap, aside)
+
     def new_output(run: RunId, *, stays: bool) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
         whole = stays or config.keep == "all"
         threshold = 0 if whole else min(config.shown, config.kept_head + config.kept_tail)
-        path = spools / f"{run}.log"
-        times = Times(path.with_suffix(SUFFIX)) if whole else None
-        spool = Spool(path, cap=config.spool_cap, threshold=threshold, times=times)
+        spool = spools.new(run, threshold, timed=whole)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 
     return new_output
@@ -337,14 +334,3 @@ def _resources(config: Config, *, serves: bool) -> Resources:
         tasks=config.tasks,
         cpus=config.cpus,
     )
-
-
-def _sweep(spools: Path) -> None:
-    """Keep the newest files only. Their names are ids, which sort by time."""
-    kept = 0
-    with suppress(OSError):
-        for place, path in enumerate(sorted(spools.glob("*.log"), reverse=True)):
-            kept += path.stat().st_size
-            if place >= _KEEP_SPOOLS or kept > _KEEP_BYTES:
-                path.unlink(missing_ok=True)
-                path.with_suffix(SUFFIX).unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Promise 3: nothing is lost: output, the reason, and what was dropped is counted."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -174,3 +175,28 @@ async def test_runs_that_are_over_hold_no_file_open(terminal: Terminal) -> None:
         assert result.output_file is not None
 
     await until(lambda: open_files() <= before)
+
+
+async def test_old_output_leaves_the_disk_but_never_that_of_a_run_that_another_server_has(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    output = tmp_path / "state" / "output"
+    async with open_terminal() as one, open_terminal(keep="all") as other:
+        session = await one.supervisor.start(
+            Command("echo kept; exec sleep 60", stays_open=True), Wish("run")
+        )
+        await until(lambda: bool(session.output.total), 20)
+        for number in range(300):
+            (output / f"0OLD{number:03}.log").touch()
+            os.utime(output / f"0OLD{number:03}.log", (1000 + number, 1000 + number))
+        os.utime(output / f"{session.id}.log", (1, 1))
+
+        await other.run("echo new")
+        await until(lambda: len(list(output.glob("0OLD*.log"))) < 300, 20)
+        await until(lambda: len(list(output.glob("*.log"))) == 201, 20)
+
+        assert session.output.spool is not None
+        assert session.output.spool.read(0, 5) == b"kept\n"
+        assert not (output / "0OLD100.log").exists()
+        assert (output / "0OLD101.log").exists()
+        await session.kill("done")

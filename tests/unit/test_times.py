@@ -50,6 +50,5 @@ def test_a_file_of_somebody_else_stays_as_it_is(tmp_path: Path) -> None:
     times = Times(path)
     times.note(5)
     times.close()
-    times.delete()
 
     assert path.read_text(encoding="ascii") == "theirs"

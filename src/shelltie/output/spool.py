@@ -1,8 +1,9 @@
 """A capped file with what one run printed, for what no longer fits into memory."""
 
+import fcntl
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +17,9 @@ _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the stre
 class Spool:
     """The bytes of both streams in order of arrival, up to `cap`.
 
-    There is no file until more than `threshold` bytes were printed. A disk that fails never
-    disturbs the run: spooling stops and `problem` says why.
+    There is no file until more than `threshold` bytes were printed; `created` is told of it. A
+    disk that fails never disturbs the run: spooling stops and `problem` says why. The file is
+    locked until `close`, so that nobody takes it for an old one.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class Spool:
         cap: int = 64 * 1024 * 1024,
         threshold: int = 1024 * 1024,
         times: Times | None = None,
+        created: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.cap = cap
@@ -34,8 +37,8 @@ class Spool:
         self.full = False
         self.problem: str | None = None
         self._times = times
+        self._tell_created = created
         self._fd: int | None = None
-        self._created = False
         self._over = False
         self._speaker: Stream | None = None
         # Where the streams take turns: even entries begin one of `_first`, odd ones of the other.
@@ -76,7 +79,9 @@ class Spool:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self.path, flags, 0o600)
-        self._created = True
+        with suppress(OSError):  # not every file system has locks, and without it can be written
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self._tell_created()
         return fd
 
     def _write(self, fd: int, data: memoryview) -> None:
@@ -89,11 +94,11 @@ class Spool:
         if self._times is not None and data:
             self._times.note(self.stored)
         if self.full:
-            self.close()
+            self._stop()
 
     def _fail(self, reason: str) -> None:
         self.problem = f"the spool file {self.path} cannot be used: {reason}"
-        self.close()
+        self._stop()
 
     def stored_of(self, stream: Stream) -> int:
         """How many bytes of one stream, from its beginning, can be read back."""
@@ -143,22 +148,16 @@ class Spool:
         finally:
             os.close(fd)
 
-    def close(self) -> None:
-        """Write no more; what is stored can still be read."""
+    def _stop(self) -> None:
         if self._times is not None and not self._over:
             self._times.close()
         self._over = True
+
+    def close(self) -> None:
+        """Write no more; what is stored can still be read."""
+        self._stop()
         if self._fd is not None:
             fd, self._fd = self._fd, None
             with suppress(OSError):  # a late write error: what is missing shows when it is read
+                os.utime(fd)  # it is as old as its end, however long nothing was printed before
                 os.close(fd)
-
-    def delete(self) -> None:
-        """Remove the file."""
-        self.close()
-        self.stored = 0
-        if self._times is not None:
-            self._times.delete()
-        if self._created:  # otherwise the file, if there is one, is somebody else's
-            with suppress(OSError):
-                self.path.unlink(missing_ok=True)

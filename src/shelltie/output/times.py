@@ -63,14 +63,6 @@ class Times:
         if self._buffer:
             self._flush()
 
-    def delete(self) -> None:
-        """Remove the file."""
-        self._buffer.clear()
-        self._pending = None
-        if self._made:
-            with suppress(OSError):
-                self._path.unlink(missing_ok=True)
-
 
 def pieces(path: Path, size: int) -> list[tuple[float, int]]:
     """When the spool was how far, in order; what makes no sense is left out.
