@@ -524,17 +524,58 @@ async def test_what_is_not_recorded_is_told_in_every_answer(tmp_path: Path) -> N
     settings = {
         "SHELLTIE_AUDIT_PATH": str(tmp_path / "broken.db"),
         "SHELLTIE_SAFETY_PROFILES_SESSION_UNKNOWN": "allow",
+        "ENABLE_TERMINAL_ACCESS": "true",
+        "TERMINAL_ALLOWLIST_PATH": str(tmp_path / "allowed.json"),
     }
+    (tmp_path / "allowed.json").write_text('["echo"]', encoding="utf-8")
     async with served(**settings) as server:
+        task = await server.call("terminal_create_session", taskId="T-1", agentId="me")
+        echo = {"sessionId": task["sessionId"], "command": "echo", "args": ["on"]}
         answers = [
             await server.call("run", command="echo on"),
             await server.call("bash", command="echo on"),
             await server.call("terminal_start", command="echo on; sleep 60", waitFor="on"),
+            await server.call("terminal_execute_command", **echo),
         ]
 
     for answer in answers:
         assert "on" in str(answer.get("stdout") or answer.get("output"))
-        assert "not recorded" in str(answer.get("warnings") or answer.get("hint"))
+        told = answer.get("warnings") or answer.get("warning") or answer.get("hint")
+        assert "not recorded" in str(told), answer
+
+
+async def test_what_cannot_even_start_is_told_to_be_unrecorded(
+    open_terminal: Open, journal: Path
+) -> None:
+    journal.parent.mkdir()
+    journal.write_bytes(b"this is no database at all")
+
+    async with open_terminal() as terminal:
+        result = await terminal.run(["/no/such/program"])
+
+    assert result.exit_code == 127
+    assert "not recorded" in " ".join(result.warnings)
+
+
+async def test_a_shell_tells_once_that_its_commands_are_not_recorded(
+    open_terminal: Open, journal: Path
+) -> None:
+    async with open_terminal(session_unknown="allow") as terminal:
+        sessions = Sessions(terminal.supervisor)
+        shell = await open_shell(sessions, terminal.supervisor, "me", "true")
+        with anyio.fail_after(20):
+            await shell.follow()
+        before = shell.session.run.warnings
+        with changing(journal) as somebody:
+            somebody.execute("BEGIN IMMEDIATE")
+            with anyio.fail_after(20):
+                await shell.run("true")
+                await shell.run("true")
+            somebody.execute("ROLLBACK")
+
+    assert before == ()
+    assert len(shell.session.run.warnings) == 1
+    assert "not recorded" in shell.session.run.warnings[0]
 
 
 async def test_a_path_that_is_no_text_is_recorded_all_the_same(

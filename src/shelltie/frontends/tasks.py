@@ -177,7 +177,8 @@ def executed(ended: Executed, shown: int) -> Answer:
         said |= {"error": code, "message": _what_happened(ended), "details": _how(ended)}
     if outcome.exit.signal_name is not None:
         said["signal"] = outcome.exit.signal_name
-    return said | _warning([*ended.limits.notes, *_missing(ended, said), *_leaked(outcome)])
+    told = (*ended.limits.notes, *outcome.warnings, *_missing(ended, said), *_leaked(outcome))
+    return said | _warning(told)
 
 
 def so_far(going: GoesOn, shown: int) -> Answer:

@@ -156,7 +156,9 @@ class ShellSession:
         run, number = self.session.run.id, self._number + 1
         told = ShellCommandBegan(run, time.time(), number, text)
         self._supervisor.bus.publish(told)
-        await self._supervisor.recorded()
+        problem = await self._supervisor.recorded()
+        if problem is not None and problem not in self.session.run.warnings:
+            self.session.run.warn(problem)
 
     def begin(self, text: str) -> None:
         """Give it a command that was allowed already.

@@ -183,9 +183,9 @@ class Supervisor:
         experience = await self._experience(command, ready[1].cwd)
         rules = self._ready(run_id, command, wish, experience, place)
         problem = await self._recorded(run_id, command)
-        run = self._begin(run_id, command, rules, ready, verdict, place)
         if problem is not None:
-            run.warn(problem)
+            place = replace(place, notes=(*place.notes, problem))
+        run = self._begin(run_id, command, rules, ready, verdict, place)
         if self._habits.adaptive is not Adaptive.OFF and not command.stays_open:
             Lookout(run, self._alarms, self.bus.publish)
         return run
