@@ -1,5 +1,6 @@
 """Commands that were run before: what is remembered of them, and what comes of it."""
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ import pytest
 
 from shelltie import Config, ConfigWrong, load
 from shelltie.events import Event, Unusual
+from shelltie.frontends.cli.main import main
 from shelltie.model import Sample
 from shelltie.record.database import open_for_writing
 from shelltie.record.history import History, last, project_of
@@ -48,7 +50,7 @@ async def test_what_ends_by_itself_is_remembered_for_the_next_server(
     assert await History(journal).recall("sleep", str(tmp_path)) == (str(tmp_path), (sample,))
 
 
-@pytest.mark.proves("T3-25")
+@pytest.mark.proves("T3-25", "S3-70")
 async def test_a_command_that_is_slower_than_usual_is_told_of_while_it_runs(
     open_terminal: Open, journal: Path, tmp_path: Path
 ) -> None:
@@ -198,3 +200,42 @@ def test_a_project_that_nobody_trusts_cannot_have_its_limits_made_longer(tmp_pat
 
     (tmp_path / ".shelltie.toml").write_text('adaptive.mode = "off"', encoding="utf-8")
     assert load(tmp_path).adaptive == "off"
+
+
+@pytest.mark.proves("S3-70")
+def test_check_says_what_is_usual_and_which_limits_follow_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*args: str) -> str:
+        assert main(["check", *args, "make all"]) == 0
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path / "state"))
+    journal = Config(state_dir=str(tmp_path / "state")).journal
+    before = json.loads(said("--json"))
+    remember(journal, "make all", tmp_path, [Sample(100, 50)] * 24 + [Sample(900, 400)])
+
+    suggested = json.loads(said("--json"))
+    shown = said()
+    monkeypatch.setenv("SHELLTIE_ADAPTIVE_MODE", "apply")
+    applied = json.loads(said("--json"))
+    monkeypatch.setenv("SHELLTIE_ADAPTIVE_MODE", "off")
+    off = json.loads(said("--json"))
+    monkeypatch.setenv("SHELLTIE_ADAPTIVE_MODE", "suggest")
+    journal.write_bytes(b"this is no database at all")
+    damaged = json.loads(said("--json"))
+
+    usual = suggested["usual"]
+    assert (usual["shape"], usual["runs"]) == ("make all", 25)
+    assert (usual["p50Sec"], usual["p95Sec"]) == (100, 100)
+    assert usual["suggestedExecSec"] == applied["limits"]["execSec"] == 3600
+    assert usual["suggestedSilenceSec"] == applied["limits"]["silenceSec"] == 900
+    assert "learned from 25 runs" in applied["limits"]["source"]
+    assert applied["usual"]["suggestedExecSec"] is None
+    assert "1m 40s" in shown
+    assert "25 runs of 'make all'" in shown
+    assert "1h / 15m" in shown
+    assert suggested["limits"] == before["limits"]
+    assert before == off == damaged
+    assert "usual" not in before

@@ -23,7 +23,7 @@ from shelltie.output.ends import both_ends
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
-from shelltie.policy.learned import proposed, summary
+from shelltie.policy.learned import Usual, proposed, summary
 from shelltie.running.blocked import blocked, blocked_hint
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
@@ -209,7 +209,11 @@ def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
     if known is None or not (late or outcome.duration > known.p95):
         return None
     limits = run.rules.limits
-    better = proposed(limits, known)
+    return usual_report(known, limits, proposed(limits, known))
+
+
+def usual_report(known: Usual, limits: Limits, better: Limits) -> UsualReport:
+    """What is known of such commands, and the `better` limits if they are other ones."""
     changed = None if better == limits else better
     return UsualReport(
         known.shape,

@@ -4,21 +4,32 @@ import json
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 
 from shelltie import config as settings
 from shelltie.assemble import judge_of, policy_file, profiles
+from shelltie.config import Config
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.words import Ink, print_json, stdin_bytes, table
-from shelltie.frontends.report import as_json, limits_report, reasons_report
+from shelltie.frontends.report import (
+    UsualReport,
+    as_json,
+    limits_report,
+    reasons_report,
+    usual_report,
+)
 from shelltie.frozen import frozen
-from shelltie.model import Command, Decision, Limits, Rating, Verdict, human_duration
+from shelltie.model import Adaptive, Command, Decision, Limits, Rating, Verdict, human_duration
+from shelltie.policy.learned import Experience, proposed
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
+from shelltie.record.history import History
 from shelltie.running.gate import Decisions, Judge
 from shelltie.running.supervisor import check as check_command
+from shelltie.shell.shape import shape
 
 _COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
 _MEANS = {
@@ -35,6 +46,7 @@ class _Answer:
     verdict: Verdict
     decision: Decision
     limits: Limits
+    usual: UsualReport | None
 
 
 def main(args: Namespace) -> int:
@@ -44,6 +56,7 @@ def main(args: Namespace) -> int:
         judge_of(config, Path.cwd()),
         profiles(config)[args.profile],
         policy_file(config, Path.cwd()).current(),
+        _Learned(config),
     )
     if args.jsonl:
         if args.words:
@@ -59,13 +72,40 @@ def main(args: Namespace) -> int:
     return 0
 
 
+class _Learned:
+    """What earlier runs say, as a server would use it."""
+
+    def __init__(self, config: Config) -> None:
+        self._mode = Adaptive(config.adaptive)
+        self._least = config.min_samples
+        self._history = History(config.journal if config.audit_enabled else None)
+
+    async def limits(
+        self, text: str, limits: Limits, most: float | None
+    ) -> tuple[Limits, UsualReport | None]:
+        """The limits that would hold, and what is usual for such a command, if that is known."""
+        kind = "" if self._mode is Adaptive.OFF else shape(text)
+        if not kind:
+            return limits, None
+        project, samples = await self._history.recall(kind, str(Path.cwd()))
+        known = Experience(kind, project, samples, self._least).usual
+        if known is None:
+            return limits, None
+        better = proposed(limits, known, most)
+        held = better if self._mode is Adaptive.APPLY else limits
+        return held, usual_report(known, held, better)
+
+
 class _Checks:
     """Everything that decides about a command, and nothing that runs one."""
 
-    def __init__(self, judge: Judge, decisions: Decisions, policy: TimeoutPolicy) -> None:
+    def __init__(
+        self, judge: Judge, decisions: Decisions, policy: TimeoutPolicy, learned: _Learned
+    ) -> None:
         self._judge = judge
         self._decisions = decisions
         self._policy = policy
+        self._learned = learned
 
     async def one(self, text: str) -> _Answer:
         """What would happen to it.
@@ -76,7 +116,8 @@ class _Checks:
         check_command(command)
         verdict = await self._judge.judge(command)
         limits = resolve(self._policy, text, Asked())
-        return _Answer(text, verdict, self._decisions[verdict.rating], limits)
+        limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
+        return _Answer(text, verdict, self._decisions[verdict.rating], limits, usual)
 
     async def many(self) -> None:
         """An object a line in, an object a line out."""
@@ -99,12 +140,14 @@ def _command_in(line: bytes) -> str:
 
 
 def _wire(answer: _Answer) -> dict[str, object]:
+    usual = {} if answer.usual is None else {"usual": as_json(answer.usual)}
     return {
         "command": answer.command,
         "verdict": str(answer.verdict.rating),
         "decision": str(answer.decision),
         "reasons": [as_json(reason) for reason in reasons_report(answer.verdict)],
         "limits": as_json(limits_report(answer.limits)),
+        **usual,
     }
 
 
@@ -121,10 +164,23 @@ def _show(answer: _Answer, ink: Ink, profile: str) -> None:
             ("decision", answer.decision, f"{_MEANS[answer.decision]} ({source})"),
             ("total", _span(limits.total), limits.source + (" (clamped)" * limits.clamped)),
             ("silence", _span(limits.silence), silence),
+            *_experience(answer.usual),
             *(("note", "", note) for note in limits.notes if note not in elsewhere),
         ],
         indent="  ",
     )
+
+
+def _experience(usual: UsualReport | None) -> Iterator[tuple[str, str, str]]:
+    if usual is None:
+        return
+    p95 = human_duration(usual.p95_sec)
+    told = f"or less in half of the last {usual.runs} runs of {usual.shape!r}; 95 % took {p95}"
+    yield "usual", human_duration(usual.p50_sec), f"{told} or less"
+    if usual.suggested_exec_sec is not None or usual.suggested_silence_sec is not None:
+        spans = map(_span, (usual.suggested_exec_sec, usual.suggested_silence_sec))
+        use = 'in all, and silent, would fit better: adaptive.mode = "apply" would use them'
+        yield "learned", " / ".join(spans), use
 
 
 def _because(verdict: Verdict) -> str:
