@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -64,6 +66,35 @@ async def test_a_run_is_exported_for_asciinema(
     times = [at for at, *_ in events]
     assert times == sorted(times)
     assert times[0] < times[-1]
+
+
+async def test_asciinema_itself_plays_what_was_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also when it is no text, ends in half a character, or has a name that is none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHELLTIE_OUTPUT_KEEP", "all")
+    async with Terminal(load(tmp_path)) as terminal:
+        result = await terminal.run("printf 'one\\n\\033[1mtwo\\377\\n\\0\\303' # \u2028 \"'")
+        silent = await terminal.run("true")
+    for run in (result, silent):
+        recording = printed(capsys, "export", run.run_id, "--cast")
+        (tmp_path / f"{run.run_id}.cast").write_text(recording, encoding="utf-8")
+
+    played = [
+        subprocess.run(
+            [sys.executable, "-m", "asciinema", "cat", f"{run.run_id}.cast"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=40,
+            check=False,
+        )
+        for run in (result, silent)
+    ]
+
+    assert [(one.returncode, one.stderr) for one in played] == [(0, b"")] * 2
+    assert played[0].stdout == "one\r\n\x1b[1mtwo\ufffd\r\n\0\ufffd".encode()
+    assert played[1].stdout == b""
 
 
 async def test_a_page_holds_nothing_that_runs_or_is_fetched(

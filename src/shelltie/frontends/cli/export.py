@@ -35,8 +35,8 @@ def cast(recording: Recording, columns: int, rows: int) -> Iterator[str]:
             # A pipe has bare ends of lines, which a terminal would show as stairs.
             shown = text.replace("\r\n", "\n").replace("\n", "\r\n")
             yield json.dumps([round(at, 3), "o", shown])
-    if run.duration is not None:
-        yield json.dumps([round(max(run.duration, *_ends(recording)), 3), "o", ""])
+    end = max(run.duration or 0.0, *_ends(recording))
+    yield json.dumps([round(end, 3), "o", decoder.decode(b"", final=True)])
 
 
 def _ends(recording: Recording) -> list[float]:
