@@ -9,6 +9,7 @@ from pathlib import Path
 from shelltie.errors import TerminalError
 from shelltie.frozen import frozen
 from shelltie.model import State
+from shelltie.record.book import LOST
 from shelltie.record.database import open_for_reading
 from shelltie.record.reading import Unreadable
 
@@ -45,6 +46,16 @@ class PastRun:
     def well(self) -> bool:
         """It ran to its own end and said 0."""
         return self.state == State.FINISHED and self.exit_code == 0
+
+    @property
+    def running(self) -> bool:
+        """It has no end yet."""
+        return self.state in (State.CREATED, State.RUNNING)
+
+    @property
+    def cut(self) -> bool:
+        """It was ended: by a limit, by somebody, or because its server died."""
+        return self.state in (State.TIMED_OUT, State.KILLED, LOST)
 
     @property
     def ending(self) -> str:

@@ -4,11 +4,11 @@ from argparse import Namespace
 from pathlib import Path
 
 from shelltie import config as settings
-from shelltie.frontends.cli import pages, stats
+from shelltie.frontends.cli import report_page, stats
 from shelltie.record import past
 from shelltie.record.history import project_of
 
-_SHAPES = 50
+_SHAPES = 25
 
 
 def main(args: Namespace) -> int:
@@ -17,5 +17,5 @@ def main(args: Namespace) -> int:
     runs = past.latest(settings.load(Path.cwd()).journal, args.n, below=below)
     learned = [(row.project, row.known, row.fitting) for row in stats.rows(_SHAPES, here=args.here)]
     where = f" in {below}" if below else ""
-    print(pages.report(runs, learned, f"shelltie: what was run{where}"), end="")
+    print(report_page.report(runs, learned, f"shelltie: what was run{where}"), end="")
     return 0
