@@ -1,7 +1,7 @@
 """What every face says about a run: one result, with the names of S0 on the wire."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 
@@ -21,6 +21,7 @@ from shelltie.model import (
 )
 from shelltie.output.ends import both_ends
 from shelltie.output.redact import Redactor
+from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
 from shelltie.policy.learned import Usual, proposed, summary
@@ -142,20 +143,10 @@ def report(
     With `redact`, secrets in the output are replaced by their names. Of several `attempts` this
     was the last.
     """
-    outcome = run.outcome or _so_far(run)
+    outcome, spool = run.outcome or _so_far(run), run.output.spool
     redactor = Redactor(run.surroundings.secrets) if redact else None
-    plain = str if redactor is None else redactor.text
     stdout, stderr, truncated = shown_output(run.output, shown, redactor)
-    spool = run.output.spool
-    warnings = [*run.rules.limits.notes, *outcome.warnings]
-    if spool is not None and spool.problem:
-        warnings.append(f"output beyond what is in memory was not kept: {spool.problem}")
-    elif spool is not None and spool.full:
-        kept = human_size(spool.stored)
-        warnings.append(f"the output file has the first {kept}; of the rest only the end is kept")
-    tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
-    said = plain(last_line(tail))
-    barred = blocked(clean(tail), run.bars, os.path.exists) if run.bars else ()
+    barred, advice = _advice(run, outcome, redactor)
     return Result(
         status=status_of(outcome),
         stdout=stdout,
@@ -172,11 +163,11 @@ def report(
         leaked_pids=outcome.leaked_pids,
         provider=run.provider,
         isolation=str(run.isolation),
-        blocked=tuple(map(str, barred)),
+        blocked=barred,
         verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
-        warnings=tuple(warnings),
-        hint=blocked_hint(barred, run.provider) or _hint(run, outcome, said),
+        warnings=(*run.rules.limits.notes, *outcome.warnings, *_not_kept(spool)),
+        hint=advice,
         run_id=run.id,
         error=outcome.error,
         cancelled=outcome.state is State.KILLED,
@@ -194,6 +185,26 @@ def report(
         usual=_usual(run, outcome),
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
     )
+
+
+def _not_kept(spool: Spool | None) -> Iterator[str]:
+    """What is missing in the file with its output."""
+    if spool is not None and spool.problem:
+        yield f"output beyond what is in memory was not kept: {spool.problem}"
+    elif spool is not None and spool.full:
+        kept = human_size(spool.stored)
+        yield f"the output file has the first {kept}; of the rest only the end is kept"
+
+
+def _advice(
+    run: Run, outcome: Outcome, redactor: Redactor | None
+) -> tuple[tuple[str, ...], str | None]:
+    """What its place has kept it from, and what to do next: by what it printed last."""
+    tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
+    barred = blocked(clean(tail), run.bars, os.path.exists) if run.bars else ()
+    said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
+    told = blocked_hint(barred, run.provider) or _hint(run, outcome, said)
+    return tuple(map(str, barred)), told
 
 
 def _attempt(run: Run) -> AttemptReport:
