@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+import anyio
+import psutil
 import pytest
 
 from shelltie import Config, ConfigWrong, load
@@ -239,3 +241,18 @@ def test_check_says_what_is_usual_and_which_limits_follow_from_it(
     assert suggested["limits"] == before["limits"]
     assert before == off == damaged
     assert "usual" not in before
+
+
+async def test_however_many_ask_at_once_the_journal_is_opened_once_at_a_time(
+    open_terminal: Open, journal: Path, tmp_path: Path
+) -> None:
+    """SQLite keeps a descriptor of each, as long as somebody else has the file open."""
+    async with open_terminal() as terminal:
+        await terminal.run(["/bin/true"])
+        history = History(journal)
+        async with anyio.create_task_group() as tasks:
+            for number in range(200):
+                tasks.start_soon(history.recall, f"make {number}", str(tmp_path))
+        held = [one for one in psutil.Process().open_files() if Path(one.path) == journal]
+
+    assert len(held) <= 3

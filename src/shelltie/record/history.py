@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import anyio.to_thread
 
 from shelltie.errors import TerminalError
@@ -49,25 +50,27 @@ class History:
         self._known: OrderedDict[Key, _Remembered] = OrderedDict()
         self._projects: OrderedDict[str, str] = OrderedDict()
         self._begun: dict[str, RunReady] = {}
+        # SQLite keeps the descriptor of each reader that there ever was beside others.
+        self._turn = anyio.CapacityLimiter(1)
 
     async def recall(self, shape: str, cwd: str) -> tuple[str, Sequence[Sample]]:
         """The project of that directory, and runs of that shape in it, the last one last."""
         known = self._cached(shape, cwd)
-        if known is None:
-            # Not on the loop: a directory may be far away, and a disk slow.
-            project, found = await anyio.to_thread.run_sync(self._look_up, shape, cwd)
-            known = self._keep((shape, project), found)
-            _put(self._projects, cwd, project)
-        return self._projects[cwd], tuple(known.samples)
+        if known is not None:
+            return self._projects[cwd], tuple(known.samples)
+        # Not on the loop: a directory may be far away, and a disk slow.
+        project = await anyio.to_thread.run_sync(project_of, cwd)
+        found = await anyio.to_thread.run_sync(self._read, shape, project, limiter=self._turn)
+        _put(self._projects, cwd, project)
+        return project, tuple(self._keep((shape, project), found).samples)
 
     def _cached(self, shape: str, cwd: str) -> _Remembered | None:
         known = self._known.get((shape, self._projects.get(cwd, "")))
         fresh = known is not None and self._clock() - known.at <= _FRESH
         return known if fresh else None
 
-    def _look_up(self, shape: str, cwd: str) -> tuple[str, list[Sample]]:
-        project = project_of(cwd)
-        return project, [] if self._path is None else last(self._path, shape, project)
+    def _read(self, shape: str, project: str) -> list[Sample]:
+        return [] if self._path is None else last(self._path, shape, project)
 
     def _keep(self, key: Key, found: list[Sample]) -> _Remembered:
         before = self._known.get(key)
