@@ -36,6 +36,19 @@ def tag() -> str:
 # run: exit codes and output
 
 
+def test_a_command_that_is_not_recorded_says_so_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.db").write_bytes(b"this is no database at all")
+    monkeypatch.setenv("SHELLTIE_AUDIT_PATH", str(tmp_path / "broken.db"))
+
+    done = shelltie("run", "--", "echo on; exit 3")
+
+    assert (done.returncode, done.stdout) == (3, b"on\n")
+    assert b"not recorded" in done.stderr
+    assert b"broken.db" in done.stderr
+
+
 @pytest.mark.proves("T0-21", "T0-22", "S0-35")
 @pytest.mark.parametrize(
     ("args", "code"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -60,6 +61,30 @@ async def main():
         second = await terminal.run(["/bin/true"])
         third = await terminal.run(["/bin/true"])
     print(first.status, list(first.warnings), second.status, third.status, *third.warnings)
+anyio.run(main)
+"""
+
+SMALL_DISK = """
+import anyio, pathlib, sys
+from shelltie import Config, Terminal
+from shelltie.record import reading
+place = pathlib.Path(sys.argv[1])
+async def told():
+    async with Terminal(Config(state_dir=str(place))) as terminal:
+        result = await terminal.run("echo on")
+        return " ".join([result.status, *result.warnings])
+async def main():
+    print(await told())
+    with (place / "filler").open("ab", buffering=0) as filler:
+        try:
+            while filler.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    print(await told())
+    (place / "filler").unlink()
+    print(await told())
+    print(reading.verify(place / "journal.db").problems)
 anyio.run(main)
 """
 
@@ -394,6 +419,20 @@ async def test_a_full_disk_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
     assert said.startswith("success [] success success ")
     assert "not recorded" in said
     assert reading.verify(tmp_path / "journal.db").problems == ()
+
+
+@pytest.mark.needs("unshare")
+def test_a_server_that_starts_on_a_full_disk_says_that_it_is_full(tmp_path: Path) -> None:
+    mounted = 'mount -t tmpfs -o size=600k none "$0" && exec "$@"'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, str(tmp_path)]
+    command = [*inside, sys.executable, "-c", SMALL_DISK, str(tmp_path)]
+
+    done = subprocess.run(command, cwd="/", capture_output=True, timeout=50, check=False)
+
+    first, full, again, problems = done.stdout.decode().splitlines()
+    assert (first, again, problems) == ("success", "success", "()"), done
+    assert full.startswith("success not recorded: ")
+    assert full.endswith("the disk is full")
 
 
 async def test_a_journal_that_was_removed_is_begun_anew(open_terminal: Open, journal: Path) -> None:

@@ -12,6 +12,7 @@ from shelltie.errors import TerminalError
 
 _OURS = 0x73687469  # "shti", in the header of the file
 _TICK = 0.01
+_ROOM = 64 * 1024  # bytes; with less no file can be mapped beside the journal
 _BUSY = 2.0  # seconds for another server to finish its transaction
 
 # Each brings a file one version further; what was released is never changed.
@@ -142,6 +143,20 @@ def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:
 def error_code(error: sqlite3.Error) -> int:
     """SQLite's primary code for it; 0 where there is none."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def explained(error: sqlite3.Error | OSError | TerminalError, path: Path) -> str:
+    """What is wrong, for people: SQLite calls a full disk an I/O error where it maps a file."""
+    codes = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+    full = isinstance(error, sqlite3.Error) and error_code(error) in codes and _is_full(path.parent)
+    return f"{error}: the disk is full" if full else str(error)
+
+
+def _is_full(folder: Path) -> bool:
+    with suppress(OSError):
+        disk = os.statvfs(folder)
+        return disk.f_bavail * disk.f_frsize < _ROOM
+    return False
 
 
 def _check_kind(path: Path) -> None:

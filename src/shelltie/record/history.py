@@ -15,7 +15,7 @@ import anyio.to_thread
 from shelltie.errors import TerminalError
 from shelltie.events import CommandRefused, Event, RunEnded, RunReady
 from shelltie.model import Sample
-from shelltie.record.database import open_for_reading
+from shelltie.record.database import explained, open_for_reading
 from shelltie.record.reading import Unreadable
 from shelltie.record.samples import sample_of
 
@@ -135,4 +135,4 @@ def shapes(path: Path, project: str = "", most: int = 100) -> list[tuple[str, st
         with closing(open_for_reading(path)) as connection:
             return list(connection.execute(_SHAPES, (project, most)))
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {error}") from error
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

@@ -22,6 +22,7 @@ from shelltie.record import reading
 from shelltie.record.facts import Scribe
 from shelltie.record.writer import Terms, Writer
 
+UNRECORDED = "not recorded"  # how the warning about it begins
 _LAG = 0.05  # seconds that an event may wait for others to be written with it
 _LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
 _LEAVING = 3.0
@@ -115,7 +116,7 @@ class Journal:
                 "nothing may run unrecorded (audit.required), and the journal cannot be written:"
                 f" {self.problem}"
             )
-        return f"not recorded: the journal cannot be written: {self.problem}"
+        return f"{UNRECORDED}: the journal cannot be written: {self.problem}"
 
     async def lost(self, client: str) -> list[RunLost]:
         """What ran for this client, lately, in servers that died; the newest first."""

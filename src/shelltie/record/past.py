@@ -10,7 +10,7 @@ from shelltie.errors import TerminalError
 from shelltie.frozen import frozen
 from shelltie.model import State
 from shelltie.record.book import LOST
-from shelltie.record.database import open_for_reading
+from shelltie.record.database import explained, open_for_reading
 from shelltie.record.reading import Unreadable
 
 _COLUMNS = """
@@ -128,4 +128,4 @@ def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[PastRun]
             for row in connection.execute(query, values):
                 yield PastRun(*row)
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {error}") from error
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

@@ -13,7 +13,7 @@ from shelltie.frozen import frozen
 from shelltie.model import RunId
 from shelltie.record import recovery
 from shelltie.record.chain import Checked, Entry, Head, check, head_of
-from shelltie.record.database import open_for_reading
+from shelltie.record.database import explained, open_for_reading
 
 _LATELY = 24 * 3600.0
 _LOST_MAX = 20
@@ -183,7 +183,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         return open_for_reading(path)
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {error}") from error
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
 
 
 def _guarded(

@@ -17,7 +17,7 @@ from shelltie.events import RunLost
 from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.record.book import Book, complete
-from shelltie.record.database import error_code, is_permanent, open_for_writing
+from shelltie.record.database import error_code, explained, is_permanent, open_for_writing
 from shelltie.record.facts import Fact, folded
 from shelltie.record.recovery import recover
 from shelltie.record.retention import Retention, trim
@@ -116,7 +116,7 @@ class Writer:
                 return None
 
     def _failed(self, error: sqlite3.Error | OSError | TerminalError) -> str:
-        problem = str(error)
+        problem = explained(error, self._terms.path)
         if str(self._terms.path) not in problem:
             problem = f"{self._terms.path}: {problem}"
         if is_permanent(error):

@@ -41,6 +41,7 @@ from shelltie.model import (
     signal_name,
 )
 from shelltie.policy.environment import RUN_MARK
+from shelltie.record.journal import UNRECORDED
 from shelltie.regex import regex
 from shelltie.running.run import Run
 
@@ -196,6 +197,7 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
         yield "→", str(result.hint)
     if outcome.state is State.FINISHED and outcome.survivors:
         yield "⚠", f"ended what it left in the background: {_processes(outcome.survivors)}"
+    yield from (("⚠", one) for one in outcome.warnings if one.startswith(UNRECORDED))
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
