@@ -71,6 +71,7 @@ def test_the_last_entries_are_printed_without_tricks(journal: Path, capsys: Outp
     assert journal.exists()
     assert "\033" not in text
     assert len(text.splitlines()) == 6
+    assert re.search(r"ended +\w+ +exit \d", text)
     assert [line["seq"] - lines[0]["seq"] for line in lines] == [0, 1]
 
 

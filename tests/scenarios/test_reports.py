@@ -138,6 +138,8 @@ async def test_output_that_was_not_kept_is_said(
     assert main(["export", short.run_id]) == 125
     assert "was not kept" in capsys.readouterr().err
     assert printed(capsys, "export", silent.run_id) == ""
+    assert main(["logs", silent.run_id]) == 0
+    assert "it printed nothing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

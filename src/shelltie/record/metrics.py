@@ -34,7 +34,7 @@ from shelltie.events import (
 from shelltie.model import Limit, Outcome, State, signal_name
 from shelltie.record.instruments import Counter, Family, Gauge, Histogram
 
-_PENDING_MAX = 5000  # questions and commands that never got an answer are forgotten
+_PENDING_MAX = 1000  # questions and commands that never got an answer are forgotten
 _WINDOW = 100  # ended commands that rates are taken from
 NOBODY = "nobody"
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
@@ -69,13 +69,13 @@ class Lately:
 
 @dataclass(slots=True)
 class _Begun:
-    """A command that runs."""
+    """A command that runs, or was asked for. Not its text: that may be long, and never run."""
 
-    provider: str
-    category: str
     stays_open: bool = False
     context: str = ""
     own: bool = False
+    provider: str = "none"
+    category: str = "none"
 
 
 class Metrics:
@@ -87,7 +87,7 @@ class Metrics:
         self.durations = Lately()
         self._shown = shown
         self._clock = clock
-        self._asked: OrderedDict[str, tuple[float, CommandAsked]] = OrderedDict()
+        self._asked: OrderedDict[str, tuple[float, _Begun]] = OrderedDict()
         self._questions: OrderedDict[str, float] = OrderedDict()
         self._runs: dict[str, _Begun] = {}
         self._contexts: set[str] = set()
@@ -160,7 +160,9 @@ class Metrics:
 
     @_count.register
     def _(self, event: CommandAsked) -> None:
-        _remember(self._asked, event.run, (self._clock(), event))
+        caller = event.caller
+        begun = _Begun(event.stays_open, caller.session, caller.client == _OURSELVES)
+        _remember(self._asked, event.run, (self._clock(), begun))
 
     @_count.register
     def _(self, event: CommandJudged) -> None:
@@ -191,14 +193,10 @@ class Metrics:
 
     @_count.register
     def _(self, event: RunReady) -> None:
-        _, asked = self._asked.pop(event.run, (0.0, None))
+        _, begun = self._asked.pop(event.run, (0.0, _Begun()))
         self.refused.add(0)
-        begun = _Begun(event.provider, event.limits.category or "none")
+        begun.provider, begun.category = event.provider, event.limits.category or "none"
         self._runs[event.run] = begun
-        if asked is not None:
-            begun.stays_open = asked.stays_open
-            begun.context = asked.caller.session
-            begun.own = asked.caller.client == _OURSELVES
 
     @_count.register
     def _(self, _: LimitNear) -> None:
@@ -230,7 +228,8 @@ class Metrics:
 
     @_count.register
     def _(self, event: RunEnded) -> None:
-        begun = self._runs.pop(event.run, None) or _Begun("none", "none")
+        begun = self._runs.pop(event.run, None) or _Begun()
+        self._asked.pop(event.run, None)  # what a shell was asked for while it ran
         outcome, printed = event.outcome, event.printed
         how, why = _named(outcome)
         self._ended.add(how, why, begun.category, begun.provider)

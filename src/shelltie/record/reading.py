@@ -23,7 +23,7 @@ _LOST = """
     WHERE state = 'lost' AND ended > ? AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'
     ORDER BY ended DESC, began DESC LIMIT ?"""
 _PAST = """
-    SELECT id, command, state, exit_code, file FROM runs
+    SELECT id, command, state, exit_code, file, stdout + stderr FROM runs
     WHERE id >= ? AND id < ? AND ended IS NOT NULL LIMIT 10"""
 # What the table of runs says must be what the chain says.
 _DIFFERENT = """
@@ -133,6 +133,7 @@ class Past:
     state: str
     exit_code: int | None
     file: str | None
+    printed: int | None = None
 
 
 def past(path: Path, prefix: str) -> list[Past]:

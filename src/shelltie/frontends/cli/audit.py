@@ -3,12 +3,13 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from shelltie import config as settings
 from shelltie.approval import shown
 from shelltie.frontends.cli.words import Ink, marked, print_json, table
+from shelltie.model import State
 from shelltie.record import reading
 from shelltie.record.reading import Line
 
@@ -91,6 +92,11 @@ def _print_lines(lines: list[Line]) -> None:
 def _row(line: Line) -> tuple[str, ...]:
     known = line.to_json()
     moment = str(known["at"]).replace("T", " ")[:19]
-    telling = next((known[name] for name in _TELLING if known.get(name) not in (None, "")), "")
     run = line.entry.run[:_ID]
-    return str(line.entry.seq), moment, line.entry.kind, run, shown.inline(str(telling))
+    return str(line.entry.seq), moment, line.entry.kind, run, shown.inline(_telling(known))
+
+
+def _telling(known: Mapping[str, object]) -> str:
+    if known.get("state") == State.FINISHED and not known.get("command"):
+        return f"exit {known.get('exitCode')}"
+    return str(next((known[name] for name in _TELLING if known.get(name) not in (None, "")), ""))

@@ -67,7 +67,8 @@ def print_output(args: Namespace) -> bool:
     (one,) = found
     data = _kept(one)
     if data is None:
-        complain(f"{one.run} is over ({one.state}), and its output was not kept on disk")
+        why = "it printed nothing" if one.printed == 0 else "its output was not kept on disk"
+        complain(f"{one.run} is over ({one.state}), and {why}")
         return True
     if args.tail is not None:
         data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
