@@ -1,0 +1,162 @@
+"""Places that stay open: one for each workspace, with a keeper in it, until nobody needs it.
+
+To open one is dear; each command in it then costs what one outside does.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import anyio
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.link import Link
+from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Started, Word
+from shelltie.model import Resources
+from shelltie.providers.leashed import LeashedProcess, spawn
+from shelltie.providers.provider import Prepared
+
+_PATIENCE = 10.0  # with a keeper that does not answer
+
+
+@dataclass(slots=True)
+class Room:
+    """The place of one workspace. `visible` is where its commands may have their directory."""
+
+    place: Path
+    visible: tuple[str, ...]
+    link: Link
+    answered: bool = False
+    idle: asyncio.TimerHandle | None = None
+
+    def shut(self) -> None:
+        """Give back what it needed; nobody is in it any more."""
+
+
+R = TypeVar("R", bound=Room)
+
+
+class Rooms(Generic[R]):
+    """Every room of a provider. `kind` is what people call one; `more` is how to show it more."""
+
+    def __init__(self, kind: str, more: str, idle: float) -> None:
+        self._kind = kind
+        self._more = more
+        self._idle = idle
+        self._rooms: dict[Path, R] = {}
+        self._named: dict[str, R] = {}  # the same, as calls have named them
+        self._left: list[R] = []  # dead or dismissed, perhaps with leashes
+
+    def named(self, workspace: str) -> R | None:
+        """The one that was made for this name. What a link means was settled then."""
+        room = self._named.get(workspace)
+        return room if room is not None and room.link.alive else None
+
+    def at(self, place: Path, workspace: str) -> R | None:
+        """The one of that directory, which goes by this name, too, from now on."""
+        room = self._rooms.get(place)
+        if room is None or not room.link.alive:
+            return None
+        self._named[workspace] = room
+        return room
+
+    def make_way(self, place: Path) -> None:
+        """Another is to be made there; what is over is forgotten."""
+        if place in self._rooms:
+            self._left.append(self._rooms.pop(place))
+        over = [one for one in self._left if one.link.idle and not one.link.alive]
+        self._left = [one for one in self._left if one not in over]
+        for room in over:
+            room.shut()
+
+    def add(self, room: R, workspace: str) -> R:
+        """It is the one of its place now."""
+        self._rooms[room.place] = self._named[workspace] = room
+        return room
+
+    def spawn(
+        self, room: R, prepared: Prepared, env: Mapping[str, str], listen: Callable[[Word], None]
+    ) -> LeashedProcess:
+        """Start it there, with the variables that make sense there.
+
+        Raises: CannotStart, and then nothing was started.
+        """
+        cwd = os.path.realpath(prepared.cwd)
+        if not any(f"{cwd}/".startswith(f"{root}/") for root in room.visible):
+            raise CannotStart(
+                f"{cwd} is not to be seen in the {self._kind}, whose workspace is {room.place}:"
+                f" run it there, or {self._more}"
+            )
+        hear = self._hearing(room, listen)
+        process = spawn(room.link, replace(prepared, cwd=cwd, env=env), hear)
+        _cancel(room)
+        return process
+
+    def _hearing(self, room: R, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+        open_end = True
+
+        def hear(word: Word) -> None:
+            nonlocal open_end
+            open_end = open_end and not isinstance(word, Exited | Failed)
+            if open_end and isinstance(word, Gone | Lost) and not room.link.alive:
+                listen(Noted(f"its {self._kind} ended while it ran"))
+            listen(word)
+            if isinstance(word, Gone | Lost):
+                self.rest(room)
+
+        return hear
+
+    def rest(self, room: R) -> None:
+        """Nobody needs it now; before long it is let go."""
+        _cancel(room)
+        if room.link.alive and room.link.idle:
+            loop = asyncio.get_running_loop()
+            room.idle = loop.call_later(self._idle, self._dismiss, room)
+
+    def _dismiss(self, room: R) -> None:
+        if room.link.idle and self._rooms.get(room.place) is room:
+            self._left.append(self._rooms.pop(room.place))
+            self._named = {name: one for name, one in self._named.items() if one is not room}
+            room.link.dismiss()
+
+    async def close(self) -> None:
+        """End everything in them, and prove it."""
+        everything = [*self._rooms.values(), *self._left]
+        self._rooms, self._named, self._left = {}, {}, []
+        for room in everything:
+            _cancel(room)
+            await room.link.close()
+            room.shut()
+
+
+def _cancel(room: Room) -> None:
+    if room.idle is not None:
+        room.idle.cancel()
+        room.idle = None
+
+
+async def answers(link: Link, program: str = "/") -> bool:
+    """Whether the keeper is there, and this program; it can say that a directory is none."""
+    words: list[Word] = []
+    over = anyio.Event()
+
+    def hear(word: Word) -> None:
+        words.append(word)
+        if isinstance(word, Gone | Lost):
+            over.set()
+
+    with open(os.devnull, "r+b") as null:  # noqa: PTH123, ASYNC230  it has no disk
+        stdio = (null.fileno(), null.fileno(), null.fileno())
+        try:
+            link.spawn((program,), {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
+        except CannotStart:  # it is dead already
+            return False
+    expected = Failed if program == "/" else Started
+    with anyio.move_on_after(_PATIENCE):
+        await over.wait()
+        return any(isinstance(word, expected) for word in words)
+    await link.close()
+    return False
