@@ -1,7 +1,8 @@
 /* shelltie-keeper: starts commands, and ends everything they started.
  *
- *   shelltie-keeper FD          serve on an inherited stream socket; protocol.py has the words
- *   shelltie-keeper --version   say which source this was built from
+ *   shelltie-keeper FD               serve on an inherited stream socket; protocol.py has the words
+ *   shelltie-keeper --connect PATH   the same, where nothing can be inherited: the server listens
+ *   shelltie-keeper --version        say which source this was built from
  *
  * The keeper forks, without exec, one leash per command. A leash is a child subreaper: whatever its
  * command leaves behind becomes a child of the leash and of nobody else. So it kills its children
@@ -24,6 +25,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,11 +211,24 @@ static bool proc_hides(void) {
     return hides;
 }
 
-static void prepare(void) {
+/* What arrives must not be 0, 1 or 2: dup2() would overwrite it. */
+static void occupy_stdio(void) {
     int null;
     while ((null = open("/dev/null", O_RDWR)) >= 0 && null < STDIO)
-        ; /* what arrives must not be 0, 1 or 2: dup2() would overwrite it */
+        ;
     close(null);
+}
+
+/* -1, with errno, if nobody listens there. */
+static int reach(const char *path) {
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof place.sun_path) return errno = ENAMETOOLONG, -1;
+    strcpy(place.sun_path, path);
+    int reached = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(reached, (struct sockaddr *)&place, sizeof place) ? -1 : reached;
+}
+
+static void prepare(void) {
     syscall(SYS_close_range, 3, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */);
     fcntl(server, F_SETFD, FD_CLOEXEC); /* for kernels before 5.11 */
     setsid();
@@ -236,10 +251,13 @@ static void prepare(void) {
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "--version"))
         return puts("shelltie-keeper " SOURCE_DIGEST) < 0;
-    if (argc != 2 || (server = atoi(argv[1])) < STDIO)
-        return fputs("usage: shelltie-keeper FD | --version\n", stderr), 2;
+    bool reaches = argc == 3 && !strcmp(argv[1], "--connect");
+    if (!reaches && (argc != 2 || (server = atoi(argv[1])) < STDIO))
+        return fputs("usage: shelltie-keeper FD | --connect PATH | --version\n", stderr), 2;
     if (!proc_is_ours())
         return fputs("shelltie-keeper: /proc is missing, or of another pid namespace\n", stderr), 3;
+    occupy_stdio();
+    if (reaches && (server = reach(argv[2])) < 0) return perror("shelltie-keeper"), 4;
     prepare();
     return serve();
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 import anyio
 
@@ -153,6 +154,18 @@ class _Parcel:
     descriptors: tuple[int, ...] = ()  # our own copies, until they are sent
 
 
+class Keeper(Protocol):
+    """The process of a keeper."""
+
+    def poll(self) -> int | None:
+        """`None` as long as it is there."""
+        ...
+
+    def kill(self) -> None:
+        """End it by force. Never raises."""
+        ...
+
+
 class Link:
     """A running keeper. It belongs to the event loop in which it was made.
 
@@ -172,6 +185,13 @@ class Link:
         stderr: int = subprocess.DEVNULL,
         passed: tuple[int, ...] = (),
     ) -> None:
+        try:
+            started = _start(argv, stderr, passed)
+        except OSError as error:
+            raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
+        self._hold(*started, kind, contained=contained)
+
+    def _hold(self, channel: socket.socket, keeper: Keeper, kind: Kind, *, contained: bool) -> None:
         self.kind = kind
         self.contained = contained
         self._loop = asyncio.get_running_loop()
@@ -180,11 +200,8 @@ class Link:
         self._parcels: deque[_Parcel] = deque()
         self._alive = True
         self._over = anyio.Event()
-        try:
-            self._socket, self._process = _start(argv, stderr, passed)
-        except OSError as error:
-            raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
-        self._lines = _Lines(self._socket)
+        self._socket, self._process = channel, keeper
+        self._lines = _Lines(channel)
         self._loop.add_reader(self._socket, self._hear)
 
     @property
