@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from shelltie import Config, Terminal
 from shelltie.events import Publish
 from shelltie.policy.environment import RUN_MARK
+from tests.containers import TOOLS, OwnEngine, run_engine
 
 # How long an example takes, or to think of one, says something about the machine alone.
 settings.register_profile(
@@ -52,6 +53,16 @@ def public_path() -> Iterator[Path]:
 def keeper(request: pytest.FixtureRequest) -> str:
     """Both keepers, one after the other."""
     return "auto" if request.param == "c" else "python"
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[OwnEngine]:
+    """A container engine with an image, for all tests."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if os.environ.get("REQUIRE_TOOLS") != "1" and (missing or os.geteuid() != 0):
+        pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
+    with run_engine() as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,8 @@ from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rating import Mode
 from shelltie.policy.safety.rules import RuleFile
 from shelltie.providers.bubblewrap import BubblewrapProvider
+from shelltie.providers.container import ContainerProvider
+from shelltie.providers.container_view import ContainerPolicy
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.providers.sandbox_view import SandboxPolicy
@@ -104,7 +106,11 @@ def _levels(safe: str, unknown: str, dangerous: str) -> Demands:
 
 def _providers(config: Config) -> tuple[Provider, ...]:
     keeper = None if config.keeper == "auto" else config.keeper
-    return LocalProvider(keeper), BubblewrapProvider(sandbox_policy(config), keeper)
+    return (
+        LocalProvider(keeper),
+        BubblewrapProvider(sandbox_policy(config), keeper),
+        ContainerProvider(container_policy(config)),
+    )
 
 
 def sandbox_policy(config: Config) -> SandboxPolicy:
@@ -115,17 +121,53 @@ def sandbox_policy(config: Config) -> SandboxPolicy:
         network=config.sandbox_network,
         writable=_real(config.sandbox_writable),
         readable=_real(config.sandbox_readable),
-        hidden=_real(
-            (
-                config.state_dir,
-                str(settings.state_dir(environ)),
-                str(settings.user_file(environ).parent),
-                *map(str, settings.runtime_dirs(environ)),
-            )
-        ),
+        hidden=_own_places(config, environ),
         path=environ.get("PATH", ""),
         idle=config.sandbox_idle,
         tmp_size=config.sandbox_tmp,
+    )
+
+
+def container_policy(config: Config) -> ContainerPolicy:
+    """What holds in every container, by the settings."""
+    environ = environment.inherited()
+    return ContainerPolicy(
+        home=Path(os.path.realpath(Path.home())),
+        image=config.container_image or "",
+        engines=(config.container_engine,) if config.container_engine else engines(environ),
+        user=config.container_user or "",
+        network=config.container_network,
+        mounts=config.container_mounts,
+        memory=config.container_memory,
+        cpus=config.container_cpus,
+        processes=config.container_processes,
+        hidden=_own_places(config, environ),
+        outside=environ,
+        passed=config.passed,
+        shell=shell_of(config)[0],
+        idle=config.sandbox_idle,
+        tmp_size=config.sandbox_tmp,
+    )
+
+
+def engines(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the socket of a container engine may be: one that is named, a user's own, root's."""
+    named = environ.get("DOCKER_HOST") or environ.get("CONTAINER_HOST")
+    if named:
+        return (named,)
+    own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    root = ("/var/run/docker.sock", "/run/podman/podman.sock")
+    return (f"{own}/docker.sock", f"{own}/podman/podman.sock", *root)
+
+
+def _own_places(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    return _real(
+        (
+            config.state_dir,
+            str(settings.state_dir(environ)),
+            str(settings.user_file(environ).parent),
+            *map(str, settings.runtime_dirs(environ)),
+        )
     )
 
 

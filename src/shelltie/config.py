@@ -122,6 +122,16 @@ class Config:
     sandbox_readable: tuple[str, ...] = _setting("sandbox.readable", texts, ())
     sandbox_tmp: int = _setting("sandbox.tmp_size", size, 1024 * 1024 * 1024)
     sandbox_idle: float = _setting("sandbox.idle", number, 300.0)
+    container_image: str | None = _setting("container.image", text, None)
+    container_engine: str | None = _setting("container.engine", text, None)
+    container_user: str | None = _setting("container.user", text, None)
+    container_network: str = _setting(
+        "container.network", one_of(*_NETWORKS[:2]), "loopback", project=last_of(_NETWORKS)
+    )
+    container_mounts: tuple[str, ...] = _setting("container.mounts", texts, ())
+    container_memory: int = _setting("container.memory", size, 0)
+    container_cpus: float = _setting("container.cpus", number, 0.0)
+    container_processes: int = _setting("container.processes", size, 4096)
     safe_commands: tuple[str, ...] = _setting("safety.safeCommands", texts, ())
     dangerous_commands: tuple[str, ...] = _setting(
         "safety.dangerousCommands", texts, (), project=more

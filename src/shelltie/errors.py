@@ -57,6 +57,10 @@ class CannotStart(TerminalError):
         self.exit_code = exit_code
 
 
+class NotSetUp(CannotStart):
+    """A place that nobody has asked for yet: without its settings it cannot be."""
+
+
 class IsolationUnavailable(CannotStart):
     """The isolation that was asked for cannot be had; nothing was run without it."""
 

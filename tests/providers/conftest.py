@@ -1,6 +1,7 @@
 """Keepers of every kind, one after the other."""
 
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -27,6 +28,12 @@ def argv_of(keeper: str) -> tuple[tuple[str, ...], Kind]:
         return choose(keeper)
     argv, kind = choose("python")
     return ("/usr/bin/env", "SHELLTIE_PYKEEPER_PORTABLE=1", *argv), kind
+
+
+def process_of(link: Link) -> "subprocess.Popen[bytes]":
+    """The keeper's own."""
+    assert isinstance(link._process, subprocess.Popen)
+    return link._process
 
 
 @asynccontextmanager

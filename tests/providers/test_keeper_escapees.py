@@ -31,7 +31,7 @@ from shelltie.keeper.protocol import (
 )
 from tests.leashes import PATH, printed_ready, start, start_printing
 from tests.programs import DEEDS, evil
-from tests.providers.conftest import argv_of, linked
+from tests.providers.conftest import argv_of, linked, process_of
 from tests.tree import new_tag, nobody_left, tagged, until
 
 
@@ -205,7 +205,7 @@ SERVER = """
 import asyncio, sys
 from shelltie.keeper.link import Link
 from tests.leashes import start
-from tests.providers.conftest import argv_of
+from tests.providers.conftest import argv_of, process_of
 from shelltie.keeper.protocol import Started
 
 async def main(keeper, tag, count):
@@ -214,7 +214,7 @@ async def main(keeper, tag, count):
     commands = [start(link, "sh", "-c", script) for _ in range(count)]
     for command in commands:
         await command.word(Started, 50)
-    print(link._process.pid, flush=True)
+    print(process_of(link).pid, flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
@@ -258,7 +258,7 @@ async def test_leashes_hold_on_when_the_keeper_dies(link: Link) -> None:
     orphan = await unheld.word(Started)
     await until(lambda: len(tagged(f"sleep 300.{tag}")) == 3)
 
-    os.kill(link._process.pid, signal.SIGKILL)
+    os.kill(process_of(link).pid, signal.SIGKILL)
     await until(lambda: not link.alive)
 
     with pytest.raises(CannotStart):
@@ -274,8 +274,8 @@ async def test_leashes_hold_on_when_the_keeper_dies(link: Link) -> None:
 
 
 async def test_a_dead_keeper_is_noticed_by_whoever_asks_it_next(link: Link) -> None:
-    link._process.kill()
-    link._process.wait(5)
+    process_of(link).kill()
+    process_of(link).wait(5)
 
     with pytest.raises(CannotStart):
         start(link, "true")
@@ -293,7 +293,7 @@ async def test_closing_the_link_ends_everything(any_link: Link) -> None:
         await any_link.close()
 
     assert all(isinstance(command.words[-1], Gone) for command in commands)
-    assert any_link._process.returncode == 0
+    assert process_of(any_link).returncode == 0
     await nobody_left(tag)
     await any_link.close()
 
@@ -317,13 +317,13 @@ async def test_a_terminated_keeper_ends_everything_first(link: Link) -> None:
     for command in commands:
         await command.word(Started)
 
-    link._process.terminate()
+    process_of(link).terminate()
     await until(lambda: not link.alive)
 
     for command in commands:
         assert isinstance(await command.last(), Gone)
     assert tagged(tag) == []
-    assert link._process.wait(5) == 0
+    assert process_of(link).wait(5) == 0
 
 
 def ask(link: Link, frame: bytes, *, with_descriptors: bool = True) -> socket.socket:
@@ -403,7 +403,7 @@ async def test_half_a_frame_does_not_keep_the_keeper_from_sweeping(link: Link) -
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may look into a keeper")
 async def test_a_thousand_commands_leave_no_descriptor_and_no_zombie(link: Link) -> None:
     await start(link, "true").last()
-    us, keeper = psutil.Process(), psutil.Process(link._process.pid)
+    us, keeper = psutil.Process(), psutil.Process(process_of(link).pid)
     before = us.num_fds(), keeper.num_fds()
 
     for _ in range(1000):
@@ -435,11 +435,11 @@ async def test_more_descriptors_than_may_be_on_their_way_wait_their_turn(link: L
     before = psutil.Process().num_fds()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    link._process.send_signal(signal.SIGSTOP)
+    process_of(link).send_signal(signal.SIGSTOP)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before + 400, hard))
     commands = [start(link, "true", env={"PATH": "/bin"}) for _ in range(130)]
     assert link._parcels
-    link._process.send_signal(signal.SIGCONT)
+    process_of(link).send_signal(signal.SIGCONT)
 
     for command in commands:
         assert isinstance(await command.last(), Gone)
@@ -477,7 +477,7 @@ def every_descriptor_there_is() -> Iterator[int]:
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may look into a keeper")
 async def test_a_keeper_without_descriptors_says_so_for_each_command(link: Link) -> None:
     await start(link, "true").last()
-    keeper = psutil.Process(link._process.pid)
+    keeper = psutil.Process(process_of(link).pid)
     old = keeper.rlimit(psutil.RLIMIT_NOFILE)
 
     keeper.rlimit(psutil.RLIMIT_NOFILE, (keeper.num_fds() + 2, old[1]))

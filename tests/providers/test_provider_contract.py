@@ -9,9 +9,12 @@ import pytest
 
 from shelltie.providers import contract
 from shelltie.providers.bubblewrap import BubblewrapProvider
+from shelltie.providers.container import ContainerProvider
+from shelltie.providers.container_view import ContainerPolicy
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.providers.sandbox_view import SandboxPolicy
+from tests.containers import IMAGE
 from tests.sandboxes import become_nobody
 
 Make = Callable[[], Provider]
@@ -27,7 +30,10 @@ def workspace() -> Iterator[Path]:
 
 
 @pytest.fixture(
-    params=["local c", "local python", "bubblewrap c", "bubblewrap python", "bubblewrap as nobody"]
+    params=[
+        *("local c", "local python", "container c"),
+        *("bubblewrap c", "bubblewrap python", "bubblewrap as nobody"),
+    ]
 )
 def make(
     request: pytest.FixtureRequest, public_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -38,6 +44,9 @@ def make(
         request.getfixturevalue("current_binary")
     if place == "local":
         return lambda: LocalProvider(keeper)
+    if place == "container":
+        engines = (str(request.getfixturevalue("engine").address),)
+        return lambda: ContainerProvider(ContainerPolicy(Path.home(), IMAGE, engines))
     if keeper == "as nobody":
         if os.geteuid() != 0:
             pytest.skip("only root can become somebody else")

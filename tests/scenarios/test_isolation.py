@@ -21,6 +21,7 @@ from shelltie.providers.local import LocalProvider
 from shelltie.running.supervisor import Wish
 from tests.cli import shelltie
 from tests.conftest import Open
+from tests.containers import IMAGE, OwnEngine
 from tests.sandboxes import become_older, forbid_namespaces
 
 pytestmark = pytest.mark.needs("bwrap", "unshare")
@@ -131,7 +132,7 @@ async def test_many_first_commands_at_once_share_one_sandbox(terminal: Terminal)
     [
         ({"isolation": "moon"}, "use none, sandbox, container, auto"),
         ({"isolation": ""}, "use none, sandbox, container, auto"),
-        ({"provider": "moon"}, "there are local, bubblewrap"),
+        ({"provider": "moon"}, "there are local, bubblewrap, container"),
         ({"provider": "local", "isolation": "sandbox"}, "name one of them"),
         ({"provider": "bubblewrap", "isolation": "none"}, "name one of them"),
     ],
@@ -263,17 +264,25 @@ def test_the_command_line_asks_for_a_level_and_says_where_it_ran() -> None:
     assert b"ran in bubblewrap, isolation sandbox" in auto.stderr
     assert (missing.returncode, Path("canary").exists()) == (126, False)
     assert b"nothing was run without it" in missing.stderr
+    assert b"set container.image" in missing.stderr
     assert wrong.returncode == 2
 
 
-def test_the_doctor_opens_every_place() -> None:
+def test_the_doctor_runs_something_in_every_place(
+    engine: OwnEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_CONTAINER_IMAGE", IMAGE)
+    monkeypatch.setenv("SHELLTIE_CONTAINER_ENGINE", str(engine.address))
     findings = json.loads(shelltie("doctor", "--json").stdout)["findings"]
 
     places = {one["name"]: one for one in findings if one["group"] == "isolation"}
     assert {name: one["level"] for name, one in places.items()} == {
         "local": "good",
         "bubblewrap": "good",
+        "container": "good",
     }
+    assert places["container"]["text"] == "isolation container: works"
+    assert engine.containers() == []
 
 
 @pytest.mark.usefixtures("no_sandbox")
@@ -283,3 +292,5 @@ def test_the_doctor_says_why_a_place_does_not_work() -> None:
     found = next(one for one in findings if one["name"] == "bubblewrap")
     assert found["level"] == "poor"
     assert "user.max_user_namespaces" in found["text"]
+    unset = next(one for one in findings if one["name"] == "container")
+    assert (unset["level"], "container.image" in unset["text"]) == ("good", True)

@@ -36,6 +36,7 @@ _USELESS = ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")
 @dataclass(slots=True)
 class _Sandbox(Room):
     complaints: BinaryIO = field(kw_only=True)
+    answered: bool = False
 
     @property
     def said(self) -> str:

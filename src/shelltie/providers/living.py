@@ -29,7 +29,6 @@ class Room:
     place: Path
     visible: tuple[str, ...]
     link: Link
-    answered: bool = False
     idle: asyncio.TimerHandle | None = None
 
     def shut(self) -> None:

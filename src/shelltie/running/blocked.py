@@ -39,11 +39,17 @@ _HINTS = {
     Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
     Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
 }
+_CONTAINER_HINTS = {
+    Bar.WRITE: "only its workspace and /tmp can be written there; container.mounts adds more",
+    Bar.NETWORK: "there is no network there; container.network = 'on' allows it",
+    Bar.FILES: "it asked for a file of this machine; container.mounts shows it",
+}
 
 
 def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
     """Why it may have failed, and who can change that."""
     if not found:
         return None
-    reasons = "; ".join(_HINTS[bar] for bar in found)
+    hints = _CONTAINER_HINTS if provider == "container" else _HINTS
+    reasons = "; ".join(hints[bar] for bar in found)
     return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."

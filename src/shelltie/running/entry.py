@@ -42,7 +42,8 @@ class Entry:
         try:
             place = await self._places.choose(ticket.place, ticket.profile, verdict)
             instead = await self._instead(place, verdict, ticket, gate)
-            return verdict, await _asked(run, command, verdict, ticket, gate, place, instead)
+            place = await _asked(run, command, verdict, ticket, gate, place, instead)
+            return verdict, await self._places.still_ready(place, ticket.place.workspace)
         except TerminalError as refusal:
             self._refused(run, command, refusal)
             raise

@@ -5,7 +5,13 @@ A level that was asked for and cannot be had is an error. Nothing runs in a weak
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from shelltie.errors import CannotStart, CommandDenied, InvalidParameters, IsolationUnavailable
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    InvalidParameters,
+    IsolationUnavailable,
+    NotSetUp,
+)
 from shelltie.frozen import frozen
 from shelltie.model import Isolation, Rating, Verdict
 from shelltie.providers.provider import Provider
@@ -106,6 +112,15 @@ class Places:
         except IsolationUnavailable:
             return None
 
+    async def still_ready(self, place: Place, workspace: str) -> Place:
+        """The same; what was ready may have been let go while somebody was asked.
+
+        Raises: IsolationUnavailable.
+        """
+        if place.provider.isolation is not Isolation.NONE:
+            await _ready(place.provider, workspace)
+        return place
+
     async def close(self) -> None:
         """End everything that was started anywhere."""
         for provider in self.all.values():
@@ -132,23 +147,22 @@ class Places:
             )
         if profile is not None and verdict is not None:
             self.check(provider, profile, verdict)
-        try:
-            await provider.ready(asked.workspace)
-        except CannotStart as error:
-            raise IsolationUnavailable(str(error)) from error
+        await _ready(provider, asked.workspace)
         return Place(provider)
 
     async def _first(self, level: _Level, workspace: str) -> Place:
         """The first that works; of several levels the strongest."""
         problems: list[str] = []
+        noteworthy: list[str] = []  # what nobody has set up is no news
         for provider in self._fitting(level):
             try:
                 await provider.ready(workspace)
             except CannotStart as error:
                 problems.append(f"{provider.name}: {error}")
+                noteworthy += () if isinstance(error, NotSetUp) else problems[-1:]
                 continue
             chosen = f"isolation is {provider.isolation}, by {provider.name}"
-            notes = "; ".join((chosen, *problems)) if level.strongest else ""
+            notes = "; ".join((chosen, *noteworthy)) if level.strongest else ""
             return Place(provider, (notes,) if notes else ())
         raise IsolationUnavailable(
             f"isolation {level.least} cannot be had here, and nothing was run without it: "
@@ -161,6 +175,13 @@ class Places:
             rank = provider.isolation.rank
             if rank == level.least.rank or (level.strongest and rank > level.least.rank):
                 yield provider
+
+
+async def _ready(provider: Provider, workspace: str) -> None:
+    try:
+        await provider.ready(workspace)
+    except CannotStart as error:
+        raise IsolationUnavailable(str(error)) from error
 
 
 def _level(asked: str | None, demanded: str) -> _Level:

@@ -7,14 +7,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from shelltie import config as settings
 from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.config import Config
-from shelltie.errors import ConfigWrong, TerminalError
+from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
 from shelltie.model import Command, State, human_duration
 from shelltie.policy import environment
 from shelltie.policy.limits import Asked
@@ -130,7 +130,7 @@ async def _keeper(config: Config) -> list[Finding]:
                 await _real_command(supervisor),
                 await _hidden_process(supervisor),
                 await _login_path(supervisor),
-                *[await _place(one) for one in supervisor.places.all.values()],
+                *[await _place(supervisor, one) for one in supervisor.places.all.values()],
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
@@ -168,15 +168,22 @@ async def _hidden_process(supervisor: Supervisor) -> Finding:
     return Finding("keeper", "subreaper", BAD, "an orphan was lost", remedy)
 
 
-async def _place(provider: Provider) -> Finding:
-    """Whether something runs there: it is opened, in a directory that nobody needs."""
+async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
+    """Whether something runs there: in a directory that nobody needs."""
     found = partial(Finding, "isolation", provider.name)
     with tempfile.TemporaryDirectory() as workspace:
         try:
             await provider.ready(workspace)
+            wish = replace(_patience(), provider=provider.name, workspace=workspace)
+            run = await supervisor.run(Command("true", cwd=workspace), wish)
+        except NotSetUp as error:
+            return found(GOOD, f"{error}; not needed for the rest")
         except TerminalError as error:
-            remedy = "without it, isolation is refused"
-            return found(POOR, str(error), remedy)
+            return found(POOR, str(error), "without it, isolation is refused")
+    assert run.outcome is not None
+    if not run.outcome.ok:
+        text = f"`true` did not run: {run.outcome.error or run.outcome.state}"
+        return found(POOR, text, "see whether the shell works there")
     return found(GOOD, f"isolation {provider.isolation}: works")
 
 

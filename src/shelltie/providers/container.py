@@ -1,0 +1,117 @@
+"""A container for each workspace, of an image that the user names, with a keeper in it."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from shelltie.errors import CannotStart, NotSetUp
+from shelltie.keeper.programs import Kind, choose
+from shelltie.keeper.protocol import Word
+from shelltie.model import Bar, Isolation
+from shelltie.providers.container_view import (
+    ContainerPolicy,
+    checked_image,
+    checked_mounts,
+    variables,
+    visible,
+    workspace_mounts,
+)
+from shelltie.providers.leashed import LeashedProcess
+from shelltie.providers.living import Room, Rooms
+from shelltie.providers.provider import Prepared
+from shelltie.providers.workspace import checked
+
+_MORE = "add the directory to container.mounts"
+_SCHEME = "unix://"
+
+
+@dataclass(slots=True)
+class _Container(Room):
+    variables: dict[str, str] = field(kw_only=True)
+
+
+class ContainerProvider:
+    """Commands in containers that have an image's system and may write in their workspace."""
+
+    name = "container"
+    isolation = Isolation.CONTAINER
+
+    def __init__(self, policy: ContainerPolicy) -> None:
+        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
+        self._policy = policy
+        self._rooms: Rooms[_Container] = Rooms("container", _MORE, policy.idle)
+        self._locks: dict[Path, anyio.Lock] = {}
+        self._made: dict[Path, set[str]] = {}  # by the engine that made them
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+        room = self._rooms.named(workspace)
+        if room is None:
+            place = checked(workspace, self._policy.home, self._policy.hidden)
+            async with self._locks.setdefault(place, anyio.Lock()):
+                room = self._rooms.at(place, workspace) or await self._open(place, workspace)
+        self._rooms.rest(room)
+
+    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+        """See `Provider`."""
+        room = self._rooms.named(prepared.workspace)
+        if room is None:
+            raise CannotStart("its container has just ended: ask again, and there will be another")
+        env = variables(prepared.env, self._policy, room.variables)
+        return self._rooms.spawn(room, prepared, env, listen)
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._rooms.close()
+        made, self._made = self._made, {}
+        if made:
+            from shelltie.providers.container_making import remove  # it is loaded already
+
+            for address, names in made.items():
+                # An engine that is gone: they have ended with their keepers, and go by themselves.
+                with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
+                    await remove(address, names)
+
+    async def _open(self, place: Path, workspace: str) -> _Container:
+        policy, address = self._policy, _address(self._policy)
+        choose(Kind.C)
+        mounts = (*workspace_mounts(place), *checked_mounts(policy, (*policy.hidden, address)))
+        self._rooms.make_way(place)
+        # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
+        from shelltie.providers.container_making import make, new_name, sweep
+
+        if address not in self._made:
+            await sweep(address)
+        name = new_name()
+        self._made.setdefault(address, set()).add(name)
+        made = await make(address, name, policy, mounts)
+        room = _Container(place, visible(mounts), made.link, variables=made.variables)
+        return self._rooms.add(room, workspace)
+
+
+def _address(policy: ContainerPolicy) -> Path:
+    """The socket of the engine.
+
+    Raises: CannotStart.
+    """
+    if not policy.image:
+        raise NotSetUp("no image is set for containers: set container.image, such as debian:12")
+    checked_image(policy.image)
+    if sys.platform != "linux":
+        raise CannotStart("containers are held on Linux only, where their processes can be seen")
+    for given in policy.engines:
+        if "://" in given and not given.startswith(_SCHEME):
+            raise CannotStart(f"the engine at {given} is not on this machine: use {_SCHEME}PATH")
+        path = Path(given.removeprefix(_SCHEME))
+        if path.is_socket():
+            return Path(os.path.realpath(path))
+    raise CannotStart(
+        f"no container engine is here (looked at {', '.join(policy.engines) or 'nothing'}): install"
+        " Docker or Podman and start it (systemctl enable --now podman.socket), or set"
+        " container.engine"
+    )

@@ -1,0 +1,191 @@
+"""Has containers made for us: with the keeper in them, and marked so that none is left behind."""
+
+import json
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from shelltie.errors import CannotStart
+from shelltie.keeper import identity
+from shelltie.keeper.identity import Identity
+from shelltie.keeper.programs import BINARY
+from shelltie.keeper.visitor import Visitor, VisitorLink
+from shelltie.providers.container_view import ContainerPolicy, Mount, covers, order, ways
+from shelltie.providers.engine import Engine, Image
+from shelltie.providers.living import answers
+
+OWNER = "shelltie.owner"
+_SELINUX = Path("/sys/fs/selinux/enforce")
+_PATIENCE = 30.0  # with a keeper that does not come
+_LOOK = 0.5  # how often to ask whether it still can
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A container in which a keeper waits."""
+
+    link: VisitorLink
+    variables: dict[str, str]
+
+
+async def make(
+    address: Path, name: str, policy: ContainerPolicy, mounts: tuple[Mount, ...]
+) -> Made:
+    """Have one made and started, and wait for its keeper.
+
+    Raises: CannotStart, and then there is none.
+    """
+    async with Engine(address) as engine:
+        image = await engine.image(policy.image)
+        with _door() as door:
+            covered = covers(mounts, (*policy.hidden, address), door.empty)
+            everything = (*mounts, *covered, *ways(BINARY, door.place))
+            wanted = order(policy, everything, policy.user or _user(address), _security())
+            try:
+                await engine.create(name, {**wanted, **_marks(image)})
+                await engine.start(name)
+                link = await _come(door.listener, engine, name)
+                await _try(link, policy)
+                return Made(link, image.variables)
+            except BaseException:
+                with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
+                    await engine.remove(name)
+                raise
+
+
+def _marks(image: Image) -> dict[str, object]:
+    """Whose it is; and nothing of the image's own may run, for which Podman must not be asked."""
+    unchecked = {"Healthcheck": {"Test": ["NONE"]}} if image.checks_itself else {}
+    return {"Labels": {OWNER: _owner()}, **unchecked}
+
+
+async def remove(address: Path, names: set[str]) -> None:
+    """Have nothing left of these.
+
+    Raises: CannotStart.
+    """
+    async with Engine(address) as engine:
+        for name in names:
+            await engine.remove(name)
+
+
+async def sweep(address: Path) -> None:
+    """Remove what servers left that are certainly dead.
+
+    Raises: CannotStart.
+    """
+    async with Engine(address) as engine:
+        for container, owner in (await engine.labelled(OWNER)).items():
+            if _is_dead(owner):
+                await engine.remove(container)
+
+
+def new_name() -> str:
+    """Nobody else's."""
+    return f"shelltie-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _owner() -> str:
+    me = identity.of(os.getpid())
+    return json.dumps([me.pid, me.started, me.boot, me.namespace])
+
+
+def _is_dead(owner: str) -> bool:
+    """What is not written by us is nobody's whom we could know."""
+    with suppress(ValueError, TypeError):
+        pid, started, boot, namespace = json.loads(owner)
+        return not Identity(int(pid), str(started), str(boot), str(namespace)).alive
+    return False
+
+
+def _user(engine: Path) -> str:
+    """Whoever we are. In containers of our own engine that is root, unless the engine is root's."""
+    ours = engine.stat().st_uid == os.geteuid()
+    return "0:0" if ours else f"{os.geteuid()}:{os.getegid()}"
+
+
+def _security() -> tuple[str, ...]:
+    """With labels of SELinux a container could touch nothing of ours, not even the socket."""
+    return ("label=disable",) if _SELINUX.exists() else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Where a keeper comes to: only who is in the container can enter `place`."""
+
+    listener: socket.socket
+    place: Path
+    empty: Path
+
+
+@contextmanager
+def _door() -> Iterator[_Door]:
+    with (
+        tempfile.TemporaryDirectory(prefix="shelltie-") as name,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        place, empty = Path(name) / "link", Path(name) / "empty"
+        for folder in (place, empty):
+            folder.mkdir()
+            folder.chmod(0o755)
+        listener.bind(str(place / "socket"))
+        (place / "socket").chmod(0o666)
+        listener.listen(1)
+        listener.setblocking(False)
+        yield _Door(listener, place, empty)
+
+
+async def _come(listener: socket.socket, engine: Engine, name: str) -> VisitorLink:
+    """The keeper that comes, unless its container ends before."""
+    channel, over = None, ""
+    deadline = anyio.current_time() + _PATIENCE
+    while channel is None and not over:
+        if anyio.current_time() > deadline:
+            over = f"its keeper did not come in {_PATIENCE:.0f} s: is the engine on this machine?"
+        channel = await _accepted(listener)
+        if channel is None:
+            over = over or await engine.ended(name)
+    if channel is None:
+        raise CannotStart(f"the container cannot be used: {over}")
+    try:
+        return VisitorLink(channel, Visitor(channel))
+    except OSError as error:
+        channel.close()
+        raise CannotStart(
+            f"the keeper in the container cannot be seen from here ({error}): does shelltie itself"
+            " run in a container?"
+        ) from error
+
+
+async def _try(link: VisitorLink, policy: ContainerPolicy) -> None:
+    """Run something in it: a container in which texts cannot be run is none.
+
+    Raises: CannotStart.
+    """
+    fine = False
+    try:
+        fine = await answers(link, policy.shell or "/")
+    finally:
+        if not fine:
+            with anyio.CancelScope(shield=True):
+                await link.close()
+    if not fine:
+        raise CannotStart(
+            f"in the image {policy.image} no {policy.shell} can be run: use an image that has it,"
+            " or set shell to one that it has, such as /bin/sh"
+        )
+
+
+async def _accepted(listener: socket.socket) -> socket.socket | None:
+    with anyio.move_on_after(_LOOK):
+        await anyio.wait_readable(listener)
+    with suppress(BlockingIOError):
+        return listener.accept()[0]
+    return None

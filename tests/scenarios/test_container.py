@@ -1,0 +1,375 @@
+"""A command in a container is held as one here is, and gets no further than its workspace."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shelltie import Answer, Config, Question, Resources, Result, State, Terminal
+from shelltie.errors import CommandDenied, IsolationUnavailable
+from shelltie.keeper import identity
+from shelltie.model import Command, Isolation
+from shelltie.providers.container_making import OWNER
+from shelltie.running.supervisor import Wish
+from tests.cli import SHELLTIE
+from tests.conftest import Open
+from tests.containers import IMAGE, OwnEngine
+from tests.programs import BOMB, DEEDS, evil
+from tests.tree import new_tag, nobody_left, tagged, until
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project in which shelltie was started."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name).resolve()
+        monkeypatch.chdir(path)
+        yield path
+
+
+@pytest.fixture
+def settings(engine: OwnEngine) -> Iterator[dict[str, object]]:
+    """What leads to the engine; nothing of ours may be left there."""
+    yield {"container_image": IMAGE, "container_engine": f"unix://{engine.address}", "grace": 0.5}
+    assert engine.containers() == []
+
+
+@pytest.fixture
+def opened(open_terminal: Open, workspace: Path, settings: dict[str, object]) -> Open:
+    """A terminal that lets everything run, in a container."""
+    assert Path.cwd() == workspace
+
+    def with_settings(**more: object) -> AbstractAsyncContextManager[Terminal]:
+        levels = ("run_safe_in", "run_unknown_in", "run_dangerous_in")
+        everything = {**dict.fromkeys(levels, "container"), "run_dangerous": "allow"}
+        return open_terminal(**{**settings, **everything, **more})
+
+    return with_settings
+
+
+def failed(result: Result) -> bool:
+    assert (result.provider, result.isolation) == ("container", "container")
+    return result.exit_code != 0
+
+
+@pytest.mark.proves("T2-36", "S2-7", "S2-33", "T2-34")
+async def test_a_timeout_ends_a_command_inside_its_container_and_none_is_left(
+    opened: Open, engine: OwnEngine, workspace: Path
+) -> None:
+    tag = new_tag()
+    async with opened() as terminal:
+        where = await terminal.run("readlink /proc/self/ns/pid; ls /; echo kept > file; exit 3")
+        late = await terminal.run(
+            f"(trap '' TERM; setsid sleep 300.{tag} &); echo begun; sleep 300.{tag}", timeout=1
+        )
+        left = tagged(f"300.{tag}")
+        after = await terminal.run("echo after")
+        serving = len(engine.containers())
+
+    assert str(Path("/proc/self/ns/pid").readlink()) not in where.stdout
+    assert "root" not in where.stdout.split()  # which every system has, and this image has not
+    assert (where.exit_code, where.provider, where.isolation) == (3, "container", "container")
+    assert (workspace / "file").read_text() == "kept\n"
+    assert (late.status, late.stdout, late.leaked, left) == ("timeout", "begun\n", False, [])
+    assert (after.stdout, serving) == ("after\n", 1)
+    assert engine.containers() == []
+
+
+@pytest.mark.proves("T2-36", "S2-33")
+async def test_nobody_hostile_survives_its_timeout(opened: Open, workspace: Path) -> None:
+    tags = {deed: new_tag() for deed in DEEDS}
+    busy = {"churn", "movers"}  # they leave others no time
+    results: dict[str, Result] = {}
+    program = workspace / "evil"
+    program.write_bytes(Path(evil()).read_bytes())
+    program.chmod(0o755)
+
+    async def one(terminal: Terminal, deed: str, tag: str) -> None:
+        results[deed] = await terminal.run([str(program), deed, "30", tag], timeout=1)
+
+    async with opened() as terminal:
+        async with anyio.create_task_group() as tasks:
+            for deed in set(DEEDS) - busy:
+                tasks.start_soon(one, terminal, deed, tags[deed])
+        for deed in busy:
+            await one(terminal, deed, tags[deed])
+        left = [deed for deed, tag in tags.items() if tagged(tag)]
+        after = await terminal.run("echo fine")
+
+    assert {deed for deed, result in results.items() if result.leaked} == set()
+    assert {result.status for result in results.values()} == {"timeout", "success"}
+    assert left == []
+    assert after.stdout == "fine\n"
+
+
+async def test_it_writes_in_its_workspace_and_in_a_tmp_of_its_own_and_nowhere_else(
+    opened: Open, workspace: Path, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (public_path / "home").mkdir()
+    (public_path / "home" / "secret").write_text("secret\n")
+    monkeypatch.setenv("HOME", str(public_path / "home"))
+    monkeypatch.setenv("PLACE", "of this machine")
+    subprocess.run(["git", "init", "-q"], check=True)
+    (workspace / ".mcp.json").write_text("{}")
+    async with opened(container_mounts=(f"{public_path}:/data:ro",)) as terminal:
+        inside = await terminal.run(
+            "echo x > .git/index && mkdir sub && echo $HOME && echo y > ~/y"
+        )
+        tried = [
+            await terminal.run(f"echo evil > {place}")
+            for place in ("/usr/x", "/etc/x", "/data/x", ".git/hooks/x", ".git/config", ".mcp.json")
+        ]
+        moved = await terminal.run("mv .git old")
+        private = await terminal.run("echo mine > /tmp/shelltie-private; ls -A /tmp")
+        again = await terminal.run("cat /tmp/shelltie-private; echo $PLACE; cat /data/home/secret")
+        missing = await terminal.run(f"cat {public_path}/home/secret")
+
+    assert (inside.status, inside.stdout) == ("success", "/home/shelltie\n"), inside.stderr
+    assert all(map(failed, [*tried, moved]))
+    assert "write" in tried[0].blocked
+    assert "container.mounts" in str(tried[0].hint)
+    assert public_path.name not in private.stdout.split()
+    assert not Path("/tmp/shelltie-private").exists()
+    assert again.stdout == "mine\n\nsecret\n"
+    assert missing.blocked == ("files",)
+    assert (workspace / ".mcp.json").read_text() == "{}"
+
+
+async def test_neither_the_network_nor_our_processes_and_sockets_can_be_reached(
+    opened: Open, engine: OwnEngine, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(workspace))
+    place = workspace / "shelltie"
+    place.mkdir(mode=0o700)
+    (place / "1.sock").write_text("our socket would be here")
+    switches = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/mm/ksm/run")
+    with socket.create_server(("127.0.0.1", 0)) as host:
+        port = host.getsockname()[1]
+        async with opened() as terminal:
+            to_host = await terminal.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+            out = await terminal.run("exec 3<>/dev/tcp/192.0.2.1/9")
+            seen = await terminal.run(
+                f"ls -d /proc/{os.getpid()}; ls -A {place} /run/shelltie/link"
+            )
+            engines = await terminal.run(f"ls {engine.address} /run/podman /var/run/docker.sock")
+            await terminal.run(f"kill -KILL {os.getpid()} 1; kill -TERM 1; kill -KILL -1")
+            memory = await terminal.run("cat /proc/1/environ /proc/1/maps /proc/$PPID/environ")
+            # Opened for writing, but nothing is written: it is the real kernel's, if we are wrong.
+            turned = [await terminal.run(f": >> {switch}") for switch in switches]
+            rights = await terminal.run("grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status")
+            nested = await terminal.run("unshare --mount true")
+            after = await terminal.run("echo alive")
+
+    assert all(map(failed, (to_host, out, engines, nested, *turned)))
+    assert out.blocked == ("network",)
+    assert "container.network" in str(out.hint)
+    assert (seen.stdout.split(), engines.stdout) == (["/run/shelltie/link:", f"{place}:"], "")
+    assert memory.stdout == ""
+    assert rights.stdout.split()[1::2] == ["0000000000000000", "0000000000000000", "1"]
+    assert after.stdout == "alive\n"
+    assert (place / "1.sock").exists()
+
+
+async def test_limits_hold_for_the_container_and_for_one_command(
+    opened: Open, workspace: Path
+) -> None:
+    workspace.chmod(0o777)
+    groups = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+    async with opened(
+        container_processes=30, container_memory=256 * MIB, container_user="1234:1234"
+    ) as terminal:
+        bomb = await terminal.run(BOMB)
+        told = await terminal.run(f"{groups} 2>/dev/null; id")
+        one = await terminal.run("ulimit -n", resources=Resources(open_files=77))
+
+    assert "all" not in bomb.stdout
+    assert "fork" in bomb.stderr
+    assert not bomb.leaked
+    assert str(256 * MIB) in told.stdout.split()
+    assert "uid=1234" in told.stdout
+    assert one.stdout == "77\n"
+
+
+@pytest.mark.usefixtures("workspace")
+async def test_one_container_serves_until_it_is_idle_also_while_somebody_is_asked(
+    engine: OwnEngine, settings: dict[str, object], tmp_path: Path
+) -> None:
+    async def approve(_: Question) -> Answer:
+        await until(lambda: engine.containers() == [], 30)
+        return Answer(allowed=True)
+
+    config = Config(state_dir=str(tmp_path), sandbox_idle=0.2, run_unknown="ask", **settings)  # type: ignore[arg-type]  # as named
+    async with Terminal(config, approve=approve) as terminal:
+        first = await terminal.run("readlink /proc/self/ns/pid", isolation="container")
+        second = await terminal.run("readlink /proc/self/ns/pid", isolation="container")
+        await until(lambda: engine.containers() == [], 30)
+        asked = await terminal.run("mkdir asked", isolation="container")
+
+    assert first.stdout == second.stdout
+    assert asked.isolation == "container"
+    assert Path("asked").is_dir()
+
+
+async def test_a_container_that_is_ended_takes_its_commands_along_and_no_others(
+    opened: Open, engine: OwnEngine, public_path: Path
+) -> None:
+    tag = new_tag()
+    async with opened() as terminal:
+        run = await terminal.start(f"setsid sleep 300.{tag} & sleep 300.{tag}")
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 20)
+        (ours,) = engine.containers()
+        other = await terminal.start("sleep 300", workspace=public_path, cwd=public_path)
+        engine.ask("POST", f"/containers/{ours['Id']}/kill")
+        with anyio.fail_after(20):
+            outcome = await run.wait()
+        await nobody_left(tag, 20)
+        still = other.outcome
+        after = await terminal.run("echo after")
+        await other.kill("enough")
+
+    assert (outcome.state, outcome.leaked) == (State.KILLED, False)
+    assert any("its container ended while it ran" in one for one in outcome.warnings)
+    assert still is None
+    assert after.stdout == "after\n"
+
+
+async def test_an_engine_that_dies_ends_no_command_and_the_next_container_says_so(
+    opened: Open, engine: OwnEngine, workspace: Path, public_path: Path
+) -> None:
+    begun, go = workspace / "begun", workspace / "go"
+    async with opened() as terminal:
+        run = await terminal.start("touch begun; until [ -e go ]; do sleep 0.1; done")
+        await until(begun.exists, 20)
+        engine.stop()
+        try:
+            with pytest.raises(IsolationUnavailable, match="engine"):
+                await terminal.run("touch canary", workspace=public_path, cwd=public_path)
+            same = await terminal.run("echo same")
+            go.touch()
+            with anyio.fail_after(20):
+                outcome = await run.wait()
+        finally:
+            engine.start()
+        other = await terminal.run("echo other", workspace=public_path, cwd=public_path)
+
+    assert (outcome.state, same.stdout, other.stdout) == (State.FINISHED, "same\n", "other\n")
+    assert not (public_path / "canary").exists()
+
+
+@pytest.mark.proves("T2-36")
+async def test_what_a_dead_shelltie_left_is_removed_and_nothing_else(
+    opened: Open, engine: OwnEngine, settings: dict[str, object]
+) -> None:
+    tag = new_tag()
+    text = f"(setsid sleep 300.{tag} &) ; sleep 300.{tag}"
+    environ = {
+        **os.environ,
+        "SHELLTIE_CONTAINER_IMAGE": IMAGE,
+        "SHELLTIE_CONTAINER_ENGINE": str(settings["container_engine"]),
+    }
+    words = [*SHELLTIE, "run", "--isolation", "container", "--", text]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environ) as started:  # noqa: ASYNC220  it blocks nobody
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 30)
+        dead = identity.of(started.pid)
+        started.send_signal(signal.SIGKILL)
+    await nobody_left(tag, 20)
+    await until(lambda: engine.containers() == [], 30)
+    alive = identity.of(os.getpid())
+    made = {
+        owner: _made(engine, owner)
+        for owner in (_label(dead), _label(alive), "garbage", "[1, 2]", "")
+    }
+    async with opened() as terminal:
+        await terminal.run("true")
+    left = {str(one["Id"]) for one in engine.containers()}
+    for one in left:
+        engine.ask("DELETE", f"/containers/{one}?force=true")
+
+    assert left == set(made.values()) - {made[_label(dead)]}
+
+
+def _label(owner: identity.Identity) -> str:
+    return json.dumps([owner.pid, owner.started, owner.boot, owner.namespace])
+
+
+def _made(engine: OwnEngine, owner: str) -> str:
+    order = {"Image": IMAGE, "Entrypoint": ["true"], "Labels": {OWNER: owner}}
+    made = engine.ask("POST", "/containers/create", json.dumps(order).encode())
+    assert isinstance(made, dict)
+    return str(made["Id"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"container_image": None}, "container.image"),
+        ({"container_image": "no/such:image"}, "podman pull no/such:image"),
+        ({"container_image": "../x?y"}, "no name of an image"),
+        ({"container_engine": "/no/such.sock"}, "install Docker or Podman"),
+        ({"container_engine": "tcp://192.0.2.1:2375"}, "not on this machine"),
+        ({"shell": "/bin/zsh"}, "no /bin/zsh can be run"),
+        ({"container_user": "stranger"}, "stranger"),
+        ({"container_mounts": ("/no/such",)}, "does not exist"),
+        ({"container_mounts": ("/etc",)}, "add :ro"),
+        ({"container_mounts": ("/usr:/proc:ro",)}, "nothing can be put at /proc"),
+        ({"container_mounts": ("a:b:c:d",)}, "SOURCE"),
+        ({"workspace": "/"}, "too wide"),
+    ],
+)
+async def test_what_cannot_be_had_says_what_to_do_and_nothing_runs(
+    opened: Open, engine: OwnEngine, workspace: Path, wrong: dict[str, object], said: str
+) -> None:
+    async with opened(**wrong) as terminal:
+        with pytest.raises(IsolationUnavailable, match=said):
+            await terminal.run("touch canary")
+        left = engine.containers()
+
+    assert not (workspace / "canary").exists()
+    assert left == []
+
+
+async def test_a_socket_where_no_engine_is_says_so(opened: Open, public_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(public_path / "sock"))
+        listener.listen()
+
+        def babble() -> None:
+            caller = listener.accept()[0]
+            caller.sendall(b"\x00\xff what?\r\n\r\n")
+            caller.close()
+
+        talker = threading.Thread(target=babble)
+        talker.start()
+        async with opened(container_engine=str(public_path / "sock")) as terminal:
+            with pytest.raises(IsolationUnavailable, match="no container engine answers"):
+                await terminal.run("true")
+        talker.join(20)
+
+
+@pytest.mark.proves("T2-34", "D1")
+async def test_the_policy_and_auto_take_a_container(
+    open_terminal: Open, settings: dict[str, object], workspace: Path
+) -> None:
+    async with open_terminal(**settings, run_unknown_in="container") as terminal:
+        safe = await terminal.run("ls")
+        unknown = await terminal.run("mkdir made")
+        auto = await terminal.run("ls", isolation="auto")
+        with pytest.raises(CommandDenied, match="demands container"):
+            await terminal.run("mkdir less", provider="local")
+        unasked = await terminal.supervisor.run(Command("mkdir more"), Wish(profile="session"))
+
+    assert (safe.isolation, unknown.isolation, auto.isolation) == ("none", "container", "container")
+    assert any("isolation is container, by container" in one for one in auto.warnings)
+    assert unasked.isolation is Isolation.CONTAINER
+    assert sorted(one.name for one in workspace.iterdir()) == ["made", "more"]
