@@ -7,12 +7,12 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from shelltie.errors import CannotStart
+from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.keeper.identity import Identity
 from shelltie.keeper.programs import BINARY
@@ -27,7 +27,7 @@ _PATIENCE = 30.0  # with a keeper that does not come
 _LOOK = 0.5  # how often to ask whether it still can
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A container in which a keeper waits."""
 
@@ -116,7 +116,7 @@ def _security() -> tuple[str, ...]:
     return ("label=disable",) if _SELINUX.exists() else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Door:
     """Where a keeper comes to: only who is in the container can enter `place`."""
 

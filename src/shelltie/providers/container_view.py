@@ -7,10 +7,11 @@ and what `container.mounts` lists; nothing of the home, and no variable that was
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from shelltie.errors import CannotStart
+from shelltie.frozen import frozen
 from shelltie.providers.workspace import checked, git_of, obeyed
 
 _LINK = "/run/shelltie/link"
@@ -23,7 +24,7 @@ _FALLBACK_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMON = re.compile(r"TERM|COLORTERM|NO_COLOR|LANG|LANGUAGE|LC_\w+|TZ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainerPolicy:
     """What holds in every container of a provider.
 
@@ -49,7 +50,7 @@ class ContainerPolicy:
     tmp_size: int = 1024 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mount:
     """Something of this machine, and where it is inside."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -12,6 +11,7 @@ import anyio
 import httpx2
 
 from shelltie.errors import CannotStart
+from shelltie.frozen import frozen
 
 _PATIENCE = 60.0  # an engine that copies an image takes its time
 _TICK = 0.05
@@ -19,7 +19,7 @@ _GONE = 404
 _WRONG = 400
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Image:
     """What of an image matters to us: the environment it comes with, and what it starts itself."""
 
