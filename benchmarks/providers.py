@@ -1,6 +1,7 @@
-"""The first and the next command in each place, beside a bare spawn and a bare bwrap."""
+"""The first and the next command in each place, beside a bare spawn, bwrap and podman exec."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.measuring import TRUE, bare_spawn, take_turns
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Config, Terminal
+from shelltie.frontends.library import Options
+from tests.containers import IMAGE, TOOLS, OwnEngine, run_engine
 
 _BWRAP = (
     *("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"),
@@ -18,11 +21,54 @@ _BWRAP = (
 
 
 def measure() -> list[Row]:
-    """Nothing where there is no bubblewrap."""
-    return asyncio.run(_measure()) if shutil.which("bwrap") else []
+    """Only what is there, bubblewrap or Podman, and the latter for root."""
+    rows = asyncio.run(_sandbox()) if shutil.which("bwrap") else []
+    if os.geteuid() != 0 or not all(map(shutil.which, TOOLS)):
+        return rows
+    with run_engine() as engine:
+        return [*rows, *asyncio.run(_container(engine))]
 
 
-async def _measure() -> list[Row]:
+async def _container(engine: OwnEngine) -> list[Row]:
+    settings = {"container_image": IMAGE, "container_engine": str(engine.address)}
+    with TemporaryDirectory() as workspace:
+        where: Options = {"isolation": "container", "workspace": workspace, "cwd": workspace}
+        async with _terminal(workspace, **settings) as terminal:
+
+            async def contained() -> None:
+                await terminal.run([TRUE], **where)
+
+            async def local() -> None:
+                await terminal.run([TRUE])
+
+            async def first() -> None:
+                async with _terminal(workspace, **settings) as fresh:
+                    await fresh.run([TRUE], **where)
+
+            await contained()
+            (name,) = (str(one["Id"]) for one in engine.containers())
+            inside, ours, executed = await take_turns(
+                contained, local, lambda: bare_spawn(*engine.podman("exec", name, TRUE)),
+                rounds=9, calls=3,
+            )  # fmt: skip
+        (opened,) = await take_turns(first, rounds=6, calls=1)
+    return [
+        Row(
+            "next command in a container, against one here",
+            "ms", inside.p50, ours.p50, inside.p95, ours.p95, Goal(Of.RATIO, 1.3),
+        ),
+        Row(
+            "next command in a container, against podman exec",
+            "ms", inside.p50, executed.p50, inside.p95, executed.p95,
+        ),
+        Row(
+            "first command of a terminal, in a container, against podman exec",
+            "ms", opened.p50, executed.p50, opened.p95, executed.p95,
+        ),
+    ]  # fmt: skip
+
+
+async def _sandbox() -> list[Row]:
     with TemporaryDirectory() as workspace:
         async with _terminal(workspace) as terminal:
 
@@ -63,7 +109,7 @@ async def _measure() -> list[Row]:
 
 
 @asynccontextmanager
-async def _terminal(workspace: str) -> AsyncIterator[Terminal]:
-    config = Config(state_dir=str(Path(workspace).with_suffix(".state")))
+async def _terminal(workspace: str, **settings: str) -> AsyncIterator[Terminal]:
+    config = Config(state_dir=str(Path(workspace).with_suffix(".state")), **settings)  # type: ignore[arg-type]  # as named
     async with Terminal(config) as terminal:
         yield terminal

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import shutil
 import signal
 import socket
@@ -50,8 +49,7 @@ class OwnEngine:
         complaints = self.place / "complaints"
         with complaints.open("ab") as stderr:
             self.process = subprocess.Popen(
-                [*self._podman(), "system", "service", "--time=0", f"unix://{self.address}"],
-                env={**os.environ, "CONTAINERS_CONF": str(self.place / "containers.conf")},
+                self.podman("system", "service", "--time=0", f"unix://{self.address}"),
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 cwd="/",  # of another, conmon would say that it is gone when a test is over
@@ -78,19 +76,32 @@ class OwnEngine:
         """What it answers; a wrong answer is an error."""
         transport = httpx2.HTTPTransport(uds=str(self.address), verify=False)
         with httpx2.Client(transport=transport, timeout=50) as client:
-            answer = client.request(method, f"http://engine{path}", content=content)
+            kind = "application/json" if (content or b"{").startswith(b"{") else "application/x-tar"
+            headers = {"Content-Type": kind}
+            answer = client.request(
+                method, f"http://engine{path}", content=content, headers=headers
+            )
             assert answer.status_code < 400, answer.text
             return answer.json() if answer.text.startswith(("[", "{")) else answer.text
 
     def containers(self) -> list[dict[str, object]]:
         """All of them, whoever made them."""
-        found = self.ask("GET", "/containers/json?all=true")
-        assert isinstance(found, list)
-        return found
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                found = self.ask("GET", "/containers/json?all=true")
+            except AssertionError:  # Podman cannot tell while one is being removed
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            else:
+                assert isinstance(found, list)
+                return found
 
-    def _podman(self) -> list[str]:
+    def podman(self, *words: str) -> list[str]:
+        """A command line that means this engine."""
+        settings = f"CONTAINERS_CONF={self.place / 'containers.conf'}"
         place = ["--root", str(self.place / "root"), "--runroot", str(self.place / "run")]
-        return ["podman", *place, "--storage-driver", "vfs"]
+        return ["env", settings, "podman", *place, "--storage-driver", "vfs", *words]
 
 
 @contextlib.contextmanager
@@ -113,11 +124,13 @@ def _filesystem() -> bytes:
     """As small as can be: these programs, and the libraries that they load."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in ("usr", "usr/bin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev"):
+        files = _files()
+        inner = {str(parent) for inside in files for parent in Path(inside).parents} - {"."}
+        for name in sorted({*inner, "etc", "tmp", "proc", "sys", "dev"}):
             archive.addfile(_entry(name, tarfile.DIRTYPE))
         for name, target in _LINKS.items():
             archive.addfile(_entry(name, tarfile.SYMTYPE, target))
-        for inside, file in sorted(_files().items()):
+        for inside, file in sorted(files.items()):
             content = file.read_bytes()
             entry = _entry(inside, tarfile.REGTYPE)
             entry.size = len(content)

@@ -318,7 +318,7 @@ def _made(engine: OwnEngine, owner: str) -> str:
         ({"container_image": "../x?y"}, "no name of an image"),
         ({"container_engine": "/no/such.sock"}, "install Docker or Podman"),
         ({"container_engine": "tcp://192.0.2.1:2375"}, "not on this machine"),
-        ({"shell": "/bin/zsh"}, "no /bin/zsh can be run"),
+        ({"shell": "/bin/zsh"}, "/bin/zsh does not run"),
         ({"container_user": "stranger"}, "stranger"),
         ({"container_mounts": ("/no/such",)}, "does not exist"),
         ({"container_mounts": ("/etc",)}, "add :ro"),

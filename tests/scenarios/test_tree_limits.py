@@ -10,6 +10,7 @@ import pytest
 from shelltie import Resources, Terminal
 from shelltie.providers import cgroup
 from tests.conftest import Open
+from tests.containers import IMAGE
 from tests.programs import BOMB
 from tests.tree import until
 
@@ -75,11 +76,18 @@ async def test_a_command_that_is_ended_for_memory_says_so(
 
 @needs_cgroups
 @pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("isolation", ["none", "sandbox", "container"])
 async def test_a_bomb_of_root_meets_the_limit_of_its_tree(
-    open_terminal: Open, isolation: str, public_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_terminal: Open,
+    isolation: str,
+    public_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(public_path)
-    async with open_terminal() as terminal:
+    engine = request.getfixturevalue("engine").address if isolation == "container" else "none"
+    settings = {"container_image": IMAGE, "container_engine": str(engine)}
+    async with open_terminal(**settings) as terminal:
         result = await terminal.run(BOMB, isolation=isolation, resources=Resources(tasks=20))
         after = await terminal.run("echo fine", isolation=isolation)
         await until(lambda: not _groups(), 20)

@@ -86,7 +86,9 @@ class ContainerProvider:
         from shelltie.providers.container_making import make, new_name, sweep
 
         if address not in self._made:
-            await sweep(address)
+            # Podman cannot list while one is being removed. The next shelltie will sweep, too.
+            with suppress(CannotStart, TimeoutError):
+                await sweep(address)
         name = new_name()
         self._made.setdefault(address, set()).add(name)
         made = await make(address, name, policy, mounts)

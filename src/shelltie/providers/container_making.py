@@ -171,15 +171,15 @@ async def _try(link: VisitorLink, policy: ContainerPolicy) -> None:
     """
     fine = False
     try:
-        fine = await answers(link, policy.shell or "/")
+        fine = await answers(link, policy.shell)
     finally:
         if not fine:
             with anyio.CancelScope(shield=True):
                 await link.close()
     if not fine:
         raise CannotStart(
-            f"in the image {policy.image} no {policy.shell} can be run: use an image that has it,"
-            " or set shell to one that it has, such as /bin/sh"
+            f"in the image {policy.image} {policy.shell} does not run: use an image that has it, or"
+            " set shell to one that it has, such as /bin/sh"
         )
 
 

@@ -79,9 +79,12 @@ def checked_mounts(policy: ContainerPolicy, ours: tuple[Path, ...]) -> tuple[Mou
 
 def _mount(text: str, home: Path, ours: tuple[Path, ...]) -> Mount:
     words = text.removesuffix(":ro").split(":")
-    if len(words) > 2:
-        raise CannotStart(f"container.mounts: {text!r} must be SOURCE, SOURCE:TARGET or with :ro")
-    source = Path(os.path.realpath(Path(words[0]).expanduser()))
+    given = Path(words[0]).expanduser()
+    if len(words) > 2 or not given.is_absolute() or "\0" in text:
+        raise CannotStart(
+            f"container.mounts: {text!r} must be SOURCE or SOURCE:TARGET, from /, perhaps with :ro"
+        )
+    source = Path(os.path.realpath(given))
     target = os.path.normpath(words[-1] if len(words) == 2 else source)
     if not source.exists():
         raise CannotStart(f"container.mounts: {source} does not exist")

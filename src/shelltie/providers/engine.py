@@ -125,7 +125,10 @@ class Engine:
         content: Mapping[str, object] | None = None,
     ) -> httpx2.Response:
         try:
-            return await self._client.request(method, path, params=params, json=content)
+            # What changes something is not given up half way: Podman loses count then.
+            with anyio.CancelScope(shield=method != "GET"):
+                return await self._client.request(method, path, params=params, json=content)
+            raise AssertionError("nobody cancels that scope")
         except httpx2.TimeoutException as error:
             raise CannotStart(
                 f"the container engine at {self.address} does not answer: see whether it is well"

@@ -14,7 +14,7 @@ import anyio
 
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
-from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Started, Word
+from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
 from shelltie.model import Resources
 from shelltie.providers.leashed import LeashedProcess, spawn
 from shelltie.providers.provider import Prepared
@@ -137,8 +137,8 @@ def _cancel(room: Room) -> None:
         room.idle = None
 
 
-async def answers(link: Link, program: str = "/") -> bool:
-    """Whether the keeper is there, and this program; it can say that a directory is none."""
+async def answers(link: Link, shell: str = "") -> bool:
+    """Whether the keeper is there, and a shell works; it can say that a directory is no program."""
     words: list[Word] = []
     over = anyio.Event()
 
@@ -147,15 +147,17 @@ async def answers(link: Link, program: str = "/") -> bool:
         if isinstance(word, Gone | Lost):
             over.set()
 
+    argv = (shell, "-c", ":") if shell else ("/",)
     with open(os.devnull, "r+b") as null:  # noqa: PTH123, ASYNC230  it has no disk
         stdio = (null.fileno(), null.fileno(), null.fileno())
         try:
-            link.spawn((program,), {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
+            link.spawn(argv, {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
         except CannotStart:  # it is dead already
             return False
-    expected = Failed if program == "/" else Started
     with anyio.move_on_after(_PATIENCE):
         await over.wait()
-        return any(isinstance(word, expected) for word in words)
+        if shell:
+            return any(isinstance(word, Exited) and word.wait_status == 0 for word in words)
+        return any(isinstance(word, Failed) for word in words)
     await link.close()
     return False
