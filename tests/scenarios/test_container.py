@@ -1,12 +1,12 @@
 """A command in a container is held as one here is, and gets no further than its workspace."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -340,21 +340,14 @@ async def test_what_cannot_be_had_says_what_to_do_and_nothing_runs(
 
 
 async def test_a_socket_where_no_engine_is_says_so(opened: Open, public_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(public_path / "sock"))
-        listener.listen()
+    async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x00\xff what?\r\n\r\n")
+        writer.close()
 
-        def babble() -> None:
-            caller = listener.accept()[0]
-            caller.sendall(b"\x00\xff what?\r\n\r\n")
-            caller.close()
-
-        talker = threading.Thread(target=babble)
-        talker.start()
+    async with await asyncio.start_unix_server(babble, public_path / "sock"):
         async with opened(container_engine=str(public_path / "sock")) as terminal:
             with pytest.raises(IsolationUnavailable, match="no container engine answers"):
                 await terminal.run("true")
-        talker.join(20)
 
 
 @pytest.mark.proves("T2-34", "D1")

@@ -14,6 +14,7 @@ from shelltie.errors import CannotStart
 from shelltie.frozen import frozen
 
 _PATIENCE = 60.0  # an engine that copies an image takes its time
+_SHORT = 15.0  # with a question that needs no work
 _TICK = 0.05
 _GONE = 404
 _WRONG = 400
@@ -34,7 +35,7 @@ class Engine:
         self.address = address
         transport = httpx2.AsyncHTTPTransport(uds=str(address), verify=False)
         self._client = httpx2.AsyncClient(
-            transport=transport, base_url="http://engine", timeout=_PATIENCE, trust_env=False
+            transport=transport, base_url="http://engine", trust_env=False
         )
 
     async def __aenter__(self) -> Self:
@@ -124,10 +125,14 @@ class Engine:
         params: Mapping[str, str] | None = None,
         content: Mapping[str, object] | None = None,
     ) -> httpx2.Response:
+        changes = method != "GET"
+        patience = _PATIENCE if changes else _SHORT
         try:
             # What changes something is not given up half way: Podman loses count then.
-            with anyio.CancelScope(shield=method != "GET"):
-                return await self._client.request(method, path, params=params, json=content)
+            with anyio.CancelScope(shield=changes):
+                return await self._client.request(
+                    method, path, params=params, json=content, timeout=patience
+                )
             raise AssertionError("nobody cancels that scope")
         except httpx2.TimeoutException as error:
             raise CannotStart(
