@@ -19,7 +19,7 @@ IMAGE = "localhost/shelltie-test:latest"
 TOOLS = ("podman", "runc", "conmon")
 _PROGRAMS = (
     *("sh", "bash", "cat", "cp", "env", "grep", "head", "id", "ls", "mkdir", "mv", "printf", "pwd"),
-    *("readlink", "rm", "setsid", "sleep", "stty", "touch", "true", "unshare"),
+    *("readlink", "rm", "setsid", "sleep", "stty", "touch", "tr", "true", "unshare"),
 )
 _LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 # What also works where root may not raise limits, and with cgroups of both versions mounted.

@@ -186,17 +186,24 @@ async def test_limits_hold_for_the_container_and_for_one_command(
 ) -> None:
     workspace.chmod(0o777)
     groups = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+    eats = "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo full"
     async with opened(
-        container_processes=30, container_memory=256 * MIB, container_user="1234:1234"
+        container_processes=30, container_memory=64 * MIB, container_user="1234:1234"
     ) as terminal:
         bomb = await terminal.run(BOMB)
+        starved = await terminal.run(eats)
+        fed = await terminal.run("echo fine")
         told = await terminal.run(f"{groups} 2>/dev/null; id")
         one = await terminal.run("ulimit -n", resources=Resources(open_files=77))
 
     assert "all" not in bomb.stdout
     assert "fork" in bomb.stderr
     assert not bomb.leaked
-    assert str(256 * MIB) in told.stdout.split()
+    assert bomb.exhausted == ("tasks",)
+    assert (starved.stdout, starved.exhausted) == ("", ("memory",))
+    assert "container.memory" in str(starved.hint)
+    assert (fed.stdout, fed.exhausted) == ("fine\n", ())
+    assert str(64 * MIB) in told.stdout.split()
     assert "uid=1234" in told.stdout
     assert one.stdout == "77\n"
 

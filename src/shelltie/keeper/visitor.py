@@ -45,3 +45,4 @@ class VisitorLink(Link):
 
     def __init__(self, channel: socket.socket, keeper: Visitor) -> None:
         self._hold(channel, keeper, Kind.C, contained=True)
+        self.pid = keeper.pid

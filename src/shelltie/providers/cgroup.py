@@ -41,15 +41,15 @@ class Group:
         for join in self.joins:
             os.close(join)
 
-    def exhausted(self) -> list[str]:
-        """What there was not enough of: the kernel ended or refused somebody for it."""
+    def exhausted(self) -> dict[str, int]:
+        """How often the kernel ended or refused somebody, by what there was not enough of."""
         memory = ("memory.events", "memory.oom_control")
-        found = []
-        if any(_count(path / name, "oom_kill") for path in self.paths for name in memory):
-            found.append("memory")
-        if any(_count(path / "pids.events", "max") for path in self.paths):
-            found.append("tasks")
-        return found
+        return {
+            "memory": sum(
+                _count(path / name, "oom_kill") for path in self.paths for name in memory
+            ),
+            "tasks": sum(_count(path / "pids.events", "max") for path in self.paths),
+        }
 
     def removed(self) -> bool:
         """Whether it is gone; who has just ended may still be in it."""
@@ -124,6 +124,11 @@ def _try(path: Path, value: object) -> None:
         _write(path, value)
 
 
+def _counts(path: Path) -> bool:
+    files = ("memory.events", "memory.oom_control", "pids.events")
+    return any((path / name).exists() for name in files)
+
+
 def _count(path: Path, name: str) -> int:
     with suppress(OSError, ValueError):
         for line in path.read_text(encoding="ascii").splitlines():
@@ -145,8 +150,28 @@ def our_parents() -> tuple[Parent, ...]:
     return ()
 
 
+def group_of(pid: int) -> Group:
+    """The cgroups that a process of somebody else's is in, only to be looked at."""
+    with suppress(OSError):
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+        own = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+        found = (path for path, _, _ in _memberships(mounts, own))
+        return Group(tuple(path for path in found if _counts(path)), ())
+    return Group((), ())
+
+
 def parents(mounts: str, own: str) -> Iterator[Parent]:
     """The cgroups that we may use, by what /proc says of mounts and of us."""
+    for path, top, names in _memberships(mounts, own):
+        usable = frozenset(names) & {*_CONTROLLERS.values()}
+        if not names:
+            yield from itertools.islice(_delegated(path, top), 1)
+        elif usable and os.access(path, os.W_OK):
+            yield Parent(path, 1, usable)
+
+
+def _memberships(mounts: str, own: str) -> Iterator[tuple[Path, Path, tuple[str, ...]]]:
+    """Each cgroup, where its tree begins, and its controllers; that of version 2 has no names."""
     memberships = [line.split(":", 2) for line in own.splitlines()]
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
@@ -155,11 +180,9 @@ def parents(mounts: str, own: str) -> Iterator[Parent]:
         for _, names, path in memberships:
             below = Path(point) / os.path.relpath(path, root)
             if kind == "cgroup2" and not names:
-                yield from itertools.islice(_delegated(below, Path(point)), 1)
+                yield below, Path(point), ()
             elif kind == "cgroup" and names and set(names.split(",")) <= set(options.split(",")):
-                usable = frozenset(names.split(",")) & {*_CONTROLLERS.values()}
-                if usable and os.access(below, os.W_OK):
-                    yield Parent(below, 1, usable)
+                yield below, Path(point), tuple(names.split(","))
 
 
 def _delegated(own: Path, top: Path) -> Iterator[Parent]:

@@ -13,6 +13,7 @@ from shelltie.errors import CannotStart, NotSetUp
 from shelltie.keeper.programs import Kind, choose
 from shelltie.keeper.protocol import Word
 from shelltie.model import Bar, Isolation
+from shelltie.providers.cgroup import Group, group_of
 from shelltie.providers.container_view import (
     ContainerPolicy,
     checked_image,
@@ -21,7 +22,7 @@ from shelltie.providers.container_view import (
     visible,
     workspace_mounts,
 )
-from shelltie.providers.leashed import LeashedProcess
+from shelltie.providers.leashed import LeashedProcess, limited
 from shelltie.providers.living import Room, Rooms
 from shelltie.providers.provider import Prepared
 from shelltie.providers.workspace import checked
@@ -33,6 +34,7 @@ _SCHEME = "unix://"
 @dataclass(slots=True)
 class _Container(Room):
     variables: dict[str, str] = field(kw_only=True)
+    group: Group = field(kw_only=True)
 
 
 class ContainerProvider:
@@ -63,7 +65,7 @@ class ContainerProvider:
         if room is None:
             raise CannotStart("its container has just ended: ask again, and there will be another")
         env = variables(prepared.env, self._policy, room.variables)
-        return self._rooms.spawn(room, prepared, env, listen)
+        return self._rooms.spawn(room, prepared, env, limited(room.group, listen))
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -92,7 +94,13 @@ class ContainerProvider:
         name = new_name()
         self._made.setdefault(address, set()).add(name)
         made = await make(address, name, policy, mounts)
-        room = _Container(place, visible(mounts), made.link, variables=made.variables)
+        room = _Container(
+            place,
+            visible(mounts),
+            made.link,
+            variables=made.variables,
+            group=group_of(made.link.pid),
+        )
         return self._rooms.add(room, workspace)
 
 

@@ -73,7 +73,7 @@ def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> Lea
         if group is not None:
             theirs.callback(group.sealed)
             ours.callback(_remove, group)
-            listen = _limited(group, listen)
+            listen = _removing(group, limited(group, listen))
         leash = link.spawn(
             prepared.argv,
             prepared.env,
@@ -104,13 +104,25 @@ def _grouped(resources: Resources) -> tuple[cgroup.Group | None, str]:
     return group, note
 
 
-def _limited(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+def limited(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+    """Who listens, and is told at the end what there was not enough of meanwhile."""
+    before = group.exhausted()
+
     def hear(word: Word) -> None:
         if isinstance(word, Gone | Lost):
-            for what in group.exhausted():
-                listen(Noted(_EXHAUSTED[what], what))
-            _remove(group)
+            for what, count in group.exhausted().items():
+                if count > before[what]:
+                    listen(Noted(_EXHAUSTED[what], what))
         listen(word)
+
+    return hear
+
+
+def _removing(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+    def hear(word: Word) -> None:
+        listen(word)
+        if isinstance(word, Gone | Lost):
+            _remove(group)
 
     return hear
 

@@ -69,16 +69,19 @@ _SESSION = "what should stay needs a session (terminal_start)"
 
 
 _MORE = {
-    "memory": "It used up its memory and was ended for it by the kernel, in part or all",
-    "tasks": "It met its limit of processes",
+    "memory": (
+        "It used up its memory and was ended for it by the kernel, in part or all",
+        "resources.memory, or container.memory,",
+    ),
+    "tasks": ("It met its limit of processes", "resources.tasks, or container.processes,"),
 }
 
 
 def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | None:
     """One or two sentences that help the next attempt, or nothing after a good end."""
     if outcome.exhausted and not outcome.ok:
-        what = outcome.exhausted[0]
-        return f"{_MORE[what]}: let it do less at once, or have resources.{what} raised."
+        met, setting = _MORE[outcome.exhausted[0]]
+        return f"{met}: let it do less at once, or have {setting} raised."
     match outcome.state:
         case State.TIMED_OUT:
             return _after_timeout(outcome, limits, text, last_line)
