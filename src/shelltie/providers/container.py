@@ -29,6 +29,7 @@ from shelltie.providers.workspace import checked
 
 _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
+_RESERVED = 5.0  # from being ready to the command that asked: to make another takes a while
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class ContainerProvider:
             place = checked(workspace, self._policy.home, self._policy.hidden)
             async with self._locks.setdefault(place, anyio.Lock()):
                 room = self._rooms.at(place, workspace) or await self._open(place, workspace)
-        self._rooms.rest(room)
+        self._rooms.rest(room, _RESERVED)
 
     def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
         """See `Provider`."""

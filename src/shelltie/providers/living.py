@@ -108,12 +108,12 @@ class Rooms(Generic[R]):
 
         return hear
 
-    def rest(self, room: R) -> None:
+    def rest(self, room: R, at_least: float = 0.0) -> None:
         """Nobody needs it now; before long it is let go."""
         _cancel(room)
         if room.link.alive and room.link.idle:
             loop = asyncio.get_running_loop()
-            room.idle = loop.call_later(self._idle, self._dismiss, room)
+            room.idle = loop.call_later(max(self._idle, at_least), self._dismiss, room)
 
     def _dismiss(self, room: R) -> None:
         if room.link.idle and self._rooms.get(room.place) is room:
