@@ -418,10 +418,10 @@ async def test_more_than_the_socket_takes_at_once_waits_its_turn(link: Link) -> 
     before = psutil.Process().num_fds()
     env = PATH | {"LARGE": "x" * 100_000}
 
-    link._process.send_signal(signal.SIGSTOP)  # else it might take them as fast as they come
+    process_of(link).send_signal(signal.SIGSTOP)  # else it might take them as fast as they come
     commands = [start(link, "sh", "-c", "exit ${#LARGE}", env=env) for _ in range(100)]
     assert link._parcels
-    link._process.send_signal(signal.SIGCONT)
+    process_of(link).send_signal(signal.SIGCONT)
 
     for command in commands:
         assert (await command.word(Exited)).wait_status == (100_000 % 256) << 8
