@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 import anyio
@@ -86,13 +85,8 @@ class Terminal:
         await self._supervisor.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.supervisor.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self.supervisor.__aexit__()
 
     @property
     def supervisor(self) -> Supervisor:

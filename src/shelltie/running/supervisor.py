@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, fields, replace
 from functools import partial
-from types import TracebackType
 from typing import Protocol, Self
 
 import anyio
@@ -157,12 +156,7 @@ class Supervisor:
             self._login_path.ask(self.begin_unasked)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         with anyio.CancelScope(shield=True):
             await self.close()
 

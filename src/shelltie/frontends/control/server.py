@@ -73,12 +73,7 @@ class Control:
             self._tasks.start_soon(self._serve, listener, self._tasks)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
         if self._tasks is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -52,12 +51,7 @@ class Voice:
             self._tasks.start_soon(self._report_on)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         self._open = False  # what a call does beyond its answer is told elsewhere, or nobody
         self._listen(None)
         try:
