@@ -100,7 +100,11 @@ class Project:
 
     @asynccontextmanager
     async def contexts(
-        self, terminal: Terminal, limits: TaskLimits | None = None, level: Level = Level.DEFAULT
+        self,
+        terminal: Terminal,
+        limits: TaskLimits | None = None,
+        level: Level = Level.DEFAULT,
+        isolation: str = "none",
     ) -> AsyncIterator[Caller]:
         events: list[Event] = []
 
@@ -114,5 +118,6 @@ class Project:
             self.access(level),
             self.place,
             limits or TaskLimits(),
+            isolation=isolation,
         ) as contexts:
             yield Caller(contexts, events)

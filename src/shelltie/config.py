@@ -111,6 +111,7 @@ class Config:
     acp_safe_in: str = _level("isolation.profiles.acp.safe")
     acp_unknown_in: str = _level("isolation.profiles.acp.unknown")
     acp_dangerous_in: str = _level("isolation.profiles.acp.dangerous")
+    tasks_in: str = _level("isolation.tasks")
     unasked: str = _setting(
         "isolation.unasked", one_of(*_UNASKED), "isolate", project=last_of(_UNASKED)
     )

@@ -23,6 +23,7 @@ from tests.cli import shelltie
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
 from tests.sandboxes import become_older, forbid_namespaces
+from tests.task_project import Project
 
 pytestmark = pytest.mark.needs("bwrap", "unshare")
 _WHERE = "readlink /proc/self/ns/pid"
@@ -294,3 +295,17 @@ def test_the_doctor_says_why_a_place_does_not_work() -> None:
     assert "user.max_user_namespaces" in found["text"]
     unset = next(one for one in findings if one["name"] == "container")
     assert (unset["level"], "container.image" in unset["text"]) == ("good", True)
+
+
+async def test_what_a_task_runs_is_isolated_where_the_settings_say_so(
+    terminal: Terminal, workspace: Path
+) -> None:
+    project = Project(workspace / "task")
+    project.tool("where", _WHERE)
+
+    async with project.contexts(terminal, isolation="sandbox") as call:
+        inside = await call.execute(await call.create(), "where")
+    async with project.contexts(terminal) as call:
+        outside = await call.execute(await call.create(), "where")
+
+    assert outside["stdout"].strip() == str(HERE) != inside["stdout"].strip() != ""

@@ -27,7 +27,15 @@ from shelltie.events import (
     SessionRefused,
 )
 from shelltie.frozen import frozen
-from shelltie.model import Command, Escalation, EscalationStep, Limits, Survivors, human_duration
+from shelltie.model import (
+    Command,
+    Escalation,
+    EscalationStep,
+    Isolation,
+    Limits,
+    Survivors,
+    human_duration,
+)
 from shelltie.policy import environment as variables
 from shelltie.policy.access import Access
 from shelltie.regex import regex
@@ -76,13 +84,18 @@ class Contexts:
         project: Path,
         limits: TaskLimits = TaskLimits(),  # noqa: B008  frozen
         passed: Sequence[str] = (),
+        isolation: str = Isolation.NONE,
     ) -> None:
-        """`project` is where relative directories begin; `passed` is `environment.pass`."""
+        """`project` is where relative directories begin; `passed` is `environment.pass`.
+
+        `isolation` is a level, or `auto`, for all: what the list allows is not judged.
+        """
         self.limits = limits
         self._supervisor = supervisor
         self._access = access
         self._project = os.path.abspath(project)  # noqa: PTH100  resolve() would follow links
         self._publish = supervisor.bus.publish
+        self._isolation = isolation
         self._base = variables.sift(variables.inherited(), passed)
         self._alarms = Alarms()
         self._contexts: dict[str, Context] = {}
@@ -215,7 +228,12 @@ class Contexts:
         asked = Command(text, argv, context.cwd, context.environment)
         # What it leaves behind is ended with it, whatever the settings say: a task ends for good.
         wish = Wish(
-            None, limits, context.own, survivors=Survivors.KILL, party=Party(context.caller)
+            None,
+            limits,
+            context.own,
+            survivors=Survivors.KILL,
+            party=Party(context.caller),
+            isolation=self._isolation,
         )
         return await self._supervisor.start(asked, wish)
 

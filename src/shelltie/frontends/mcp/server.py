@@ -109,7 +109,9 @@ def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:
         config.tasks_max,
         config.task_ttl,
     )
-    return Contexts(supervisor, access, Path.cwd(), limits, passed=config.passed)
+    return Contexts(
+        supervisor, access, Path.cwd(), limits, passed=config.passed, isolation=config.tasks_in
+    )
 
 
 def build(
