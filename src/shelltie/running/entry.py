@@ -3,7 +3,7 @@
 import time
 from dataclasses import field, replace
 
-from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
+from shelltie.errors import ConfirmationRequired, TerminalError
 from shelltie.events import CommandRefused, Publish
 from shelltie.frozen import frozen
 from shelltie.model import Command, Isolation, Rating, RunId, Verdict
@@ -64,13 +64,14 @@ class Entry:
     ) -> None:
         """Let a command be given to a run that lives there.
 
-        Raises: CommandDenied.
+        Raises: CommandDenied, IsolationUnavailable.
         """
         verdict = await gate.rate(command, ticket.profile)
         try:
-            self._places.check(provider, ticket.profile, verdict)
+            workspace = ticket.place.workspace
+            await self._places.check(provider, ticket.profile, verdict, workspace)
             await _asked(run, command, verdict, ticket, gate, Place(provider), None)
-        except CommandDenied as refusal:
+        except TerminalError as refusal:
             self._refused(run, command, refusal)
             raise
 

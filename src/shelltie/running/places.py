@@ -3,6 +3,7 @@
 A level that was asked for and cannot be had is an error. Nothing runs in a weaker place instead.
 """
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from shelltie.errors import (
@@ -61,6 +62,7 @@ class Places:
         self.all: Mapping[str, Provider] = {one.name: one for one in providers}
         self._demands = demands
         self._instead = instead_of_asking
+        self._working: dict[str, bool] = {}  # by what was seen, once
 
     async def choose(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
         """A place that is ready.
@@ -83,15 +85,20 @@ class Places:
         raised = f"the policy demands {level.least} for this command, not only {asked.isolation}"
         return Place(place.provider, (*place.notes, raised))
 
-    def check(self, provider: Provider, profile: str, verdict: Verdict) -> None:
+    async def check(
+        self, provider: Provider, profile: str, verdict: Verdict, workspace: str
+    ) -> None:
         """Whether the policy lets such a command run there.
 
-        Raises: CommandDenied.
+        Raises: CommandDenied, IsolationUnavailable.
         """
-        demanded = self._demanded(profile, verdict)
-        if provider.isolation.rank < _level(None, demanded).least.rank:
+        level = _level(None, self._demanded(profile, verdict))
+        least = level.least
+        if level.strongest:
+            least = (await self._first(level, workspace)).provider.isolation
+        if provider.isolation.rank < least.rank:
             raise CommandDenied(
-                f"the policy demands {demanded} for this command, and {provider.name} has isolation"
+                f"the policy demands {least} for this command, and {provider.name} has isolation"
                 f" {provider.isolation}",
                 verdict,
             )
@@ -146,12 +153,16 @@ class Places:
                 " asked for: name one of them"
             )
         if profile is not None and verdict is not None:
-            self.check(provider, profile, verdict)
+            await self.check(provider, profile, verdict, asked.workspace)
         await _ready(provider, asked.workspace)
         return Place(provider)
 
     async def _first(self, level: _Level, workspace: str) -> Place:
-        """The first that works; of several levels the strongest."""
+        """The first that works; of several levels the strongest.
+
+        If one works on this machine but not there, that is an error: whoever can spoil a workspace
+        could else choose the level.
+        """
         problems: list[str] = []
         noteworthy: list[str] = []  # what nobody has set up is no news
         for provider in self._fitting(level):
@@ -160,7 +171,13 @@ class Places:
             except CannotStart as error:
                 problems.append(f"{provider.name}: {error}")
                 noteworthy += () if isinstance(error, NotSetUp) else problems[-1:]
+                if level.strongest and await self._works(provider, error):
+                    raise IsolationUnavailable(
+                        f"{provider.name} works here, but not for this workspace, and nothing was"
+                        f" run without it: {error}"
+                    ) from error
                 continue
+            self._working[provider.name] = True
             chosen = f"isolation is {provider.isolation}, by {provider.name}"
             notes = "; ".join((chosen, *noteworthy)) if level.strongest else ""
             return Place(provider, (notes,) if notes else ())
@@ -168,6 +185,20 @@ class Places:
             f"isolation {level.least} cannot be had here, and nothing was run without it: "
             + ("; ".join(problems) or "no provider of that level is configured")
         )
+
+    async def _works(self, provider: Provider, problem: CannotStart) -> bool:
+        """Whether it works here at all; tried once, in a directory that nobody has spoiled."""
+        if isinstance(problem, NotSetUp):
+            return False
+        if provider.name not in self._working:
+            with tempfile.TemporaryDirectory(prefix="shelltie-") as empty:
+                try:
+                    await provider.ready(empty)
+                except CannotStart:
+                    self._working[provider.name] = False
+                else:
+                    self._working[provider.name] = True
+        return self._working[provider.name]
 
     def _fitting(self, level: _Level) -> Iterator[Provider]:
         ranked = sorted(self.all.values(), key=lambda one: -one.isolation.rank)
