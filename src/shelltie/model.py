@@ -283,6 +283,7 @@ class Outcome:
     may_pass: bool = False  # it could not be started now, but perhaps later
     warnings: tuple[str, ...] = ()
     exhausted: tuple[str, ...] = ()
+    undone: str | None = None
 
     @property
     def ok(self) -> bool:

@@ -1,6 +1,5 @@
 """What every face says about a run: one result, with the names of S0 on the wire."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
@@ -9,6 +8,7 @@ from shelltie.config import user_file
 from shelltie.errors import CommandDenied
 from shelltie.frozen import frozen
 from shelltie.model import (
+    Bar,
     ExitStatus,
     Limit,
     Limits,
@@ -201,9 +201,11 @@ def _advice(
 ) -> tuple[tuple[str, ...], str | None]:
     """What its place has kept it from, and what to do next: by what it printed last."""
     tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
-    barred = blocked(clean(tail), run.bars, os.path.exists) if run.bars else ()
+    barred = blocked(clean(tail), run.bars, run.surroundings.cwd) if run.bars else ()
+    if outcome.undone is not None:
+        barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
-    told = blocked_hint(barred, run.provider) or _hint(run, outcome, said)
+    told = outcome.undone or blocked_hint(barred, run.provider) or _hint(run, outcome, said)
     return tuple(map(str, barred)), told
 
 

@@ -103,11 +103,13 @@ class Lost:
 class Noted:
     """What the user should know of this run. A provider says this, no leash does.
 
-    `exhausted` is what the tree wanted more of than it may have.
+    `exhausted` is what the tree wanted more of than it may have. `undone` is said of something that
+    it did and must not stay.
     """
 
     message: str
     exhausted: str = ""
+    undone: bool = False
 
 
 Word = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost

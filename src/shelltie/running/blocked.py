@@ -1,7 +1,7 @@
 """What isolation kept a command from, as far as its last words tell. Pure."""
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Set
 
 from shelltie.model import Bar
 from shelltie.regex import regex
@@ -14,19 +14,32 @@ _NO_NETWORK = regex(
     re.IGNORECASE,
 )
 _MISSING = regex(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
+# Every place to run has these, so a file that is missing there is missing.
+_SHOWN = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/gnu"),
+    *("/dev", "/proc", "/sys", "/tmp", "/var/tmp"),  # noqa: S108  only compared
+)
 _ABSOLUTE = regex(r"(?<![\w.~-])(/[\w.+@/-]+)")
 
 
-def blocked(said: str, bars: Set[Bar], is_there: Callable[[str], bool]) -> tuple[Bar, ...]:
-    """Which bars it ran into; `is_there` knows whether a path exists outside."""
+def blocked(said: str, bars: Set[Bar], cwd: str) -> tuple[Bar, ...]:
+    """Which bars it ran into, in that directory.
+
+    Nobody looks whether a file exists outside: the answer would tell a command what is hidden.
+    """
     found = []
     if Bar.WRITE in bars and _READ_ONLY.search(said):
         found.append(Bar.WRITE)
     if Bar.NETWORK in bars and _NO_NETWORK.search(said):
         found.append(Bar.NETWORK)
-    if Bar.FILES in bars and any(map(is_there, _missing(said))):
+    shown = (*_SHOWN, cwd)
+    if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):
         found.append(Bar.FILES)
     return tuple(found)
+
+
+def _within(path: str, roots: tuple[str, ...]) -> bool:
+    return any(f"{path}/".startswith(f"{root}/") for root in roots)
 
 
 def _missing(said: str) -> list[str]:

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 
 from shelltie.frozen import frozen
+from shelltie.keeper.protocol import Noted
 from shelltie.model import Ended, ExitStatus, Outcome, State
 from shelltie.running import evidence
 from shelltie.running.watchdog import TimeOut
@@ -41,11 +42,13 @@ class Ending:
     error: tuple[str, int, bool] | None = None
     warnings: list[str] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
+    undone: str | None = None
 
-    def note(self, message: str, exhausted: str) -> None:
-        """What the place says of it, and what it wanted more of than it may have."""
-        self.warnings.append(message)
-        self.exhausted += [exhausted] if exhausted else []
+    def note(self, said: Noted) -> None:
+        """What the place says of it."""
+        self.warnings.append(said.message)
+        self.exhausted += [said.exhausted] if said.exhausted else []
+        self.undone = said.message if said.undone else self.undone
 
     @property
     def decided(self) -> bool:
@@ -93,6 +96,7 @@ class Ending:
             may_pass=may_pass,
             warnings=tuple(self.warnings),
             exhausted=tuple(self.exhausted),
+            undone=self.undone,
         )
 
 

@@ -275,7 +275,7 @@ class Run:
             case protocol.Stuck():
                 self._ending.stuck = word.pids
             case protocol.Noted():
-                self._ending.note(word.message, word.exhausted)
+                self._ending.note(word)
             case protocol.Gone() | protocol.Lost():
                 self._nobody_left(word)
 
