@@ -1,6 +1,5 @@
 """Sandboxes as other users get them, and where they cannot be had."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -29,7 +28,8 @@ def _in_front(place: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     wrapper = place / "bwrap"
     wrapper.write_text(f"#!/bin/sh\nbwrap={shutil.which('bwrap')}\n{line}\n")
     wrapper.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    monkeypatch.setattr(bubblewrap, "PLACES", (str(place),))
+    monkeypatch.setenv("SHELLTIE_SANDBOX_BWRAP", str(wrapper))  # for programs of ours
 
 
 def become_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

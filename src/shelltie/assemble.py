@@ -122,9 +122,11 @@ def sandbox_policy(config: Config) -> SandboxPolicy:
         writable=_real(config.sandbox_writable),
         readable=_real(config.sandbox_readable),
         hidden=_own_places(config, environ),
+        own=_own_code(),
         path=environ.get("PATH", ""),
         idle=config.sandbox_idle,
         tmp_size=config.sandbox_tmp,
+        bwrap=config.sandbox_bwrap or "",
     )
 
 
@@ -142,6 +144,7 @@ def container_policy(config: Config) -> ContainerPolicy:
         cpus=config.container_cpus,
         processes=config.container_processes,
         hidden=_own_places(config, environ),
+        own=_own_code(),
         outside=environ,
         passed=config.passed,
         shell=shell_of(config)[0],
@@ -169,6 +172,12 @@ def _own_places(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
             *map(str, settings.runtime_dirs(environ)),
         )
     )
+
+
+def _own_code() -> tuple[Path, ...]:
+    """What runs as shelltie: its package, and the environment with all that it imports."""
+    package = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  of a text
+    return Path(package), Path(os.path.realpath(sys.prefix))
 
 
 def _real(paths: Sequence[str]) -> tuple[Path, ...]:

@@ -1,9 +1,13 @@
 """What a setting may be, and what a file that nobody trusts may do to it. Pure."""
 
 from collections.abc import Callable
+from posixpath import normpath
 from typing import cast
 
 from shelltie.model import Adaptive, seconds
+
+_ROOM_MIN, _ROOM_MAX = 1024 * 1024, 2**50
+_OWN_PLACES = ("/", "/dev", "/proc", "/run", "/tmp", "/var/run", "/var/tmp", "~")  # noqa: S108  only compared
 
 
 def number(value: object) -> float:
@@ -46,6 +50,20 @@ def text(value: object) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError(f"it must be a text, not {value!r}")
     return value
+
+
+def absolute(value: object) -> str:
+    if not text(value).startswith("/"):
+        raise ValueError(f"it must be an absolute path, not {value!r}")
+    return text(value)
+
+
+def room(value: object) -> int:
+    """Of a file system in memory: the kernel takes 0 for no limit at all."""
+    number = size(value)
+    if not _ROOM_MIN <= number <= _ROOM_MAX:
+        raise ValueError(f"it must be a number of bytes from {_ROOM_MIN} to {_ROOM_MAX}")
+    return number
 
 
 def one_of(*words: str) -> Callable[[object], str]:
@@ -99,6 +117,15 @@ def texts(value: object) -> tuple[str, ...]:
     if not isinstance(items, list | tuple):
         raise ValueError(f"it must be a list of texts, not {value!r}")  # noqa: TRY004  as the others
     return tuple(text(item) for item in items if item != "")
+
+
+def displayed(value: object) -> tuple[str, ...]:
+    """Directories to be seen in a sandbox, which has its own of some."""
+    places = texts(value)
+    for place in places:
+        if normpath(place).replace("//", "/") in _OWN_PLACES:
+            raise ValueError(f"{place} cannot be shown: name what is needed of it")
+    return places
 
 
 # What a file that nobody trusts may do to a value: never make it looser.

@@ -15,10 +15,12 @@ from typing import Any, cast
 
 from shelltie import trust
 from shelltie.checks import (
+    absolute,
     as_given,
     both,
     count,
     days,
+    displayed,
     few,
     flag,
     last_of,
@@ -28,6 +30,7 @@ from shelltie.checks import (
     number,
     once_true,
     one_of,
+    room,
     share,
     size,
     some_of,
@@ -120,8 +123,9 @@ class Config:
         "sandbox.network", one_of(*_NETWORKS), "loopback", project=last_of(_NETWORKS)
     )
     sandbox_writable: tuple[str, ...] = _setting("sandbox.writable", texts, ())
-    sandbox_readable: tuple[str, ...] = _setting("sandbox.readable", texts, ())
-    sandbox_tmp: int = _setting("sandbox.tmp_size", size, 1024 * 1024 * 1024)
+    sandbox_readable: tuple[str, ...] = _setting("sandbox.readable", displayed, ())
+    sandbox_tmp: int = _setting("sandbox.tmp_size", room, 1024 * 1024 * 1024)
+    sandbox_bwrap: str | None = _setting("sandbox.bwrap", absolute, None)
     sandbox_idle: float = _setting("sandbox.idle", number, 300.0)
     container_image: str | None = _setting("container.image", text, None)
     container_engine: str | None = _setting("container.engine", text, None)

@@ -17,6 +17,7 @@ from shelltie import (
 )
 from shelltie.errors import IsolationUnavailable
 from shelltie.model import Bar, Command, Isolation
+from shelltie.providers import bubblewrap
 from shelltie.providers.local import LocalProvider
 from shelltie.running.supervisor import Wish
 from tests.cli import shelltie
@@ -107,11 +108,13 @@ async def test_an_older_bubblewrap_does_with_fewer_options(
 
 
 async def test_without_bubblewrap_it_says_what_to_install(
-    terminal: Terminal, public_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_terminal: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bubblewrap, "PLACES", (str(public_path),))
     monkeypatch.setenv("PATH", str(public_path))
-    with pytest.raises(IsolationUnavailable, match="bubblewrap is not installed"):
-        await terminal.run("true", isolation="sandbox")
+    async with open_terminal() as terminal:
+        with pytest.raises(IsolationUnavailable, match="bubblewrap is not installed"):
+            await terminal.run("true", isolation="sandbox")
 
 
 async def test_many_first_commands_at_once_share_one_sandbox(terminal: Terminal) -> None:
@@ -240,9 +243,11 @@ async def test_a_users_own_provider_is_used_by_name_by_level_and_as_the_stronges
         level = await terminal.run("true", isolation="container")
         auto = await terminal.run("true", isolation="auto")
         box.works = False
+        for wish in ("container", "auto"):  # the strongest that there was does not get weaker
+            with pytest.raises(IsolationUnavailable, match="open it"):
+                await terminal.run("touch canary", isolation=wish)
+    async with Terminal(providers=[box]) as terminal:
         second = await terminal.run("true", isolation="auto")
-        with pytest.raises(IsolationUnavailable, match="open it"):
-            await terminal.run("touch canary", isolation="container")
 
     assert {named.provider, level.provider, auto.provider} == {"big-box"}
     assert (second.provider, second.isolation) == ("bubblewrap", "sandbox")

@@ -5,7 +5,6 @@ To start it costs some milliseconds; each command in it then costs what one outs
 
 import contextlib
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -23,14 +22,15 @@ from shelltie.providers.leashed import LeashedProcess
 from shelltie.providers.living import Room, Rooms, answers
 from shelltie.providers.provider import Prepared
 from shelltie.providers.refused import explain
-from shelltie.providers.sandbox_view import OPTIONAL, SandboxPolicy, options, visible
-from shelltie.providers.seccomp import no_sockets
-from shelltie.providers.workspace import checked
+from shelltie.providers.sandbox_view import OPTIONAL, SandboxPolicy, View, visible
+from shelltie.providers.seccomp import barred
+from shelltie.providers.workspace import checked, within
 
 _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
 # They lead to sockets and directories that are not there.
 _USELESS = ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")
+PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin")
 
 
 @dataclass(slots=True)
@@ -60,6 +60,7 @@ class BubblewrapProvider:
         self._policy = policy
         self._keeper = keeper
         self._program: _Program | None = None
+        self._bwrap: str | None = None
         self._lacking: set[str] = set()  # options that this bwrap does not know
         self._rooms: Rooms[_Sandbox] = Rooms("sandbox", _MORE, policy.idle)
 
@@ -96,8 +97,13 @@ class BubblewrapProvider:
 
     def _checked(self, workspace: str) -> Path:
         policy = self._policy
+        if policy.home == Path("/"):
+            raise CannotStart("HOME is / or empty: set it to a directory that is somebody's home")
         for place in policy.writable:
             checked(str(place), policy.home, policy.hidden)
+        for place in policy.readable:
+            if not place.exists():
+                raise CannotStart(f"sandbox.readable names {place}, which is not there")
         return checked(workspace, policy.home, policy.hidden)
 
     def _open(self, workspace: str) -> _Sandbox:
@@ -110,24 +116,49 @@ class BubblewrapProvider:
 
     def _made(self, place: Path) -> _Sandbox:
         self._rooms.make_way(place)
-        bwrap = shutil.which("bwrap")
-        if bwrap is None:
-            raise CannotStart("bubblewrap is not installed: apt install bubblewrap, or its like")
+        bwrap = self._bwrap = self._bwrap or _find(self._policy)
         program = self._program = self._program or _program(self._keeper)
-        view = options(self._policy, place, program.needs, self._lacking)
-        with contextlib.ExitStack() as passed, contextlib.ExitStack() as undo:
+        view = View(self._policy, place, self._lacking)
+        if within(view.roots)(Path(os.path.realpath(bwrap))):
+            raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
+        with contextlib.closing(view.held), contextlib.ExitStack() as undo:
+            view.build(program.needs)
             complaints = undo.enter_context(tempfile.TemporaryFile())
-            barred = _without_sockets(passed) if self._policy.network == "off" else None
-            barring = () if barred is None else ("--seccomp", str(barred))
+            barring = self._barring(view)
             link = Link(
-                [bwrap, *barring, *view, *program.argv],
+                [bwrap, *barring, *view.options, *program.argv],
                 program.kind,
                 contained=True,
                 stderr=complaints.fileno(),
-                passed=() if barred is None else (barred,),
+                passed=tuple(view.held.descriptors),
             )
             undo.pop_all()
-        return _Sandbox(place, visible(self._policy, place), link, complaints=complaints)
+        return _Sandbox(
+            place,
+            visible(self._policy, place),
+            link,
+            held=view.held,
+            watched=view.watched,
+            complaints=complaints,
+        )
+
+    def _barring(self, view: View) -> tuple[str, ...]:
+        program = barred(os.uname().machine, sockets=self._policy.network == "off")
+        return () if program is None else ("--seccomp", str(view.held.content(program)))
+
+
+def _find(policy: SandboxPolicy) -> str:
+    """The program, where no command can put another: of the system if possible.
+
+    Raises: CannotStart.
+    """
+    if policy.bwrap:
+        return policy.bwrap
+    for place in (*PLACES, *policy.path.split(":")):
+        program = Path(place) / "bwrap"
+        if program.is_absolute() and os.access(program, os.X_OK):
+            return str(program)
+    raise CannotStart("bubblewrap is not installed: apt install bubblewrap, or its like")
 
 
 @frozen
@@ -146,14 +177,3 @@ def _program(wanted: str | None) -> _Program:
     python, base = os.path.realpath(sys.executable), sys.base_prefix
     argv = ("--", python, "-I", "-S", _KEEPER)
     return _Program(argv, kind, {base: base, _KEEPER: str(SCRIPT)})
-
-
-def _without_sockets(passed: contextlib.ExitStack) -> int | None:
-    program = no_sockets(os.uname().machine)
-    if program is None:
-        return None
-    reader, writer = os.pipe()
-    passed.callback(os.close, reader)
-    os.write(writer, program)  # a pipe holds much more
-    os.close(writer)
-    return reader

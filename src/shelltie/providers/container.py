@@ -22,6 +22,7 @@ from shelltie.providers.container_view import (
     visible,
     workspace_mounts,
 )
+from shelltie.providers.guarded import Held, guards_of
 from shelltie.providers.leashed import LeashedProcess, limited
 from shelltie.providers.living import Room, Rooms
 from shelltie.providers.provider import Prepared
@@ -83,7 +84,9 @@ class ContainerProvider:
     async def _open(self, place: Path, workspace: str) -> _Container:
         policy, address = self._policy, _address(self._policy)
         choose(Kind.C)
-        mounts = (*workspace_mounts(place), *checked_mounts(policy, (*policy.hidden, address)))
+        guards, held = guards_of((place,), policy.home, policy.hidden, policy.own), Held()
+        held.note_all(guards)
+        mounts = (*workspace_mounts(guards), *checked_mounts(policy, (*policy.hidden, address)))
         self._rooms.make_way(place)
         # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
         from shelltie.providers.container_making import make, new_name, sweep
@@ -99,6 +102,8 @@ class ContainerProvider:
             place,
             visible(mounts),
             made.link,
+            held=held,
+            watched=guards.watched,
             variables=made.variables,
             group=group_of(made.link.pid),
         )

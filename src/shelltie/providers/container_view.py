@@ -12,7 +12,8 @@ from pathlib import Path
 
 from shelltie.errors import CannotStart
 from shelltie.frozen import frozen
-from shelltie.providers.workspace import checked, git_of, obeyed
+from shelltie.providers.guarded import Guards
+from shelltie.providers.workspace import checked
 
 _LINK = "/run/shelltie/link"
 _KEEPER = "/run/shelltie/keeper"
@@ -29,8 +30,9 @@ class ContainerPolicy:
     """What holds in every container of a provider.
 
     `engines` are sockets, the first that is there is used. `network` is `loopback` (its own only)
-    or `on`. Nothing limits what is 0. `hidden` are shelltie's own directories. `outside` are the
-    variables of this machine; those that match `passed` are for commands there, too.
+    or `on`. Nothing limits what is 0. `hidden` are shelltie's own directories, `own` is its code.
+    `outside` are the variables of this machine; those that match `passed` are for commands there,
+    too.
     """
 
     home: Path
@@ -43,6 +45,7 @@ class ContainerPolicy:
     cpus: float = 0.0
     processes: int = 0
     hidden: tuple[Path, ...] = ()
+    own: tuple[Path, ...] = ()
     outside: Mapping[str, str] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
     shell: str = ""
@@ -103,13 +106,12 @@ def _mount(text: str, home: Path, ours: tuple[Path, ...]) -> Mount:
     return Mount(source, target, writable=True)
 
 
-def workspace_mounts(workspace: Path) -> Iterator[Mount]:
+def workspace_mounts(guards: Guards) -> Iterator[Mount]:
     """The workspace at its own path, without a way to change what others run or obey."""
-    git = git_of(workspace)
-    for place in (workspace, *git.writable):
+    for place in (*guards.writable, *guards.pinned):
         # Each is a mount of its own, so that it cannot be renamed to make another in its place.
         yield Mount(place, str(place), writable=True)
-    for place in (*git.kept, *obeyed(workspace)):
+    for place in guards.kept:
         yield Mount(place, str(place), writable=False)
 
 

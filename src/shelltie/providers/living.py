@@ -6,7 +6,7 @@ To open one is dear; each command in it then costs what one outside does.
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -16,8 +16,10 @@ from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
 from shelltie.model import Resources
+from shelltie.providers.guarded import Held, put_aside
 from shelltie.providers.leashed import LeashedProcess, spawn
 from shelltie.providers.provider import Prepared
+from shelltie.providers.repositories import Watched
 
 _PATIENCE = 10.0  # with a keeper that does not answer
 
@@ -30,6 +32,21 @@ class Room:
     visible: tuple[str, ...]
     link: Link
     idle: asyncio.TimerHandle | None = None
+    held: Held = field(default_factory=Held)
+    watched: tuple[Watched, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether it still guards what it was made to. If not, no further command is let in."""
+        return self.held.unchanged
+
+    def tidy(self) -> str:
+        """Undo what must not stay when a command has ended, and say so."""
+        found = ", ".join(map(str, put_aside(self.watched)))
+        return found and (
+            f"{found} was made where git outside would have obeyed it, and was renamed to"
+            " .blocked-…: look at it, and delete it"
+        )
 
     def shut(self) -> None:
         """Give back what it needed; nobody is in it any more."""
@@ -51,16 +68,22 @@ class Rooms(Generic[R]):
 
     def named(self, workspace: str) -> R | None:
         """The one that was made for this name. What a link means was settled then."""
-        room = self._named.get(workspace)
-        return room if room is not None and room.link.alive else None
+        return self._fit(self._named.get(workspace))
 
     def at(self, place: Path, workspace: str) -> R | None:
         """The one of that directory, which goes by this name, too, from now on."""
-        room = self._rooms.get(place)
+        room = self._fit(self._rooms.get(place))
+        if room is not None:
+            self._named[workspace] = room
+        return room
+
+    def _fit(self, room: R | None) -> R | None:
         if room is None or not room.link.alive:
             return None
-        self._named[workspace] = room
-        return room
+        if room.current:
+            return room
+        self._retire(room)
+        return None
 
     def make_way(self, place: Path) -> None:
         """Another is to be made there; what is over is forgotten."""
@@ -102,6 +125,8 @@ class Rooms(Generic[R]):
             open_end = open_end and not isinstance(word, Exited | Failed)
             if open_end and isinstance(word, Gone | Lost) and not room.link.alive:
                 listen(Noted(f"its {self._kind} ended while it ran"))
+            if isinstance(word, Gone | Lost) and (said := room.tidy()):
+                listen(Noted(said, undone=True))
             listen(word)
             if isinstance(word, Gone | Lost):
                 self.rest(room)
@@ -109,16 +134,27 @@ class Rooms(Generic[R]):
         return hear
 
     def rest(self, room: R, at_least: float = 0.0) -> None:
-        """Nobody needs it now; before long it is let go."""
+        """Nobody needs it now; before long it is let go, and at once if nobody may come."""
         _cancel(room)
-        if room.link.alive and room.link.idle:
+        if not room.link.alive or not room.link.idle:
+            return
+        if self._rooms.get(room.place) is room:
             loop = asyncio.get_running_loop()
             room.idle = loop.call_later(max(self._idle, at_least), self._dismiss, room)
+        else:
+            room.link.dismiss()
 
     def _dismiss(self, room: R) -> None:
         if room.link.idle and self._rooms.get(room.place) is room:
-            self._left.append(self._rooms.pop(room.place))
-            self._named = {name: one for name, one in self._named.items() if one is not room}
+            self._retire(room)
+
+    def _retire(self, room: R) -> None:
+        """Let nobody in any more; who is in it may stay to his end."""
+        _cancel(room)
+        self._left.append(self._rooms.pop(room.place))
+        self._named = {name: one for name, one in self._named.items() if one is not room}
+        if room.link.idle:
+            room.tidy()
             room.link.dismiss()
 
     async def close(self) -> None:
@@ -128,6 +164,7 @@ class Rooms(Generic[R]):
         for room in everything:
             _cancel(room)
             await room.link.close()
+            room.tidy()
             room.shut()
 
 
