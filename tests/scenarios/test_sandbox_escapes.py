@@ -10,9 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shelltie import CommandDenied, Result, Terminal
+from shelltie import CommandDenied, InvalidParameters, Result, Terminal
 from shelltie.errors import IsolationUnavailable
 from shelltie.providers import bubblewrap
+from shelltie.running.sessions import Sessions
+from shelltie.running.shell_session import open_shell
 from tests.conftest import Open
 from tests.sandboxes import become_nobody
 
@@ -83,7 +85,7 @@ async def test_git_cannot_be_led_to_another_repository(
 
     assert planted.exit_code == 0, planted.stderr
     assert planted.blocked == ("write",)
-    assert ".git/commondir was made in the sandbox" in str(planted.hint)
+    assert ".git/commondir was made where git outside would have obeyed it" in str(planted.hint)
     assert not canary.exists()
     assert not (workspace / ".git/commondir").exists()
     assert moved.exit_code != 0
@@ -373,3 +375,44 @@ async def test_auto_is_a_demand_that_a_workspace_cannot_weaken(
 
     assert usual.isolation == "sandbox"
     assert not (workspace / "made").exists()
+
+
+async def test_auto_lets_no_shell_stay_outside(open_terminal: Open, workspace: Path) -> None:
+    async with open_terminal(session_unknown="allow", session_unknown_in="auto") as terminal:
+        sessions = Sessions(terminal.supervisor)
+        with pytest.raises(CommandDenied, match="demands sandbox"):
+            await open_shell(sessions, terminal.supervisor, "me", "mkdir made")
+
+    assert not (workspace / "made").exists()
+
+
+@pytest.mark.parametrize("home", ["/", ""])
+async def test_without_a_home_it_says_so(
+    opened: Open, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    async with opened() as terminal:
+        with pytest.raises(IsolationUnavailable, match="HOME is / or empty"):
+            await terminal.run("true")
+
+
+@pytest.mark.parametrize("wish", [{"workspace": 5}, {"workspace": "a\0b"}, {"cwd": b"/"}])
+async def test_what_is_no_path_is_told(opened: Open, wish: dict[str, object]) -> None:
+    async with opened() as terminal:
+        with pytest.raises(InvalidParameters, match="must be a path"):
+            await terminal.run("true", **wish)  # type: ignore[arg-type]  # garbage
+
+
+async def test_nobody_is_told_which_hidden_files_exist(opened: Open) -> None:
+    async with opened() as terminal:
+        there = await script(terminal, "cat /srv")
+        missing = await script(terminal, "cat /srv-that-is-nowhere")
+
+    assert Path("/srv").exists()
+    assert there.blocked == missing.blocked == ("files",)
+
+
+async def test_what_is_to_be_read_must_be_there(opened: Open, workspace: Path) -> None:
+    async with opened(sandbox_readable=(str(workspace.parent / "gone"),)) as terminal:
+        with pytest.raises(IsolationUnavailable, match=r"sandbox\.readable names .*gone"):
+            await terminal.run("true")

@@ -117,6 +117,22 @@ def test_the_section_of_a_service_is_understood_in_a_file_of_settings(home: Path
     assert (config.safe_commands, config.bash_timeout, config.max_interval) == (("^make$",), 5, 9)
 
 
+@pytest.mark.parametrize(
+    ("variable", "values"),
+    [
+        ("SHELLTIE_SANDBOX_TMP_SIZE", ("0", "1000", "1e20", "9" * 20)),
+        ("SHELLTIE_SANDBOX_READABLE", ("/", "//", "/proc", "/run/", "/usr/..", "/srv,/dev")),
+        ("SHELLTIE_SANDBOX_BWRAP", ("bwrap", "./bwrap")),
+    ],
+)
+def test_what_no_sandbox_could_be_made_with_is_told_at_once(
+    home: Path, variable: str, values: tuple[str, ...]
+) -> None:
+    for value in values:
+        with pytest.raises(ConfigWrong, match=variable):
+            load(home, None, **{variable: value})
+
+
 def test_a_wrong_variable_is_named(home: Path) -> None:
     with pytest.raises(ConfigWrong, match="SHELLTIE_LIMITS_GRACE"):
         load(home, SHELLTIE_LIMITS_GRACE="soon")

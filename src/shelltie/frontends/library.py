@@ -164,7 +164,7 @@ def understand(
     made = Command(
         text=text,
         argv=argv,
-        cwd="." if cwd is None else os.fspath(cwd),
+        cwd="." if cwd is None else _path("cwd", cwd),
         env=dict(options.get("env") or {}),
         stdin=stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
         pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
@@ -178,8 +178,15 @@ def understand(
         party=party,
         isolation=options.get("isolation"),
         provider=options.get("provider"),
-        workspace=None if workspace is None else os.path.abspath(workspace),  # noqa: PTH100  of a text
+        workspace=None if workspace is None else os.path.abspath(_path("workspace", workspace)),  # noqa: PTH100  of a text
     )
+
+
+def _path(name: str, given: object) -> str:
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(path, str) or "\0" in path:
+        raise InvalidParameters(f"{name} must be a path without a NUL byte, not {given!r}")
+    return path
 
 
 def asked(timeout: object = None, silence: object = None) -> Asked:

@@ -16,7 +16,7 @@ from shelltie.frozen import frozen
 from shelltie.providers.repositories import Git, Watched, git_of, linked
 from shelltie.providers.workspace import checked, guardable, obeyed, within
 
-Identity = tuple[int, int, int] | None  # device, inode, and the time where it counts; or nothing
+Identity = tuple[int, int] | None  # two numbers by which to know it again; or nothing is there
 
 
 @frozen
@@ -93,8 +93,8 @@ class Held:
     """Open files: what they are does not change with what becomes of their names."""
 
     descriptors: list[int] = field(default_factory=list)
-    known: dict[Path, Identity] = field(default_factory=dict)
-    timed: set[Path] = field(default_factory=set)
+    known: dict[str, Identity] = field(default_factory=dict)
+    timed: dict[str, Identity] = field(default_factory=dict)
 
     def take(self, path: Path) -> int:
         """The file of exactly this name, through no link.
@@ -109,7 +109,7 @@ class Held:
         # It says where the file is, not how it was reached.
         if Path(f"/proc/self/fd/{descriptor}").readlink() != path:
             raise CannotStart(f"{path} is a link, or becomes one just now: it cannot be guarded")
-        self.known[path] = _identity(os.fstat(descriptor), timed=False)
+        self.known[str(path)] = _identity(os.fstat(descriptor))
         return descriptor
 
     def content(self, content: bytes) -> int:
@@ -123,19 +123,21 @@ class Held:
     def note_all(self, guards: Guards) -> None:
         """Remember whatever is guarded."""
         self.note((*guards.writable, *guards.pinned, *guards.kept, *guards.names))
-        self.note(guards.listed, timed=True)
+        for path in map(str, guards.listed):
+            self.timed[path] = _timed(path)
 
-    def note(self, paths: Iterable[Path], *, timed: bool = False) -> None:
-        """Remember these, too, as they are or are not; `timed` with what is listed in them."""
-        for path in paths:
+    def note(self, paths: Iterable[Path]) -> None:
+        """Remember these, too, as they are or are not."""
+        for path in map(str, paths):
             if path not in self.known:
-                self.timed |= {path} if timed else set()
-                self.known[path] = _now(path, timed=timed)
+                self.known[path] = _now(path)
 
     @property
     def unchanged(self) -> bool:
         """Whether each name still means what it meant."""
-        return all(_now(path, timed=path in self.timed) == was for path, was in self.known.items())
+        return all(_now(path) == was for path, was in self.known.items()) and all(
+            _timed(path) == was for path, was in self.timed.items()
+        )
 
     def close(self) -> None:
         """Let the files go; what they were stays known."""
@@ -144,15 +146,24 @@ class Held:
         self.descriptors = []
 
 
-def _now(path: Path, *, timed: bool) -> Identity:
+def _now(path: str) -> Identity:
     try:
-        return _identity(os.lstat(path), timed=timed)
+        return _identity(os.lstat(path))
     except OSError:
         return None
 
 
-def _identity(status: os.stat_result, *, timed: bool) -> Identity:
-    return status.st_dev, status.st_ino, status.st_mtime_ns if timed else 0
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def _timed(path: str) -> Identity:
+    """With the time of the last entry, which shows that there are others."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def put_aside(watched: Iterable[Watched]) -> Iterator[Path]:

@@ -21,6 +21,7 @@ from shelltie.providers.leashed import LeashedProcess, spawn
 from shelltie.providers.provider import Prepared
 from shelltie.providers.repositories import Watched
 
+_SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
 _PATIENCE = 10.0  # with a keeper that does not answer
 
 
@@ -34,6 +35,7 @@ class Room:
     idle: asyncio.TimerHandle | None = None
     held: Held = field(default_factory=Held)
     watched: tuple[Watched, ...] = ()
+    sure_until: float = 0.0
 
     @property
     def current(self) -> bool:
@@ -80,10 +82,14 @@ class Rooms(Generic[R]):
     def _fit(self, room: R | None) -> R | None:
         if room is None or not room.link.alive:
             return None
-        if room.current:
+        now = asyncio.get_running_loop().time()
+        if now < room.sure_until:
             return room
-        self._retire(room)
-        return None
+        if not room.current:
+            self._retire(room)
+            return None
+        room.sure_until = now + _SURE
+        return room
 
     def make_way(self, place: Path) -> None:
         """Another is to be made there; what is over is forgotten."""

@@ -103,29 +103,34 @@ def linked(mark: Path, within: Within) -> Path | None:
 
 def _marks(workspace: Path) -> Iterator[Path]:
     """Each `.git` in it, the upper ones first."""
-    level, looked = [workspace], 0
+    level, looked = [str(workspace)], 0  # texts: a path costs more than to look at it
     for _ in range(_DEPTH + 1):
-        below: list[Path] = []
+        below: list[str] = []
         for directory in level:
             looked += 1
             if looked > _DIRECTORIES:
                 return
-            if os.path.lexists(directory / ".git"):
-                yield directory / ".git"
-            below += _directories(directory)
+            found, further = _look_into(directory)
+            below += further
+            if found:
+                yield Path(directory, ".git")
         level = below
 
 
+def _look_into(directory: str) -> tuple[bool, list[str]]:
+    """Whether `.git` is there, and which directories."""
+    found, further = False, []
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name == ".git":
+                found = True
+            elif entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
+                further.append(entry.path)
+    return found, further
+
+
 def _directories(place: Path) -> list[Path]:
-    with suppress(OSError), os.scandir(place) as entries:
-        return [
-            place / entry.name
-            for entry in entries
-            if entry.is_dir(follow_symlinks=False)
-            and entry.name != ".git"
-            and entry.name not in _SKIPPED
-        ]
-    return []
+    return [Path(name) for name in sorted(_look_into(str(place))[1])[:_MOST]]
 
 
 def _repository(mark: Path) -> Path | None:
@@ -157,7 +162,7 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
     if repository in git.held:
         return
     git.listed += [repository / "worktrees", repository / "modules"]
-    trees = _directories(repository / "worktrees")[:_MOST]
+    trees = _directories(repository / "worktrees")
     repositories = (repository, *_modules(repository / "modules"))
     for place in repositories:
         _complete(place)

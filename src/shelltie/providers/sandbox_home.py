@@ -1,7 +1,7 @@
 """What a sandboxed command sees of the home and of PATH: programs, and nothing that lets one in."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -62,9 +62,9 @@ _SHOWN_SECTIONS = frozenset(
 _SECTION = regex(r"\s*\[\s*([\w-]+)")
 
 
-def credentials(home: Path) -> Iterator[Path]:
-    """What toolchains have beside them to let somebody in, also where there is nothing yet."""
-    yield from (home / name for name in _CREDENTIALS)
+def credentials(home: Path, toolchains: Iterable[Path]) -> Iterator[Path]:
+    """What these have beside them to let somebody in, also where there is nothing yet."""
+    yield from filter(within(toolchains), (home / name for name in _CREDENTIALS))
     for pattern in _CREDENTIALS_OF_VERSIONS:
         with suppress(OSError):
             yield from islice(home.glob(pattern), _VERSIONS)

@@ -23,7 +23,6 @@ from shelltie.providers.sandbox_home import (
     programs,
     without_secrets,
 )
-from shelltie.providers.workspace import within
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu"),
@@ -121,7 +120,7 @@ class View:
             yield from ("--ro-bind", "/dev/null", place)
         for path in map(Path, _SYSTEM):
             yield from _shown(path)
-        for path in (*map(Path, _SECRET), *_closed(Path("/etc"))):
+        for path in (*map(Path, _SECRET), *_closed("/etc")):
             yield from self._emptied(path)
         for place in _PRIVATE:
             yield from self._private(place, "1777")
@@ -133,15 +132,15 @@ class View:
     def _home(self) -> Iterator[str]:
         home = self.policy.home
         yield from self._private(str(home), "0755")
-        for place in (home / name for name in TOOLCHAINS):
-            if _there(place):  # a link leads nowhere inside: what it means is shown instead
-                yield from ("--ro-bind", os.path.realpath(place), str(place))
+        toolchains = [place for name in TOOLCHAINS if _there(place := home / name)]
+        for place in toolchains:  # a link leads nowhere inside: what it means is shown instead
+            yield from ("--ro-bind", os.path.realpath(place), str(place))
         for place in (home / name for name in SETTINGS):
             if _there(place):
                 shown = self.held.content(without_secrets(text_of(place)).encode())
                 yield from ("--ro-bind-data", str(shown), str(place))
         yield from self._programs()
-        for path in credentials(home):
+        for path in credentials(home, toolchains):
             yield from self._emptied(path)
         for name in CACHES:
             if not name.startswith(".cargo/") or (home / name).is_dir():
@@ -201,20 +200,19 @@ def visible(policy: SandboxPolicy, workspace: Path) -> tuple[str, ...]:
     return (*ours, *_PRIVATE, *_SYSTEM)
 
 
-def _closed(place: Path, depth: int = 2) -> Iterator[Path]:
+def _closed(place: str, depth: int = 2) -> Iterator[Path]:
     """What not everybody may read: a sandbox of root is still the owner of it."""
     if os.geteuid() != 0:
         return
-    listed = within(map(Path, _SECRET))
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             mode = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISLNK(mode) or listed(Path(entry.path)):
+            if stat.S_ISLNK(mode) or entry.path in _SECRET:
                 continue
             if not mode & stat.S_IROTH:
                 yield Path(entry.path)
             elif stat.S_ISDIR(mode) and depth > 1:
-                yield from _closed(Path(entry.path), depth - 1)
+                yield from _closed(entry.path, depth - 1)
 
 
 def _there(place: Path) -> bool:
