@@ -77,9 +77,9 @@ def git_of(workspace: Path, home: Path, within: Within, common: Path | None) -> 
         repository = _repository(mark)
         if mark.is_symlink():
             git.watched.append(Watched(mark, str(mark.readlink())))
-        elif not mark.is_dir() or number > _FINELY:
+        elif not mark.is_dir() or number >= _FINELY:
             git.kept.append(mark)
-        if repository is not None and within(repository) and number <= _FINELY:
+        if repository is not None and within(repository) and number < _FINELY:
             named = _named(mark.parent, (repository / "config", *more))
             _guard(git, repository, (*named,), within)
     return git

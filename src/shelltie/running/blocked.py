@@ -14,10 +14,10 @@ _NO_NETWORK = regex(
     re.IGNORECASE,
 )
 _MISSING = regex(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
-# Every place to run has these, so a file that is missing there is missing.
+# Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
 _SHOWN = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/gnu"),
-    *("/dev", "/proc", "/sys", "/tmp", "/var/tmp"),  # noqa: S108  only compared
+    *("/dev", "/proc", "/sys"),
 )
 _ABSOLUTE = regex(r"(?<![\w.~-])(/[\w.+@/-]+)")
 
