@@ -18,7 +18,8 @@ _WITHOUT_NAMESPACES = (
 
 _OLDER = """\
 for word; do
-  case $word in --disable-userns|--size|--bind-fd|--ro-bind-fd) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+  case $word in --disable-userns|--size|--bind-fd|--ro-bind-fd)
+    echo "bwrap: Unknown option $word" >&2; exit 1;; esac
 done
 exec "$bwrap" "$@\""""
 

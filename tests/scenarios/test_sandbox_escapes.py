@@ -17,6 +17,7 @@ from shelltie.running.sessions import Sessions
 from shelltie.running.shell_session import open_shell
 from tests.conftest import Open
 from tests.sandboxes import become_nobody
+from tests.tree import until
 
 pytestmark = pytest.mark.needs("bwrap", "setpriv", "git")
 
@@ -89,6 +90,25 @@ async def test_git_cannot_be_led_to_another_repository(
     assert not canary.exists()
     assert not (workspace / ".git/commondir").exists()
     assert moved.exit_code != 0
+
+
+async def test_nor_can_it_while_the_command_goes_on(opened: Open, workspace: Path) -> None:
+    git(workspace, "init", "-q")
+    async with opened() as terminal:
+        once = await terminal.start(["sh", "-c", "echo ../evil > .git/commondir; sleep 300"])
+        await until(lambda: list(workspace.glob(".git/commondir.blocked-*")) != [], 20)
+        meanwhile = (once.outcome, (workspace / ".git/commondir").exists())
+        again = await terminal.start(
+            ["sh", "-c", "while :; do echo x > .git/commondir; sleep 0.01; done"]
+        )
+        with anyio.fail_after(20):
+            stopped = await again.wait()
+        after = await script(terminal, "echo fine")
+
+    assert meanwhile == (None, False)
+    assert stopped.undone is not None
+    assert not (workspace / ".git/commondir").exists()
+    assert after.stdout == "fine\n"
 
 
 async def test_nor_can_it_in_a_linked_work_tree(
@@ -296,8 +316,12 @@ async def test_accounts_that_toolchains_know_are_not_there(opened: Open) -> None
     places = " ".join(f"{home}/{name}" for name in secrets)
     async with opened() as terminal:
         result = await script(terminal, f"cat {places} ~/.gitconfig; ls ~/.local/share/uv")
+        (home / "miniconda3/condarc").write_text("secret")
+        (home / ".local/share/uv/credentials").rename(home / ".local/share/uv/old")
+        (home / ".local/share/uv/old").rename(home / ".local/share/uv/credentials")
+        later = await script(terminal, f"cat {places} ~/miniconda3/condarc")
 
-    assert "secret" not in result.stdout
+    assert "secret" not in result.stdout + later.stdout
     assert "name = me" in result.stdout
     assert "python" in result.stdout
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -16,12 +17,18 @@ from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
 from shelltie.model import Resources
+from shelltie.providers.arrivals import Arrivals
 from shelltie.providers.guarded import Held, put_aside
 from shelltie.providers.leashed import LeashedProcess, spawn
 from shelltie.providers.provider import Prepared
 from shelltie.providers.repositories import Watched
 
 _SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
+_TOO_OFTEN = 5
+_UNDONE = (
+    "{} was made where git outside would have obeyed it, and was renamed to .blocked-…: look at it,"
+    " and delete it"
+)
 _PATIENCE = 10.0  # with a keeper that does not answer
 
 
@@ -36,19 +43,17 @@ class Room:
     held: Held = field(default_factory=Held)
     watched: tuple[Watched, ...] = ()
     sure_until: float = 0.0
+    arrivals: Arrivals | None = None
+    undone: list[str] = field(default_factory=list)
 
     @property
     def current(self) -> bool:
         """Whether it still guards what it was made to. If not, no further command is let in."""
         return self.held.unchanged
 
-    def tidy(self) -> str:
-        """Undo what must not stay when a command has ended, and say so."""
-        found = ", ".join(map(str, put_aside(self.watched)))
-        return found and (
-            f"{found} was made where git outside would have obeyed it, and was renamed to"
-            " .blocked-…: look at it, and delete it"
-        )
+    def tidy(self) -> None:
+        """Undo what must not stay, and remember it."""
+        self.undone += map(str, put_aside(self.watched))
 
     def shut(self) -> None:
         """Give back what it needed; nobody is in it any more."""
@@ -98,11 +103,14 @@ class Rooms(Generic[R]):
         over = [one for one in self._left if one.link.idle and not one.link.alive]
         self._left = [one for one in self._left if one not in over]
         for room in over:
-            room.shut()
+            _leave(room)
 
     def add(self, room: R, workspace: str) -> R:
         """It is the one of its place now."""
         self._rooms[room.place] = self._named[workspace] = room
+        if room.watched:
+            places = {one.path.parent for one in room.watched}
+            room.arrivals = Arrivals(places, partial(self._look, room))
         return room
 
     def spawn(
@@ -124,15 +132,18 @@ class Rooms(Generic[R]):
         return process
 
     def _hearing(self, room: R, listen: Callable[[Word], None]) -> Callable[[Word], None]:
-        open_end = True
+        open_end, since = True, len(room.undone)
 
         def hear(word: Word) -> None:
             nonlocal open_end
             open_end = open_end and not isinstance(word, Exited | Failed)
             if open_end and isinstance(word, Gone | Lost) and not room.link.alive:
                 listen(Noted(f"its {self._kind} ended while it ran"))
-            if isinstance(word, Gone | Lost) and (said := room.tidy()):
-                listen(Noted(said, undone=True))
+            if isinstance(word, Gone | Lost):
+                room.tidy()
+                undone = ", ".join(dict.fromkeys(room.undone[since:]))
+                if undone:
+                    listen(Noted(_UNDONE.format(undone), undone=True))
             listen(word)
             if isinstance(word, Gone | Lost):
                 self.rest(room)
@@ -148,6 +159,14 @@ class Rooms(Generic[R]):
             loop = asyncio.get_running_loop()
             room.idle = loop.call_later(max(self._idle, at_least), self._dismiss, room)
         else:
+            room.link.dismiss()
+
+    def _look(self, room: R) -> None:
+        """Something has come, perhaps what must not stay. Who does not give up is stopped."""
+        room.tidy()
+        if len(room.undone) >= _TOO_OFTEN:
+            if self._rooms.get(room.place) is room:
+                self._retire(room)
             room.link.dismiss()
 
     def _dismiss(self, room: R) -> None:
@@ -170,8 +189,14 @@ class Rooms(Generic[R]):
         for room in everything:
             _cancel(room)
             await room.link.close()
-            room.tidy()
-            room.shut()
+            _leave(room)
+
+
+def _leave(room: Room) -> None:
+    room.tidy()
+    if room.arrivals is not None:
+        room.arrivals.close()
+    room.shut()
 
 
 def _cancel(room: Room) -> None:

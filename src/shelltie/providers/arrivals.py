@@ -1,0 +1,42 @@
+"""Tells at once when something comes to a directory: the kernel does, and nobody need look."""
+
+import asyncio
+import ctypes
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+_CREATED, _MOVED_HERE = 0x100, 0x80
+_NO_LINK, _ONLY_DIRECTORIES = 0x02000000, 0x01000000
+_MASK = _CREATED | _MOVED_HERE | _NO_LINK | _ONLY_DIRECTORIES
+_READ_SIZE = 64 * 1024
+
+
+class Arrivals:
+    """Calls `tell` for what comes to these directories. Where the kernel cannot, it does not."""
+
+    def __init__(self, directories: Iterable[Path], tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        kernel = ctypes.CDLL(None)
+        self._descriptor = -1
+        if not hasattr(kernel, "inotify_init1"):
+            return
+        self._descriptor = int(kernel.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        if self._descriptor >= 0:
+            for directory in directories:
+                kernel.inotify_add_watch(self._descriptor, os.fsencode(directory), _MASK)
+            self._loop.add_reader(self._descriptor, self._hear)
+
+    def close(self) -> None:
+        """Hear no more."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._descriptor, _READ_SIZE)  # who came is of no interest, only that
+        self._tell()
