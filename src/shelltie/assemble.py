@@ -10,8 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from shelltie import config as settings
-from shelltie import trust
+from shelltie import trust, whereabouts
 from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
 from shelltie.config import Config
@@ -167,9 +166,9 @@ def _own_places(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
     return _real(
         (
             config.state_dir,
-            str(settings.state_dir(environ)),
-            str(settings.user_file(environ).parent),
-            *map(str, settings.runtime_dirs(environ)),
+            str(whereabouts.state_dir(environ)),
+            str(whereabouts.user_file(environ).parent),
+            *map(str, whereabouts.runtime_dirs(environ)),
         )
     )
 
@@ -206,9 +205,9 @@ def judge_of(config: Config, project: Path) -> Judge:
 
 def _rule_files(project: Path) -> list[RuleFile]:
     """The user's own, and the project's, which only tighten until the project is trusted."""
-    own = [RuleFile(path) for path in sorted(settings.rules_dir().glob("*.toml"))]
+    own = [RuleFile(path) for path in sorted(whereabouts.rules_dir().glob("*.toml"))]
     snapshot = trust.look(project)
-    tight = not trust.is_trusted(snapshot, settings.trust_file())
+    tight = not trust.is_trusted(snapshot, whereabouts.trust_file())
     return [
         *own,
         *(
@@ -300,7 +299,7 @@ def _outputs(config: Config, folder: Path) -> NewOutput:
 
 
 def _gate(config: Config, bus: Bus) -> Gate:
-    approved = Approved(settings.approved_file())
+    approved = Approved(whereabouts.approved_file())
     return Gate(
         judge_of(config, Path.cwd()),
         profiles(config),

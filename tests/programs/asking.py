@@ -14,9 +14,9 @@ import anyio.to_thread
 from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Question
-from shelltie.config import user_file
 from shelltie.frontends.control.questions import answerable
 from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.whereabouts import user_file
 
 
 def say(**fields: object) -> None:

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.errors import TerminalError
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
@@ -45,8 +45,8 @@ COMMANDS = {"echo": _echo, "fail": _fail, "break": _break}
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of whoever runs the tests are none of our business."""
-    monkeypatch.setattr(settings, "RUNTIME", tmp_path / "run-user")
-    monkeypatch.setattr(settings, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(whereabouts, "RUNTIME", tmp_path / "run-user")
+    monkeypatch.setattr(whereabouts, "SHARED", tmp_path / "shared")
 
 
 @pytest.fixture

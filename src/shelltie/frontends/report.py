@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 
-from shelltie.config import user_file
 from shelltie.errors import CommandDenied
 from shelltie.frozen import frozen
 from shelltie.model import (
@@ -28,6 +27,7 @@ from shelltie.policy.learned import Usual, proposed, summary
 from shelltie.running.blocked import blocked, blocked_hint
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
+from shelltie.whereabouts import user_file
 
 _ALL = 1024 * 1024
 _WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes

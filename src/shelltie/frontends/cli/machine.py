@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
@@ -60,7 +61,7 @@ def _config() -> tuple[Config, str | None]:
     try:
         return settings.load(Path.cwd()), None
     except ConfigWrong as error:
-        return Config(state_dir=str(settings.state_dir())), str(error)
+        return Config(state_dir=str(whereabouts.state_dir())), str(error)
 
 
 def _machine(config: Config) -> Iterator[Finding]:
@@ -217,8 +218,12 @@ def _policy(config: Config) -> Iterator[Finding]:
 
 def _settings(config: Config, wrong: str | None) -> Iterator[Finding]:
     found = partial(Finding, "settings")
-    project = settings.project_file(Path.cwd())
-    files = {"system": settings.system_file(), "user": settings.user_file(), "project": project}
+    project = whereabouts.project_file(Path.cwd())
+    files = {
+        "system": whereabouts.system_file(),
+        "user": whereabouts.user_file(),
+        "project": project,
+    }
     for name, path in files.items():
         yield found(name, GOOD, f"{path}{'' if path.exists() else ', not there'}")
     if wrong:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.assemble import policy_file
 from shelltie.frontends.cli.words import Ink, print_json
 from shelltie.keeper.programs import choose
@@ -27,15 +28,15 @@ def main(args: Namespace) -> int:
 
 def _paths() -> Iterator[tuple[str, Path]]:
     project = Path.cwd()
-    yield "systemConfig", settings.system_file()
-    yield "userConfig", settings.user_file()
-    yield "projectConfig", settings.project_file(project)
+    yield "systemConfig", whereabouts.system_file()
+    yield "userConfig", whereabouts.user_file()
+    yield "projectConfig", whereabouts.project_file(project)
     config = settings.load(project)
     yield "policyInForce", Path(policy_file(config, project).origin)
     yield "projectPolicy", policy_file(config, project).path
     yield "shippedPolicy", SHIPPED_FILE
     yield "policySchema", SCHEMA_FILE
-    yield "httpTokens", settings.tokens_file()
+    yield "httpTokens", whereabouts.tokens_file()
     yield "state", Path(config.state_dir)
     yield "output", Path(config.state_dir) / "output"
     yield "journal", config.journal

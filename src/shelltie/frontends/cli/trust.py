@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from shelltie import config as settings
-from shelltie import trust
+from shelltie import trust, whereabouts
 from shelltie.approval import shown
 from shelltie.approval.descent import objection
 from shelltie.frontends.cli.asking import NOT_DONE, REFUSED, confirmed
@@ -16,7 +16,7 @@ from shelltie.trust import Snapshot
 
 def main(args: Namespace) -> int:
     """List, revoke or trust."""
-    store = settings.trust_file()
+    store = whereabouts.trust_file()
     if args.list:
         return _list(store, as_json=args.json)
     why = objection(os.getpid())
@@ -81,7 +81,7 @@ def _trust(project: Path, store: Path, args: Namespace) -> int:
 
 def _loosened(snapshot: Snapshot) -> list[str]:
     """What the project asks for and does not get while it is not trusted."""
-    origin = str(settings.project_file(snapshot.project))
+    origin = str(whereabouts.project_file(snapshot.project))
     ignored = settings.load(snapshot.project).ignored
     return [one.removeprefix(f"{origin}: ") for one in ignored if one.startswith(f"{origin}: ")]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from shelltie import config as settings
+from shelltie import whereabouts
 
 
 def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
     """The places in which a socket of ours can be made, made where they were missing."""
-    for place in settings.runtime_dirs(environ):
+    for place in whereabouts.runtime_dirs(environ):
         with suppress(OSError):
-            if place.parent == settings.state_dir(environ):
+            if place.parent == whereabouts.state_dir(environ):
                 place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 place.mkdir(mode=0o700)
@@ -23,7 +23,7 @@ def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def existing(environ: Mapping[str, str]) -> Iterator[Path]:
     """The places in which servers of ours may be found."""
-    yield from (place for place in settings.runtime_dirs(environ) if is_ours(place))
+    yield from (place for place in whereabouts.runtime_dirs(environ) if is_ours(place))
 
 
 def is_ours(place: Path) -> bool:

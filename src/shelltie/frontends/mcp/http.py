@@ -21,6 +21,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frontends.lines import LINE_MAX
 from shelltie.frontends.mcp import binding
@@ -80,7 +81,7 @@ def listening(args: Namespace, config: settings.Config) -> Listening:
         raise InvalidParameters("a certificate needs its key: give both --tls-cert and --tls-key")
     return Listening(
         at=args.http,
-        tokens=Path(args.token_file) if args.token_file else settings.tokens_file(),
+        tokens=Path(args.token_file) if args.token_file else whereabouts.tokens_file(),
         tls=Tls(Path(args.tls_cert), Path(args.tls_key)) if args.tls_cert else None,
         plaintext=args.allow_plaintext,
         names=tuple(args.allow_host or ()),
