@@ -16,7 +16,7 @@ from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.running.run import Run
 from shelltie.running.sessions import Room, Sessions
 from shelltie.running.settling import Waiting
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]

@@ -30,7 +30,7 @@ from shelltie.record import reading
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
 from shelltie.running.shell_session import open_shell
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _AT_ONCE = 12
 _SETTLED = 20.0  # seconds for the last process of a round to be gone

@@ -14,7 +14,7 @@ from shelltie.model import Command, Limits, TerminalSize
 from shelltie.running.session import Session
 from shelltie.running.sessions import Room, Sessions
 from shelltie.running.settling import Waiting
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]

@@ -54,7 +54,8 @@ from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.places import Demands, Places
-from shelltie.running.supervisor import Habits, NewOutput, Supervisor
+from shelltie.running.supervisor import NewOutput, Supervisor
+from shelltie.running.wishes import Habits
 from shelltie.shell import shape
 
 

@@ -19,7 +19,7 @@ from shelltie.errors import CommandDenied, IsolationUnavailable
 from shelltie.keeper import identity
 from shelltie.model import Command, Isolation
 from shelltie.providers.container_making import OWNER
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine

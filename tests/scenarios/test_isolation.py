@@ -19,7 +19,7 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.model import Bar, Command, Isolation
 from shelltie.providers import bubblewrap
 from shelltie.providers.local import LocalProvider
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 from tests.cli import shelltie
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine

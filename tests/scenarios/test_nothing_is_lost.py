@@ -10,7 +10,7 @@ from shelltie import Terminal
 from shelltie.frontends.library import understand
 from shelltie.frontends.report import report
 from shelltie.model import Command, Stream
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 from tests.conftest import Open
 from tests.tree import until
 

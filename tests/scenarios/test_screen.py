@@ -14,7 +14,7 @@ from shelltie.output.store import Store
 from shelltie.running.session import Session
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 pytest.importorskip("pyte")
 

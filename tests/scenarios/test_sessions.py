@@ -13,7 +13,7 @@ from shelltie.policy.patterns import compile_pattern
 from shelltie.running.session import Session
 from shelltie.running.sessions import Room, Sessions
 from shelltie.running.settling import AT_ONCE, Waiting
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 from tests.conftest import Open
 from tests.tree import until
 

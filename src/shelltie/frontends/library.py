@@ -22,7 +22,8 @@ from shelltie.providers.provider import Provider
 from shelltie.running import retry
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish
 
 
 class Options(TypedDict, total=False):

@@ -24,7 +24,8 @@ from shelltie.running.gate import Party
 from shelltie.running.session import Session
 from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish
 
 DEFAULT_TIMEOUT = 120.0
 _NO_LIMIT = Limits(None, None, "sessions have no limit")

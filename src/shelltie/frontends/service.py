@@ -23,7 +23,8 @@ from shelltie.frontends.service_words import (
 from shelltie.model import Caller, Command
 from shelltie.running.gate import Party
 from shelltie.running.sessions import Sessions
-from shelltie.running.supervisor import Supervisor, new_run_id
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import new_run_id
 from shelltie.shell.names import parse_compound_command
 
 _LOCAL = "local"

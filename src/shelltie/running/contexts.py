@@ -45,7 +45,8 @@ from shelltie.running.context import Context, Executed
 from shelltie.running.context_fields import TaskLimits
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
-from shelltie.running.supervisor import Supervisor, Wish, new_run_id
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish, new_run_id
 
 _TOMBSTONES = 1000
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))

@@ -12,7 +12,7 @@ import anyio
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limits, Rating, State
 from shelltie.running.run import Run
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 MOST = 2
 _PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long

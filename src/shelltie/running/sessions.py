@@ -14,7 +14,8 @@ from shelltie.regex import regex
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish
 
 _NUMBER = regex(r"term-(\d{1,18})")
 _TASK_SESSION = regex(r"term-.+-\d{13,}")

@@ -40,7 +40,8 @@ from shelltie.running.sessions import Sessions
 from shelltie.running.settling import Waiting
 from shelltie.running.shell_desk import Desk, Unmarked
 from shelltie.running.shell_mark import Mark
-from shelltie.running.supervisor import Supervisor, Wish, new_run_id
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish, new_run_id
 
 _TEXT_MAX = 1024 * 1024
 _INTERRUPTS = (b"\x03", b"\x1c")

@@ -19,7 +19,7 @@ from shelltie.providers.leashed import LeashedProcess
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Prepared
 from shelltie.running import messages
-from shelltie.running.supervisor import new_run_id
+from shelltie.running.wishes import new_run_id
 
 _GOODBYE = 2.0  # seconds for an agent whose input has ended to leave by itself
 _GRACE = 2.0

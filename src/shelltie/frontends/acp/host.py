@@ -36,7 +36,8 @@ from shelltie.model import Caller, Command, RunId, State
 from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish
 
 _MOST = 200  # terminals that were not released
 _SHELL = regex(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has

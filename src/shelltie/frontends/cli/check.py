@@ -28,7 +28,7 @@ from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.record.history import History
 from shelltie.running.gate import Decisions, Judge
-from shelltie.running.supervisor import check as check_command
+from shelltie.running.wishes import check as check_command
 from shelltie.shell.shape import shape
 
 _COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}

@@ -23,7 +23,8 @@ from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.record.reading import tail
 from shelltie.running.login_path import LoginPath
-from shelltie.running.supervisor import Supervisor, Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.running.wishes import Wish
 
 GOOD, POOR, BAD = "good", "poor", "bad"
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs

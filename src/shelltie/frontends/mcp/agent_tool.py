@@ -35,7 +35,7 @@ from shelltie.frontends.report import refusal_report
 from shelltie.policy.agent_limits import MODES, AgentCaps, Span, agent_limits
 from shelltie.policy.patterns import compile_for_output
 from shelltie.running.session import Session
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from shelltie.running import keys
 from shelltie.running.session import Reading, Session, checked_size
 from shelltie.running.settling import Waiting
 from shelltie.running.shell_session import CommandEnd, ShellSession, Start, open_shell
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _log = logging.getLogger(__name__)
 

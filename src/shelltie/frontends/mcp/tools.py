@@ -32,7 +32,7 @@ from shelltie.running import retry
 from shelltie.running.places import LEVELS
 from shelltie.running.run import Run
 from shelltie.running.session import Session
-from shelltie.running.supervisor import Wish
+from shelltie.running.wishes import Wish
 
 _log = logging.getLogger(__name__)
 
