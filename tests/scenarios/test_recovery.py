@@ -148,6 +148,25 @@ def test_a_path_that_is_no_text_is_settled_too(past: Past) -> None:
     assert past.recovered() == []
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE entries SET body = 'no JSON' WHERE run = ?",
+        "UPDATE entries SET body = '[1]', at = 'never' WHERE run = ?",
+        "UPDATE entries SET body = CAST(x'ff00' AS TEXT) WHERE run = ?",
+        "UPDATE runs SET pid = 'x', began = 'never', command = CAST(x'ff' AS TEXT) WHERE id = ?",
+    ],
+)
+def test_a_damaged_row_keeps_nobody_from_settling_the_rest(past: Past, harm: str) -> None:
+    past.died()
+    past.ran(RUN, *((1, "never") if "runs" in harm else ()))
+    past.ran(OTHER)
+    past.book.connection.execute(harm, (RUN,))
+
+    assert {one.run for one in past.recovered()} == {RUN, OTHER}
+    assert past.recovered() == []
+
+
 @pytest.mark.parametrize("namespace", ["same", "pid:[1]"])
 def test_a_server_that_lives_or_may_live_is_left_alone(past: Past, namespace: str) -> None:
     with somebody() as server, somebody(RUN) as working:

@@ -41,7 +41,7 @@ def link(previous: str, entry: Entry) -> str:
     SHA-256 of the seven values, each on a line of its own: any tool can do it again.
     """
     values = (previous, entry.seq, entry.at, entry.server, entry.run, entry.kind, entry.body)
-    return hashlib.sha256("\n".join(map(str, values)).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256("\n".join(map(str, values)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def head_of(text: str) -> Head:

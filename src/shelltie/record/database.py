@@ -107,6 +107,7 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA busy_timeout = 0")
+        connection.text_factory = _as_text
     except BaseException:
         connection.close()
         raise
@@ -129,7 +130,13 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+    connection.text_factory = _as_text
     return connection
+
+
+def _as_text(value: bytes) -> str:
+    """Whoever changed a row need not have written text; the others are to be read all the same."""
+    return value.decode("utf-8", "surrogateescape")
 
 
 def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:

@@ -19,7 +19,7 @@ import anyio.to_thread
 from shelltie.errors import JournalBroken
 from shelltie.events import Event, Publish, RunLost
 from shelltie.record import reading
-from shelltie.record.facts import Scribe
+from shelltie.record.facts import Fact, Scribe
 from shelltie.record.writer import Terms, Writer
 
 UNRECORDED = "not recorded"  # how the warning about it begins
@@ -183,8 +183,15 @@ class Journal:
 
     def _collect(self) -> None:
         self._long = False
-        facts = map(self._scribe.fact, _all(self._events))
+        facts = map(self._fact, _all(self._events))
         self._writer.take([fact for fact in facts if fact is not None])
+
+    def _fact(self, event: Event) -> Fact | None:
+        try:
+            return self._scribe.fact(event)
+        except Exception:  # noqa: BLE001  what cannot be recorded must not fail a call
+            _log.exception("an event cannot be recorded")
+            return Fact("", event.at, "missed", {"facts": 1})
 
 
 T = TypeVar("T")

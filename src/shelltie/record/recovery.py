@@ -88,25 +88,39 @@ def _orphans(connection: sqlite3.Connection, server: str, dead: Identity) -> lis
     found: dict[str, _Orphan] = {}
     for run, at, kind, body in connection.execute(_IN_CHAIN, (server,)):
         if kind == "ready":
-            found[run] = _from_chain(run, at / 1_000_000, json.loads(body))
+            found[run] = _from_chain(run, at, body)
         elif kind != "started":
             found.pop(run, None)
     for run, command, cwd, client, began, stays, pid, started in connection.execute(
         _IN_TABLE, (server,)
     ):
-        leader = replace(dead, pid=pid, started=started) if started else None
-        found[run] = _Orphan(RunId(run), command, cwd, client, began, bool(stays), leader)
+        noted = isinstance(pid, int) and isinstance(started, str) and started
+        leader = replace(dead, pid=pid, started=started) if noted else None
+        found[run] = _orphan(run, (command, cwd, client), began, stays, leader)
     return list(found.values())
 
 
-def _from_chain(run: str, began: float, known: Body) -> _Orphan:
-    command, cwd, client = (str(known.get(name, "")) for name in ("command", "cwd", "client"))
-    return _Orphan(RunId(run), command, cwd, client, began, bool(known.get("staysOpen")))
+def _from_chain(run: object, at: object, body: object) -> _Orphan:
+    known: Body = {}
+    with suppress(ValueError, TypeError):  # somebody changed it: its run is lost all the same
+        known = dict(json.loads(str(body)))
+    began = at / 1_000_000 if isinstance(at, int) else None
+    words = tuple(known.get(name, "") for name in ("command", "cwd", "client"))
+    return _orphan(run, words, began, known.get("staysOpen"), None)
+
+
+def _orphan(
+    run: object, words: tuple[object, ...], began: object, stays: object, leader: Identity | None
+) -> _Orphan:
+    """Whatever a row holds: what is none of what it should be is left out."""
+    command, cwd, client = map(str, words)
+    when = float(began) if isinstance(began, int | float) else 0.0
+    return _Orphan(RunId(str(run)), command, cwd, client, when, bool(stays), leader)
 
 
 def _lost(one: _Orphan, ended: tuple[int, ...], spools: Path) -> RunLost:
     file, size = spools / f"{one.run}.log", 0
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # what is no name of a file is none
         size = file.stat().st_size
     return RunLost(
         run=one.run,

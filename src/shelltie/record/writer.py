@@ -60,6 +60,9 @@ class Writer:
         self._backlog: deque[Fact] = deque(maxlen=_BACKLOG_MAX)
         self._untold = 0  # of those missed
         self._given_up: str | None = None
+        self._adding: Fact | None = None
+        self._unwritable: str | None = None  # why a fact was dropped, until it was told
+        self._unsettled = False  # what dead servers left has not been looked at
         self._tried = False
         self._trimmed = self._anchored = -math.inf
         self._appended = 0
@@ -71,14 +74,15 @@ class Writer:
             return _HOUR
         if not self._tried:
             return 0.0
-        if self._backlog:  # it could not be written
+        if self._backlog or self._unsettled:  # it could not be done
             return _RETRY
         return _TICK if self._trimmed == -math.inf else _HOUR
 
     @property
     def quick(self) -> bool:
         """What there is to write can be written without waiting for anything."""
-        return self._book is not None and not any(map(_is_slow, self._backlog))
+        ready = self._book is not None and not self._unsettled
+        return ready and not any(map(_is_slow, self._backlog))
 
     @property
     def dirty(self) -> bool:
@@ -102,18 +106,58 @@ class Writer:
 
         Without patience it does not wait for anybody.
         """
-        if self._given_up is not None:
-            return self._given_up
         deadline = time.monotonic() + (_LOCKED if patient else 0)
-        while True:
+        while self._given_up is None:
             try:
-                self._write_backlog(self._usable())
+                self._write_all()
             except (sqlite3.Error, OSError, TerminalError) as error:
-                if not _is_busy(error) or time.monotonic() >= deadline:
+                if self._adding is not None and _is_of_the_fact(error):
+                    self._drop_fact(error)
+                elif not _is_busy(error) or time.monotonic() >= deadline:
                     return self._failed(error)
-                select.select([], [], [], _TICK)  # SQLite offers only polling
+                else:
+                    select.select([], [], [], _TICK)  # SQLite offers only polling
+            except Exception as error:  # noqa: BLE001  whatever a fact or a damaged row may hold
+                if self._adding is None:
+                    self._unsettled = False
+                    return f"{self._terms.path}: {error!r}"
+                self._drop_fact(error)
             else:
-                return None
+                return self._told(patient=patient)
+        return self._given_up
+
+    def _write_all(self) -> None:
+        self._adding = None
+        book = self._usable()
+        self._write_backlog(book)
+        if self._unsettled:
+            self._settle(book)
+
+    def _settle(self, book: Book) -> None:
+        """What dead servers left. If that cannot be written now, it is left for the next turn."""
+        try:
+            self.lost += recover(book, self._terms.spools, self._terms.inside)
+        except sqlite3.Error as error:
+            if is_permanent(error):
+                raise
+            _log.debug("dead servers cannot be settled now", exc_info=error)
+        else:
+            self._unsettled = False
+
+    def _drop_fact(self, error: Exception) -> None:
+        """What can never be written must not hold up the rest."""
+        assert self._adding is not None
+        _log.warning("a fact cannot be written", exc_info=error)
+        self._backlog.remove(self._adding)
+        self._miss(1)
+        self._unwritable = f"{self._terms.path}: a fact cannot be written: {error!r}"
+
+    def _told(self, *, patient: bool) -> str | None:
+        """Who is patient tells it; after that it is over."""
+        problem = self._unwritable
+        if patient:
+            self._unwritable = None
+        return problem
 
     def _failed(self, error: sqlite3.Error | OSError | TerminalError) -> str:
         problem = explained(error, self._terms.path)
@@ -135,11 +179,11 @@ class Writer:
         book = Book(connection, secrets.token_hex(8))
         try:
             self._register(book)
-            self.lost += recover(book, self._terms.spools, self._terms.inside)
         except BaseException:
             connection.close()
             raise
         self._book, self._file = book, _file(self._terms.path)
+        self._unsettled = True
         return book
 
     def _register(self, book: Book) -> None:
@@ -150,15 +194,19 @@ class Writer:
             book.add(Fact("", now, "server_opened", {"pid": me.pid, "started": me.started}))
 
     def _write_backlog(self, book: Book) -> None:
-        if not self._backlog:
+        if not (self._backlog or self._untold):
             return
         for fact in self._backlog:
+            self._adding = fact
             complete(fact)
+        self._adding = None
         with book.transaction():
             if self._untold:
                 book.add(Fact("", time.time(), "missed", {"facts": self._untold}))
             for fact in self._backlog:
+                self._adding = fact
                 book.add(fact)
+            self._adding = None
         self._appended += len(self._backlog)
         self._untold = 0
         self._backlog.clear()
@@ -225,6 +273,15 @@ class Writer:
 def _is_slow(fact: Fact) -> bool:
     output = fact.body.get("output")
     return isinstance(output, dict) and output["kept"] > _QUICK
+
+
+def _is_of_the_fact(error: Exception) -> bool:
+    """It is about the values, not about the file."""
+    about = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
+    values = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
+    return isinstance(error, values) or (
+        isinstance(error, sqlite3.Error) and error_code(error) in about
+    )
 
 
 def _is_busy(error: Exception) -> bool:
