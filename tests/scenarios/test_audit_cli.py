@@ -1,10 +1,12 @@
 """`shelltie audit`: a person or a script reads the journal and proves that it is whole."""
 
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -22,7 +24,7 @@ def journal(open_terminal: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def record() -> None:
         async with open_terminal() as terminal:
-            await terminal.run("echo 'a\033[31m b'; exit 3")
+            await terminal.run("sh -c 'echo a\033[31m b; exit 3'")
             await terminal.run(["/bin/true"])
 
     anyio.run(record)
@@ -55,7 +57,7 @@ def test_damage_is_an_exit_code_and_a_sentence(journal: Path, capsys: Output) ->
     harm(journal, "UPDATE entries SET body = '{}' WHERE seq = 2")
     changed = main(["audit", "verify", "--json"])
 
-    assert cut == (0, 1)
+    assert cut == (1, 1)  # what was run after that is still in the table of runs
     assert "the end is cut off" in told
     assert changed == 1
     said = json.loads(capsys.readouterr().out)
@@ -114,15 +116,65 @@ def test_what_is_no_journal_is_said(journal: Path, capsys: Output) -> None:
     assert "no database" in capsys.readouterr().err
 
 
-def test_an_anchor_that_cannot_be_read_is_said(
+def test_an_anchor_that_cannot_be_read_is_said_and_the_rest_is_proved(
     journal: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SHELLTIE_AUDIT_ANCHOR", str(tmp_path / "no such file"))
-    missing = main(["audit", "verify"])
-    (tmp_path / "heads").write_text("garbage\n", encoding="utf-8")
-    monkeypatch.setenv("SHELLTIE_AUDIT_ANCHOR", str(tmp_path / "heads"))
+    main(["audit", "verify", "--json"])
+    head = json.loads(capsys.readouterr().out)["head"]
+    (tmp_path / "torn").write_text(f"12:abc\n{head}\n", encoding="ascii")
+    os.mkfifo(tmp_path / "pipe")
+
+    def said(name: str) -> tuple[int, dict[str, Any]]:
+        monkeypatch.setenv("SHELLTIE_AUDIT_ANCHOR", str(tmp_path / name))
+        return main(["audit", "verify", "--json"]), json.loads(capsys.readouterr().out)
 
     assert journal.exists()
-    assert missing == 125
-    assert main(["audit", "verify"]) == 125
-    assert "heads in it cannot be read" in capsys.readouterr().err
+    for name in ("no such file", "pipe", "."):
+        code, found = said(name)
+        assert (code, len(found["problems"])) == (1, 1)
+        assert "heads in it cannot be read" in found["problems"][0]
+    code, found = said("torn")
+    assert (code, found["headsCompared"], len(found["warnings"])) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE runs SET exit_code = 0", "exit_code = 0; the chain says 3"),
+        ("UPDATE runs SET file = '/etc/shadow'", "file = '/etc/shadow'"),
+        ("UPDATE runs SET cwd = '/x', client = 'nobody'", "cwd = '/x'"),
+        ("UPDATE runs SET verdict = 'safe'", "verdict = 'safe'"),
+        ("UPDATE runs SET ended = NULL, state = 'running'", "state = 'running'"),
+        ("UPDATE runs SET began = began + 0.00001", "began"),
+        ("DELETE FROM runs", "of which the chain says that it ran"),
+        ("UPDATE OR IGNORE runs SET id = '01ZZ'", "has 01ZZ, of which the chain says nothing"),
+        ("UPDATE samples SET duration = 0.0", "the table of samples"),
+        ("DELETE FROM samples", "the table of samples lacks one"),
+        ("INSERT INTO samples VALUES ('a', '/', 1.0, 1.0, 1.0, 1.0, 0)", "of its own"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
+            "trigger t, which is not ours",
+        ),
+        ("DROP INDEX samples_at", "has not index samples_at"),
+        ("DROP TABLE samples", "has not table samples"),
+        ("UPDATE entries SET body = 'garbage' WHERE kind = 'ready'", "entry 2 was changed"),
+        ("UPDATE entries SET body = x'ff00' WHERE seq = 2", "entry 2 does not say"),
+        ("UPDATE entries SET body = CAST(x'ff' AS TEXT), at = 'x' WHERE seq = 2", "entry 2 was"),
+    ],
+)
+def test_whatever_was_changed_is_named(
+    journal: Path, capsys: Output, statement: str, told: str
+) -> None:
+    harm(journal, statement)
+
+    assert main(["audit", "verify", "--json"]) == 1
+    assert told in "\n".join(json.loads(capsys.readouterr().out)["problems"])
+    assert main(["audit", "export"]) == main(["audit", "tail"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 6
+
+
+def test_a_changed_row_plays_no_tricks(journal: Path, capsys: Output) -> None:
+    harm(journal, "UPDATE entries SET kind = char(27) || '[2J', at = char(8238) WHERE seq = 2")
+
+    assert main(["audit", "tail"]) == 0
+    assert not {"\033", "\u202e"} & set(capsys.readouterr().out)

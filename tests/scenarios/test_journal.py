@@ -18,6 +18,7 @@ from shelltie import Config, Terminal
 from shelltie.errors import CommandDenied, JournalBroken
 from shelltie.events import Event, RunReady
 from shelltie.model import Caller
+from shelltie.record import anchor as anchored
 from shelltie.record import reading
 from shelltie.record.book import Book
 from shelltie.record.database import VERSION, Unusable, open_for_writing
@@ -245,13 +246,13 @@ async def test_a_cut_end_shows_against_the_anchor(
     anchor = tmp_path / "heads"
     async with open_terminal(audit_anchor=str(anchor)) as terminal:
         await terminal.run(["/bin/true"])
-    whole = reading.verify(journal, reading.anchored(anchor)).problems
+    whole = reading.verify(journal, anchored.read(anchor).heads).problems
     with changing(journal) as connection:
         connection.execute("DELETE FROM entries WHERE seq > 3")
 
     assert whole == ()
     assert reading.verify(journal).problems == ()
-    assert "cut off" in reading.verify(journal, reading.anchored(anchor)).problems[0]
+    assert "cut off" in reading.verify(journal, anchored.read(anchor).heads).problems[0]
 
 
 @pytest.mark.parametrize("retention", [Retention(days=1), Retention(size=200_000)])

@@ -1,6 +1,9 @@
 """The journal among others, with damaged rows, and with what can never be written."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,9 +11,47 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.record import reading
+from shelltie.record import anchor, reading
+from shelltie.record.book import Book
+from shelltie.record.database import WAL_MAX, open_for_writing
 from shelltie.record.facts import Fact
+from shelltie.record.recovery import recover
+from shelltie.record.retention import Retention, trim
 from shelltie.record.writer import Terms, Writer
+
+# Forks, as starting a Python for each would spread them over a second.
+AT_ONCE = """
+import os, sys, time
+from pathlib import Path
+from shelltie.record.facts import Fact
+from shelltie.record.recovery import recover
+from shelltie.record.retention import Retention, trim
+from shelltie.record.writer import Terms, Writer
+def write(path, go):
+    writer = Writer(Terms(path, path.parent))
+    writer.take([Fact("", time.time(), "session_opened", {})])
+    while time.time() < go:
+        pass
+    problem = writer.write(patient=True)
+    if problem and "locked" not in problem:
+        print(problem, flush=True)
+for number in range(25):
+    path, go, pids = Path(sys.argv[1]) / f"{number}.db", time.time() + 0.05, []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            write(path, go)
+            os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+"""
+RUN = {
+    **dict.fromkeys(("command", "cwd", "client", "agent", "task", "session", "provider"), "x" * 50),
+    "limits": {"category": None},
+}
+END = {"state": "finished", "exitCode": 0, "duration": 1.0, "limit": None}
+SAMPLE = {"shape": "make", "project": "/", "silence": 0.0, "idle": 0.0, "byLimit": False}
 
 
 @pytest.fixture
@@ -75,3 +116,135 @@ def test_a_server_that_cannot_settle_the_dead_registers_once(writer: Writer, jou
 def _written(writer: Writer) -> str | None:
     writer.take([fact()])
     return writer.write(patient=True)
+
+
+def test_servers_that_make_the_file_at_once_all_take_it_for_theirs(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", AT_ONCE, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        told, _ = process.communicate(timeout=100)
+
+    assert (process.returncode, told) == (0, "")
+
+
+def ran(book: Book, run: str, at: float) -> None:
+    book.add(Fact(run, at, "ready", dict(RUN)))
+    book.add(Fact(run, at, "ended", {**END, "sample": dict(SAMPLE)}))
+
+
+def test_short_servers_beside_an_idle_one_do_not_fill_the_disk(
+    writer: Writer, journal: Path
+) -> None:
+    assert _written(writer) is None
+    largest = 0
+    for _ in range(60):
+        short = Writer(Terms(journal, journal.parent))
+        short.take([fact(text="x" * 150_000)])
+        assert short.write(patient=True) is None
+        short.keep_house()
+        short.close(5)
+        largest = max(largest, Path(f"{journal}-wal").stat().st_size)
+
+    assert 2 * WAL_MAX < 60 * 150_000
+    assert largest < 1.5 * WAL_MAX
+
+
+def test_an_anchor_that_cannot_be_written_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in (("pipe", ""), (".", "directory"), ("heads", None)):
+        terms = Terms(tmp_path / "journal.db", tmp_path, anchor=tmp_path / name)
+        writer = Writer(terms)
+        assert _written(writer) is None
+        assert writer.keep_house() is None
+        assert (writer.unanchored is None) == (why is None)
+        assert (why or "") in str(writer.unanchored)
+        writer.close()
+    assert len(anchor.read(tmp_path / "heads").heads) == 2
+
+
+@pytest.mark.parametrize("retention", [Retention(size=1), Retention(size=4096)])
+def test_a_size_that_nothing_fits_in_is_not_tried_for_ever(
+    journal: Path, retention: Retention
+) -> None:
+    with closing(open_for_writing(journal, durable=False)) as connection:
+        book = Book(connection, "server")
+        with book.transaction():
+            for number in range(3000):
+                ran(book, f"{number:026}", 1.0)
+
+        assert any(not trim(book, retention, 2.0) for _ in range(10))
+        assert not trim(book, retention, 2.0)
+    assert kinds(journal).count("trimmed") < 5
+    assert reading.verify(journal).problems == ()
+
+
+def test_of_what_is_a_little_too_much_only_a_little_goes(journal: Path) -> None:
+    with closing(open_for_writing(journal, durable=False)) as connection:
+        book = Book(connection, "server")
+        with book.transaction():
+            for number in range(1000):
+                ran(book, f"{number:026}", 1.0)
+        (size,) = connection.execute("PRAGMA page_count").fetchone()
+        retention = Retention(size=int(size * 4096 * 0.9))
+        while trim(book, retention, 2.0):
+            pass
+
+    assert 1000 < len(kinds(journal)) < 1950
+    assert reading.verify(journal).problems == ()
+
+
+def test_an_entry_of_the_future_neither_stays_nor_takes_others_with_it(journal: Path) -> None:
+    day, now = 86400.0, 1_800_000_000.0
+    moments = {
+        "old": now - 100 * day,
+        "future": now + 3650 * day,
+        "older": now - 95 * day,
+        "young": now - 10 * day,
+    }
+    with closing(open_for_writing(journal, durable=False)) as connection:
+        book = Book(connection, "server")
+        with book.transaction():
+            for name, at in moments.items():
+                ran(book, name, at)
+        while trim(book, Retention(days=90), now):
+            pass
+        left = [name for (name,) in connection.execute("SELECT id FROM runs")]
+        samples = connection.execute("SELECT at FROM samples").fetchall()
+
+    assert (left, samples) == (["young"], [(moments["young"],)])
+    assert reading.verify(journal).problems == ()
+
+
+def test_a_trimmed_journal_is_proved_as_far_as_it_goes(journal: Path) -> None:
+    with closing(open_for_writing(journal, durable=False)) as connection:
+        book = Book(connection, "server")
+        with book.transaction():
+            book.add(Fact("begun", 1.0, "ready", dict(RUN)))
+            book.add(Fact("endless", 1.0, "ready", dict(RUN)))
+            book.add(Fact("endless", 1.0, "started", {"pid": 1}))
+            ran(book, "gone", 1.0)
+            book.add(Fact("begun", 1e6, "ended", dict(END)))
+            ran(book, "kept", 1e6)
+        trim(book, Retention(days=1), 1e6)
+        whole = reading.verify(journal)
+        connection.execute("UPDATE runs SET exit_code = 1 WHERE id = 'begun'")
+        changed = reading.verify(journal)
+
+    assert (whole.first, whole.problems) == (6, ())
+    assert whole.trimmed == 10**12
+    assert "begun exit_code = 1" in " ".join(changed.problems)
+
+
+def test_many_dead_servers_are_settled_by_one_look_at_the_chain(journal: Path) -> None:
+    looks: list[str] = []
+    with closing(open_for_writing(journal, durable=False)) as connection:
+        book = Book(connection, "living")
+        with book.transaction():
+            for number in range(30):
+                row = (f"dead {number}", 1, "never", "another boot", "", 1.0, None, 0)
+                marks = ",".join("?" * 8)
+                connection.execute(f"INSERT INTO servers VALUES ({marks})", row)
+        connection.set_trace_callback(looks.append)
+        recover(book, journal.parent)
+
+    assert sum("FROM entries" in look and "ready" in look for look in looks) == 1
+    assert kinds(journal).count("server_died") == 30

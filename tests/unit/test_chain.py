@@ -112,7 +112,22 @@ def test_what_was_trimmed_is_not_missing() -> None:
 
     assert check(made[12:]).problems == ()
     assert check(made[13:]).problems == ("entries 1 to 13 are missing",)
-    assert check(made[12:], [Head(5, "0" * 64)]).problems == ()
+    assert "nothing can be compared" in check(made[12:], [Head(5, "0" * 64)]).problems[0]
+    found = check(made[12:], [Head(5, "0" * 64), Head(12, made[11][1]), Head(13, made[12][1])])
+    assert (found.problems, found.compared, found.older) == ((), 2, 1)
+    assert found.trimmed == made[20][0].at
+
+
+@pytest.mark.parametrize("gap", [0, 50])
+def test_a_forged_chain_that_begins_after_the_kept_head_shows(gap: int) -> None:
+    true = chain(20)
+    start = 21 + gap
+    forged = chain(6, start, "a" * 64)
+    said = json.dumps({"through": start - 1, "hash": "a" * 64})
+    forged = after(forged, TRIMMED, said)
+
+    assert check(forged).problems == ()
+    assert check(forged, [Head(20, true[19][1])]).problems
 
 
 def test_a_trim_that_lies_shows() -> None:

@@ -64,6 +64,9 @@ class Checked:
     first: int
     head: Head | None
     problems: tuple[str, ...]
+    compared: int = 0  # heads that were kept elsewhere
+    older: int = 0  # heads that nothing is left of to compare with
+    trimmed: int | None = None  # when the entries before the first were removed, as `at`
 
 
 @dataclass(slots=True)
@@ -75,7 +78,9 @@ class _Walk:
     count: int = 0
     first: tuple[Entry, str] | None = None
     last: Head | None = None
-    trims: dict[int, str] = field(default_factory=dict)  # through which entry, and its hash
+    # Through which entry, the hash of that one, and when.
+    trims: dict[int, tuple[str, int]] = field(default_factory=dict)
+    compared: set[int] = field(default_factory=set)
 
     def step(self, entry: Entry, digest: str) -> None:
         self.count += 1
@@ -85,8 +90,7 @@ class _Walk:
             self._missing(self.last.seq + 1, entry.seq - 1)
         elif link(self.last.hash, entry) != digest:
             self.tell(f"entry {entry.seq} was changed or moved, or the one before it was")
-        if self.heads.get(entry.seq, digest) != digest:
-            self.tell(f"entry {entry.seq} is not the one that was kept elsewhere: it was rewritten")
+        self._compare(entry.seq, digest)
         if entry.kind == TRIMMED:
             self._note_trim(entry)
         self.last = Head(entry.seq, digest)
@@ -94,9 +98,21 @@ class _Walk:
     def _note_trim(self, entry: Entry) -> None:
         try:
             said = json.loads(entry.body)
-            self.trims[int(said["through"])] = str(said["hash"])
+            through, digest = int(said["through"]), str(said["hash"])
         except (ValueError, KeyError, TypeError):
             self.tell(f"entry {entry.seq} does not say what was trimmed")
+        else:
+            self.trims[through] = digest, entry.at
+            if self.first is not None and through < self.first[0].seq:
+                self._compare(through, digest)
+
+    def _compare(self, seq: int, digest: str) -> None:
+        kept = self.heads.get(seq)
+        if kept is None:
+            return
+        self.compared.add(seq)
+        if kept != digest:
+            self.tell(f"entry {seq} is not the one that was kept elsewhere: it was rewritten")
 
     def end(self) -> None:
         if self.first is not None:
@@ -105,10 +121,24 @@ class _Walk:
         cut = max((seq for seq in self.heads if seq > last), default=None)
         if cut is not None:
             self.tell(f"the end is cut off: entry {cut} was there, and the last one is {last}")
+        if self.heads and not self.compared and cut is None:
+            self.tell(
+                f"of what was kept elsewhere nothing can be compared: all of it is older than entry"
+                f" {self.begin}, the first one here"
+            )
+
+    @property
+    def begin(self) -> int:
+        return 0 if self.first is None else self.first[0].seq
+
+    @property
+    def trimmed(self) -> int | None:
+        found = self.trims.get(self.begin - 1)
+        return None if found is None else found[1]
 
     def _check_first(self, entry: Entry, digest: str) -> None:
         before = entry.seq - 1
-        previous = GENESIS if before == 0 else self.trims.get(before)
+        previous = GENESIS if before == 0 else self.trims.get(before, (None,))[0]
         if previous is None:
             self._missing(1, before)
         elif link(previous, entry) != digest:
@@ -133,5 +163,12 @@ def check(entries: Iterable[tuple[Entry, str]], heads: Iterable[Head] = ()) -> C
     for entry, digest in entries:
         walk.step(entry, digest)
     walk.end()
-    first = 0 if walk.first is None else walk.first[0].seq
-    return Checked(walk.count, first, walk.last, tuple(walk.problems))
+    return Checked(
+        entries=walk.count,
+        first=walk.begin,
+        head=walk.last,
+        problems=tuple(walk.problems),
+        compared=len(walk.compared),
+        older=sum(seq < walk.begin and seq not in walk.compared for seq in walk.heads),
+        trimmed=walk.trimmed,
+    )

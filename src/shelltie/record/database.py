@@ -5,7 +5,8 @@ import select
 import sqlite3
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from shelltie.errors import TerminalError
@@ -13,6 +14,8 @@ from shelltie.errors import TerminalError
 _OURS = 0x73687469  # "shti", in the header of the file
 _TICK = 0.01
 _ROOM = 64 * 1024  # bytes; with less no file can be mapped beside the journal
+WAL_MAX = 4 * 1024 * 1024  # bytes that wait in the WAL file before they are put in their place
+_WAL_KEPT = 1024 * 1024  # of them remain as room for the next ones
 _BUSY = 2.0  # seconds for another server to finish its transaction
 
 # Each brings a file one version further; what was released is never changed.
@@ -106,6 +109,7 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
         _use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
         connection.execute("PRAGMA busy_timeout = 0")
         connection.text_factory = _as_text
     except BaseException:
@@ -137,6 +141,33 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 def _as_text(value: bytes) -> str:
     """Whoever changed a row need not have written text; the others are to be read all the same."""
     return value.decode("utf-8", "surrogateescape")
+
+
+def blank() -> sqlite3.Connection:
+    """Empty tables like a journal's, in a file that nobody else sees and that goes by itself."""
+    connection = sqlite3.connect("", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute("PRAGMA synchronous = OFF")
+    _run_scripts(connection, _MIGRATIONS)
+    connection.execute("BEGIN")  # one for all: it is never kept
+    return connection
+
+
+def schema(connection: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
+    """What a journal of that version consists of, by name, and what this one does."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    with closing(sqlite3.connect(":memory:")) as made:
+        _run_scripts(made, _MIGRATIONS[:version])
+        return _parts(made), _parts(connection)
+
+
+def _parts(connection: sqlite3.Connection) -> dict[str, str]:
+    # SQLite's own, for keys and statistics, have names that nobody else can use.
+    rows = connection.execute(
+        "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\'"
+    )
+    return {str(name): str(sql) for name, sql in rows}
 
 
 def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:
@@ -175,9 +206,7 @@ def _check_kind(path: Path) -> None:
 def _check_file(connection: sqlite3.Connection, path: Path) -> None:
     """Raises: Unusable."""
     try:
-        owner = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        owner, version, empty = _header(connection)
     except sqlite3.DatabaseError as error:
         if error_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             raise Unusable(f"{path}: this is no database, or a damaged one: {error}") from error
@@ -189,6 +218,21 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
             f"{path}: written by a newer shelltie (version {version}, we know {VERSION}):"
             " update, or set audit.path to another file"
         )
+
+
+def _header(connection: sqlite3.Connection) -> tuple[int, int, bool]:
+    """Whose it is, its version, and whether there is nothing in it: all of one moment."""
+    inside = connection.in_transaction
+    if not inside:
+        connection.execute("BEGIN")
+    try:
+        empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    finally:
+        if not inside:
+            connection.execute("ROLLBACK")
+    return owner, version, empty
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -212,12 +256,16 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         _check_file(connection, path)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for script in _MIGRATIONS[version:]:
-            for statement in script.split(";"):
-                connection.execute(statement)
+        _run_scripts(connection, _MIGRATIONS[version:])
         connection.execute(f"PRAGMA application_id = {_OURS}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _run_scripts(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:
+    for script in scripts:
+        for statement in script.split(";"):
+            connection.execute(statement)

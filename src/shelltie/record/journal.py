@@ -27,6 +27,7 @@ _LAG = 0.05  # seconds that an event may wait for others to be written with it
 _LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
 _LEAVING = 3.0
 _LONG_TEXT = 4096
+_UNANCHORED = "recorded, but a rewrite would not show: audit.anchor cannot be written"
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class Journal:
         Raises: JournalBroken if it must be.
         """
         if self._written_at_once():
-            return None
+            return self._verdict()
         if self.problem is None or self._terms.required:
             with anyio.move_on_after(_LONG if self._terms.required else _SHORT) as patience:
                 mark = anyio.Event()
@@ -110,7 +111,8 @@ class Journal:
 
     def _verdict(self) -> str | None:
         if self.problem is None:
-            return None
+            unanchored = self._writer.unanchored
+            return None if unanchored is None else f"{_UNANCHORED}: {unanchored}"
         if self._terms.required:
             raise JournalBroken(
                 "nothing may run unrecorded (audit.required), and the journal cannot be written:"

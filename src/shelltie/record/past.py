@@ -9,9 +9,9 @@ from pathlib import Path
 from shelltie.errors import TerminalError
 from shelltie.frozen import frozen
 from shelltie.model import State
-from shelltie.record.book import LOST
 from shelltie.record.database import explained, open_for_reading
 from shelltie.record.reading import Unreadable
+from shelltie.record.tables import LOST
 
 _COLUMNS = """
     SELECT id, state, command, cwd, client, provider, category, began, duration, exit_code,

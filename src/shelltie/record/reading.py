@@ -5,6 +5,8 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from shelltie.errors import TerminalError
@@ -12,8 +14,9 @@ from shelltie.events import RunLost
 from shelltie.frozen import frozen
 from shelltie.model import RunId
 from shelltie.record import recovery
-from shelltie.record.chain import Checked, Entry, Head, check, head_of
+from shelltie.record.chain import Checked, Entry, Head, check
 from shelltie.record.database import explained, open_for_reading
+from shelltie.record.retold import Retold
 
 _LATELY = 24 * 3600.0
 _LOST_MAX = 20
@@ -25,14 +28,7 @@ _LOST = """
 _PAST = """
     SELECT id, command, state, exit_code, file, stdout + stderr FROM runs
     WHERE id >= ? AND id < ? AND ended IS NOT NULL LIMIT 10"""
-# What the table of runs says must be what the chain says.
-_DIFFERENT = """
-    SELECT seq, run, 'ended as ' || runs.state FROM entries JOIN runs ON runs.id = entries.run
-    WHERE kind = 'ended' AND runs.state IS NOT json_extract(body, '$.state')
-    UNION ALL
-    SELECT seq, run, 'is ' || runs.command FROM entries JOIN runs ON runs.id = entries.run
-    WHERE kind = 'ready' AND runs.command IS NOT json_extract(body, '$.command')
-    LIMIT 20"""
+_DIFFERENCES_MAX = 20
 
 
 @frozen
@@ -43,18 +39,37 @@ class Line:
     hash: str
 
     def to_json(self) -> dict[str, object]:
-        """For programs: the body's own names, between who and when, and the hash."""
+        """For programs: the body's own names, between who and when, and the hash.
+
+        Where somebody changed it, what is no body is told as it stands, as `damaged`.
+        """
         one = self.entry
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(one.at // 1_000_000))
         return {
             "seq": one.seq,
-            "at": f"{moment}.{one.at % 1_000_000:06d}Z",
+            "at": moment(one.at),
             "server": one.server,
             "runId": one.run or None,
             "kind": one.kind,
-            **json.loads(one.body),
+            **_body(one.body),
             "hash": self.hash,
         }
+
+
+def moment(at: int) -> str:
+    """When it was, in UTC, from microseconds; or what is there instead."""
+    try:
+        told = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1_000_000))
+        return f"{told}.{at % 1_000_000:06d}Z"
+    except (TypeError, ValueError, OverflowError, OSError):  # somebody changed it
+        return str(at)
+
+
+def _body(text: str) -> dict[str, object]:
+    with suppress(ValueError, TypeError):
+        body = json.loads(text)
+        if isinstance(body, dict):
+            return body
+    return {"damaged": str(text)}
 
 
 class Unreadable(TerminalError):
@@ -66,19 +81,30 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
 
     Raises: Unusable, Unreadable.
     """
-    with closing(_opened(path)) as connection:
+    with closing(_opened(path)) as connection, closing(Retold()) as retold:
         try:
+            connection.execute("BEGIN")  # all of it as it is now, whoever writes meanwhile
             broken = connection.execute("PRAGMA quick_check(10)").fetchall()
-            checked = check(_lines(connection, f"{_ENTRIES} ORDER BY seq"), heads)
-            told = [f"the file is damaged: {row[0]}" for row in broken if row[0] != "ok"]
-            told += [
-                f"the table of runs says of {run} that it {says}; entry {seq} says otherwise"
-                for seq, run, says in connection.execute(_DIFFERENT)
-            ]
+            senseless: list[str] = []
+            told = _heard(_lines(connection, f"{_ENTRIES} ORDER BY seq"), retold, senseless)
+            checked = check(told, heads)
+            others = retold.differences(connection, whole=checked.first <= 1)
+            different = list(islice(others, _DIFFERENCES_MAX))
         except sqlite3.Error as error:
             raise Unreadable(f"{path}: it is damaged: {error}") from error
-    problems = (*checked.problems, *told)
-    return Checked(checked.entries, checked.first, checked.head, problems)
+    damaged = [f"the file is damaged: {row[0]}" for row in broken if row[0] != "ok"]
+    return replace(checked, problems=(*checked.problems, *senseless, *damaged, *different))
+
+
+def _heard(
+    lines: Iterator[tuple[Entry, str]], retold: Retold, senseless: list[str]
+) -> Iterator[tuple[Entry, str]]:
+    """The same, while the tables are made again from them."""
+    for entry, digest in lines:
+        problem = retold.hear(entry)
+        if problem is not None and len(senseless) < _DIFFERENCES_MAX:
+            senseless.append(problem)
+        yield entry, digest
 
 
 def entries(path: Path, after: int = 0) -> Iterator[Line]:
@@ -166,18 +192,6 @@ def _as_lost(row: Sequence[object]) -> RunLost:
         file=str(file) if size else None,
         size=size,
     )
-
-
-def anchored(path: Path) -> list[Head]:
-    """The heads that were kept in a file.
-
-    Raises: Unreadable.
-    """
-    try:
-        lines = path.read_text(encoding="ascii").split()
-        return [head_of(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"{path}: the heads in it cannot be read: {error}") from error
 
 
 def _opened(path: Path) -> sqlite3.Connection:

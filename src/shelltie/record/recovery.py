@@ -20,20 +20,22 @@ from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.keeper.identity import Identity
 from shelltie.model import RunId
-from shelltie.record.book import LOST, Book
+from shelltie.record.book import Book
 from shelltie.record.facts import Body, Fact
+from shelltie.record.tables import LOST
 
 MARK = "SHELLTIE_RUN"  # in the environment of every command of ours
 _PATIENCE = 2.0  # seconds for what was killed to be gone
 _SERVERS = """
     SELECT id, pid, started, boot, namespace FROM servers WHERE settled = 0 AND id != ?"""
+# Of all that died at once: each reads a whole table.
 _IN_TABLE = """
-    SELECT id, command, cwd, client, began, stays_open, pid, pid_started FROM runs
-    WHERE server = ? AND ended IS NULL"""
+    SELECT server, id, command, cwd, client, began, stays_open, pid, pid_started FROM runs
+    WHERE ended IS NULL AND server IN (SELECT value FROM json_each(?))"""
 _IN_CHAIN = """
-    SELECT run, at, kind, body FROM entries
-    WHERE server = ? AND kind IN ('ready', 'started', 'ended', 'refused')
-        AND run NOT IN (SELECT id FROM runs)
+    SELECT server, run, at, kind, body FROM entries
+    WHERE kind IN ('ready', 'ended', 'refused') AND server IN (SELECT value FROM json_each(?))
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE id = run)
     ORDER BY seq"""
 
 
@@ -56,12 +58,14 @@ def recover(book: Book, spools: Path, inside: str | None = None) -> list[RunLost
     `inside` is the run that we are in ourselves, which is nothing to be ended by us.
     Raises: sqlite3.Error.
     """
+    dead = _dead_servers(book.connection, book.server)
+    left = _orphans(book.connection, dead)
+    orphans = {server: [one for one in left[server] if one.run != inside] for server in dead}
+    ended = _end_leftovers({one.run: one for some in orphans.values() for one in some})
     lost: list[RunLost] = []
-    for server, dead in _dead_servers(book.connection, book.server):
-        orphans = [one for one in _orphans(book.connection, server, dead) if one.run != inside]
-        ended = _end_leftovers({one.run: one for one in orphans})
-        found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in orphans]
-        lost += _settle(book, server, dead.pid, found)
+    for server, some in orphans.items():
+        found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in some]
+        lost += _settle(book, server, dead[server].pid, found)
     return lost
 
 
@@ -70,34 +74,36 @@ def abandoned(connection: sqlite3.Connection, spools: Path) -> list[RunLost]:
 
     Raises: sqlite3.Error.
     """
-    return [
-        _lost(orphan, (), spools)
-        for server, dead in _dead_servers(connection, "")
-        for orphan in _orphans(connection, server, dead)
-    ]
+    orphans = _orphans(connection, _dead_servers(connection, ""))
+    return [_lost(one, (), spools) for some in orphans.values() for one in some]
 
 
-def _dead_servers(connection: sqlite3.Connection, own: str) -> Iterator[tuple[str, Identity]]:
-    for server, *who in connection.execute(_SERVERS, (own,)).fetchall():
-        if not (one := Identity(*who)).alive:
-            yield server, one
+def _dead_servers(connection: sqlite3.Connection, own: str) -> dict[str, Identity]:
+    noted = connection.execute(_SERVERS, (own,)).fetchall()
+    servers = {str(server): Identity(*who) for server, *who in noted}
+    return {server: one for server, one in servers.items() if not one.alive}
 
 
-def _orphans(connection: sqlite3.Connection, server: str, dead: Identity) -> list[_Orphan]:
+def _orphans(
+    connection: sqlite3.Connection, dead: Mapping[str, Identity]
+) -> dict[str, list[_Orphan]]:
     """What the table says, and what the chain says about those that had no time to get there."""
-    found: dict[str, _Orphan] = {}
-    for run, at, kind, body in connection.execute(_IN_CHAIN, (server,)):
+    if not dead:
+        return {}
+    found: dict[str, dict[str, _Orphan]] = {server: {} for server in dead}
+    names = (json.dumps(list(dead)),)
+    for server, run, at, kind, body in connection.execute(_IN_CHAIN, names):
         if kind == "ready":
-            found[run] = _from_chain(run, at, body)
-        elif kind != "started":
-            found.pop(run, None)
-    for run, command, cwd, client, began, stays, pid, started in connection.execute(
-        _IN_TABLE, (server,)
+            found[server][run] = _from_chain(run, at, body)
+        else:
+            found[server].pop(run, None)
+    for server, run, command, cwd, client, began, stays, pid, started in connection.execute(
+        _IN_TABLE, names
     ):
         noted = isinstance(pid, int) and isinstance(started, str) and started
-        leader = replace(dead, pid=pid, started=started) if noted else None
-        found[run] = _orphan(run, (command, cwd, client), began, stays, leader)
-    return list(found.values())
+        leader = replace(dead[server], pid=pid, started=started) if noted else None
+        found[server][run] = _orphan(run, (command, cwd, client), began, stays, leader)
+    return {server: list(some.values()) for server, some in found.items()}
 
 
 def _from_chain(run: object, at: object, body: object) -> _Orphan:

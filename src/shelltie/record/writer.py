@@ -16,8 +16,15 @@ from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.frozen import frozen
 from shelltie.keeper import identity
+from shelltie.record import anchor
 from shelltie.record.book import Book, complete
-from shelltie.record.database import error_code, explained, is_permanent, open_for_writing
+from shelltie.record.database import (
+    WAL_MAX,
+    error_code,
+    explained,
+    is_permanent,
+    open_for_writing,
+)
 from shelltie.record.facts import Fact, folded
 from shelltie.record.recovery import recover
 from shelltie.record.retention import Retention, trim
@@ -27,6 +34,7 @@ _RETRY, _TICK = 0.5, 0.01
 _LOCKED = 2.0  # seconds for another server to finish its transaction
 _HOUR, _MINUTE = 3600.0, 60.0
 _CHECKPOINT = 1000  # facts after which what was appended is put in its place
+_SOME = 50  # facts after which it is looked how much others have appended
 _QUICK = 256 * 1024  # bytes of output that are looked at on the side
 
 _log = logging.getLogger(__name__)
@@ -53,8 +61,10 @@ class Writer:
 
     def __init__(self, terms: Terms) -> None:
         self.missed = 0  # facts that were never recorded, and never will be
+        self.unanchored: str | None = None  # why heads of the chain cannot be kept elsewhere
         self.lost: list[RunLost] = []  # what dead servers left, until somebody takes it
         self._terms = terms
+        self._wal = f"{terms.path}-wal"
         self._book: Book | None = None
         self._file: tuple[int, int] | None = None
         self._backlog: deque[Fact] = deque(maxlen=_BACKLOG_MAX)
@@ -87,7 +97,8 @@ class Writer:
     @property
     def dirty(self) -> bool:
         """It is time to keep house."""
-        return self._appended >= _CHECKPOINT
+        large = self._appended >= _SOME and _size(self._wal) >= WAL_MAX
+        return large or self._appended >= _CHECKPOINT
 
     def take(self, facts: list[Fact]) -> None:
         """To be written next."""
@@ -218,20 +229,28 @@ class Writer:
             return None
         try:
             if self.dirty:
-                self._appended = 0
-                book.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._checkpoint(book)
             if now - self._trimmed >= _HOUR:
                 self._trimmed = -math.inf if trim(book, self._terms.retention) else now
-            if self._terms.anchor is not None and now - self._anchored >= _MINUTE:
-                self._anchored = now
-                self._anchor(book, self._terms.anchor)
         except (sqlite3.Error, OSError) as error:
             return None if _is_busy(error) else self._failed(error)
+        if now - self._anchored >= _MINUTE:
+            self._anchored = now
+            self._keep_head(book)
         return None
 
-    def _anchor(self, book: Book, path: Path) -> None:
-        with path.open("a", encoding="ascii") as file:
-            file.write(f"{book.head}\n")
+    def _checkpoint(self, book: Book) -> None:
+        self._appended = 0
+        book.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _keep_head(self, book: Book) -> None:
+        if self._terms.anchor is None:
+            return
+        try:
+            anchor.append(self._terms.anchor, book.head)
+            self.unanchored = None
+        except OSError as error:
+            self.unanchored = f"{self._terms.anchor}: {error.strerror}"
 
     def close(self, patience: float = 0.0) -> str | None:
         """Write the rest, say that this server has left, and let the file go; or why not.
@@ -258,9 +277,10 @@ class Writer:
                 book.add(Fact("", now, "server_closed", {"missed": self.missed}))
         except sqlite3.Error as error:
             return self._failed(error)
-        if self._terms.anchor is not None:
-            with suppress(OSError):  # it was told, while somebody could hear it
-                self._anchor(book, self._terms.anchor)
+        self._keep_head(book)
+        with suppress(sqlite3.Error):  # whoever comes next will do it
+            if _size(self._wal) >= WAL_MAX:
+                self._checkpoint(book)
         return None
 
     def _drop(self) -> None:
@@ -287,6 +307,12 @@ def _is_of_the_fact(error: Exception) -> bool:
 def _is_busy(error: Exception) -> bool:
     codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
     return isinstance(error, sqlite3.Error) and error_code(error) in codes
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size  # noqa: PTH116  for many transactions
+    return 0
 
 
 def _file(path: Path) -> tuple[int, int] | None:

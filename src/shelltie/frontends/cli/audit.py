@@ -3,14 +3,17 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from shelltie import config as settings
 from shelltie.approval import shown
 from shelltie.frontends.cli.words import Ink, marked, print_json, table
 from shelltie.model import State
-from shelltie.record import reading
+from shelltie.record import anchor, reading
+from shelltie.record.anchor import Anchored
+from shelltie.record.chain import Checked
 from shelltie.record.reading import Line
 
 _DAMAGED = 1
@@ -27,37 +30,57 @@ def main(args: Namespace) -> int:
 
 
 def _verify(args: Namespace, config: settings.Config) -> int:
-    heads = list(args.head or ())
+    heads, kept = list(args.head or ()), Anchored()
     if config.audit_anchor is not None:
-        heads += reading.anchored(Path(config.audit_anchor))
-    found = reading.verify(config.journal, heads)
-    good = not found.problems
+        kept = anchor.read(Path(config.audit_anchor))
+    found = reading.verify(config.journal, [*heads, *kept.heads])
+    if kept.problem is not None:
+        found = replace(found, problems=(*found.problems, kept.problem))
     if args.json:
-        print_json(
-            {
-                "ok": good,
-                "path": str(config.journal),
-                "entries": found.entries,
-                "first": found.first,
-                "head": None if found.head is None else str(found.head),
-                "headsCompared": len(heads),
-                "problems": list(found.problems),
-            }
-        )
-        return 0 if good else _DAMAGED
-    ink = Ink(sys.stdout, args.color)
+        print_json({**_proof(found, config), "warnings": list(kept.torn)})
+    else:
+        _show(found, kept, Ink(sys.stdout, args.color))
+        if not (heads or kept.heads):
+            told = "no head to compare with: a cut end would not show. Keep this one elsewhere."
+            print(told, file=sys.stderr)
+    return _DAMAGED if found.problems else 0
+
+
+def _proof(found: Checked, config: settings.Config) -> dict[str, object]:
+    return {
+        "ok": not found.problems,
+        "path": str(config.journal),
+        "entries": found.entries,
+        "first": found.first,
+        "trimmedAt": None if found.trimmed is None else reading.moment(found.trimmed),
+        "head": None if found.head is None else str(found.head),
+        "headsCompared": found.compared,
+        "headsTooOld": found.older,
+        "problems": list(found.problems),
+    }
+
+
+def _show(found: Checked, kept: Anchored, ink: Ink) -> None:
     for problem in found.problems:
         print(marked(ink, "✗", shown.inline(problem)))
-    if good:
+    if not found.problems:
         print(marked(ink, "✓", f"{found.entries} entries are as they were written"))
-        if found.first > 1:
-            print(marked(ink, "·", f"entries before {found.first} were removed by age or size"))
+    for torn in kept.torn:
+        print(marked(ink, "⚠", shown.inline(torn)))
+    for remark in _remarks(found):
+        print(marked(ink, "·", remark))
     if found.head is not None:
         print(f"head {found.head}")
-    if not heads:
-        told = "no head to compare with: a cut end would not show. Keep this one elsewhere."
-        print(told, file=sys.stderr)
-    return 0 if good else _DAMAGED
+
+
+def _remarks(found: Checked) -> Iterator[str]:
+    if found.first > 1 and found.trimmed is not None:
+        when = reading.moment(found.trimmed)
+        yield f"entries before {found.first} were removed by age or size, the last time at {when}"
+    if found.compared:
+        yield f"{found.compared} of the heads kept elsewhere are compared"
+    if found.older:
+        yield f"{found.older} of them are older than what is kept, and cannot be compared"
 
 
 def _tail(args: Namespace, config: settings.Config) -> int:
@@ -92,8 +115,8 @@ def _print_lines(lines: list[Line]) -> None:
 def _row(line: Line) -> tuple[str, ...]:
     known = line.to_json()
     moment = str(known["at"]).replace("T", " ")[:19]
-    run = line.entry.run[:_ID]
-    return str(line.entry.seq), moment, line.entry.kind, run, shown.inline(_telling(known))
+    words = (moment, str(line.entry.kind), str(line.entry.run)[:_ID], _telling(known))
+    return str(line.entry.seq), *map(shown.inline, words)
 
 
 def _telling(known: Mapping[str, object]) -> str:
