@@ -248,3 +248,36 @@ def test_many_dead_servers_are_settled_by_one_look_at_the_chain(journal: Path) -
 
     assert sum("FROM entries" in look and "ready" in look for look in looks) == 1
     assert kinds(journal).count("server_died") == 30
+
+
+def test_what_somebody_could_not_write_before_leaving_is_told_by_the_next(
+    writer: Writer, journal: Path
+) -> None:
+    assert _written(writer) is None
+    with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
+        somebody.execute("BEGIN IMMEDIATE")
+        writer.take([fact(), fact()])
+        assert "locked" in str(writer.close())
+        somebody.execute("ROLLBACK")
+    for _ in range(2):
+        following = Writer(Terms(journal, journal.parent))
+        assert following.write(patient=True) is None
+        following.close()
+
+    told = [line.to_json() for line in reading.entries(journal) if line.entry.kind == "missed"]
+    assert [one["facts"] for one in told] == [2]
+
+
+def test_a_person_is_told_that_it_was_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path))
+    (tmp_path / "journal.db").write_bytes(b"not a database, but as long as one" * 99)
+    words = [sys.executable, "-m", "shelltie", "run", "echo said"]
+
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=100)
+
+    assert (process.returncode, out) == (0, b"said\n")
+    told = [line for line in err.decode().splitlines() if "not recorded" in line]
+    assert len(told) == 1

@@ -1,6 +1,7 @@
 """What becomes of events on record: who, what, where and why, and never a secret."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -166,6 +167,21 @@ def test_no_record_has_a_secret() -> None:
     assert len(facts) == 7
     for value in (SECRET, "swordfish", "another-secret-value"):
         assert value not in text
+    assert SECRET not in json.dumps([fact.body for fact in facts])
+
+
+@pytest.mark.proves("C-57")
+@pytest.mark.parametrize("place", [f"/srv/{SECRET}", "/srv"])
+def test_no_place_and_no_shape_on_record_has_a_secret(place: str) -> None:
+    shape = "git" if SECRET in place else f"git {SECRET}"
+    facts = written(
+        CommandAsked(RUN, AT, "git", place, CALLER),
+        RunReady(RUN, AT, "local", "none", LIMITS, shape, place),
+        RunEnded(RUN, AT, replace(GOOD, stop_reason=f"because {SECRET}")),
+        SessionOpened(ASKER, AT, place),
+    )
+
+    assert len(facts) == 3
     assert SECRET not in json.dumps([fact.body for fact in facts])
 
 

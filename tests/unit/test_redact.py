@@ -251,6 +251,9 @@ def test_a_secret_longer_than_anything_we_hold_is_swallowed_as_it_comes() -> Non
         ("tool --api-token=abcd1234 x", "tool --api-token=[REDACTED:assigned] x"),
         ("curl -u me:hunter22 https://x.y", "curl -u me:[REDACTED:assigned] https://x.y"),
         ("client_secret: 'abcdef'", "client_secret: '[REDACTED:assigned]'"),
+        ("mysql -u root -phunter2 db", "mysql -u root -p[REDACTED:assigned] db"),
+        ("sshpass -p X ssh host", "sshpass -p [REDACTED:assigned] ssh host"),
+        ("docker login -u me -p 'a b' reg.io", "docker login -u me -p [REDACTED:assigned] reg.io"),
     ],
 )
 def test_a_record_also_hides_what_is_given_to_a_name(text: str, shown: str) -> None:
@@ -264,7 +267,8 @@ def test_a_record_also_hides_what_is_given_to_a_name(text: str, shown: str) -> N
         "cat secret file.txt | grep token README.md",
         "deploy --token-file /run/token --secret-name=db",
         "curl -H $TOKEN; x --password $PASSWORD --token ${T} --secret $(pass x)",
-        "docker run -u 1000:1000 image",
+        "docker run -u 1000:1000 -p 8080:80 image",
+        "mysqldump -p shop; mkdir -p /srv/x; mysql -p$PW -P 3306",
         "rm -rf password && echo done > token",
     ],
 )

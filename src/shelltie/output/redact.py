@@ -28,8 +28,17 @@ _NAMES = (
 )
 _VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
 _ASSIGNED = regex(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
-_FLAG = regex(rf"(?P<name>--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
+_FLAG = regex(rf"(?P<name>(?<![\w-])--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
 _LOGIN = regex(rf"(?P<name>(?:\s-u|--user)[ =][\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}")
+
+# Programs whose short option is a password: mysql's only if nothing is between them.
+_SHORT = regex(
+    r"(?P<name>\b(?:(?:mysql|mariadb)[\w-]{0,16}(?: [^|;&\n]{0,200}?)? -p"
+    r"|sshpass(?: [^|;&\n]{0,80}?)? -p ?"
+    r"|(?:docker|podman|nerdctl|buildah|skopeo|oras|helm registry|az acr)(?: [\w-]{1,16})? login"
+    r"(?: [^|;&\n]{0,200}?)? -p[ =]?))"
+    r"(?:'[^'\n]{1,200}'|\"[^\"$\n]{1,200}\"|(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]+)"
+)
 
 
 @dataclass(slots=True)
@@ -90,7 +99,7 @@ class Redactor:
     def audit(self, text: str) -> str:
         """For records: also what is given to a name that sounds secret."""
         text = self.text(text)
-        for pattern in (_ASSIGNED, _FLAG, _LOGIN):
+        for pattern in (_ASSIGNED, _FLAG, _LOGIN, _SHORT):
             text = pattern.sub(r"\g<name>[REDACTED:assigned]", text)
         return text
 

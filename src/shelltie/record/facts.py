@@ -169,7 +169,7 @@ class Scribe:
         case = self._cases.pop(event.run, None)
         body = {**_outcome(event.outcome, redactor), "output": _printed(event.printed)}
         if case is not None and case.ready is not None:
-            body |= _sample(case.ready, event.outcome)
+            body |= _sample(case.ready, event.outcome, redactor)
         return "ended", body
 
     @_write.register
@@ -185,7 +185,10 @@ class Scribe:
 
     @_write.register
     def _(self, event: SessionOpened) -> tuple[str, Body]:
-        return "session_opened", {**_asker(event.asker), "cwd": event.cwd}
+        return "session_opened", {
+            **_asker(event.asker),
+            "cwd": self._told(self._usual, event.cwd),
+        }
 
     @_write.register
     def _(self, event: SessionClosed) -> tuple[str, Body]:
@@ -210,7 +213,7 @@ class Scribe:
         asked, caller = case.asked, case.asked.caller
         body: Body = {
             "command": self._told(case.redactor, asked.command),
-            "cwd": asked.cwd,
+            "cwd": self._told(case.redactor, asked.cwd),
             "client": caller.client,
             "agent": caller.agent,
             "task": caller.task,
@@ -297,7 +300,7 @@ def _outcome(outcome: Outcome, redactor: Redactor) -> Body:
         "limit": None if outcome.limit is None else str(outcome.limit),
         "idle": round(outcome.idle, 3),
         "endedBy": None if outcome.ended is None else str(outcome.ended),
-        "stopReason": outcome.stop_reason,
+        "stopReason": None if outcome.stop_reason is None else redactor.audit(outcome.stop_reason),
         "survivors": outcome.survivors,
         "leaked": list(outcome.leaked_pids) if outcome.leaked else None,
         "cpu": outcome.cpu,
@@ -306,9 +309,10 @@ def _outcome(outcome: Outcome, redactor: Redactor) -> Body:
     }
 
 
-def _sample(ready: RunReady, outcome: Outcome) -> Body:
+def _sample(ready: RunReady, outcome: Outcome, redactor: Redactor) -> Body:
     sample = sample_of(ready, outcome)
-    if sample is None:
+    # What is secret in it is there only once: there is nothing to learn from it.
+    if sample is None or any(redactor.audit(one) != one for one in (ready.shape, ready.project)):
         return {}
     return {
         "sample": {

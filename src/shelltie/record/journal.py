@@ -23,11 +23,11 @@ from shelltie.record.facts import Fact, Scribe
 from shelltie.record.writer import Terms, Writer
 
 UNRECORDED = "not recorded"  # how the warning about it begins
+UNANCHORED = "recorded, but a rewrite would not show"
 _LAG = 0.05  # seconds that an event may wait for others to be written with it
 _LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
 _LEAVING = 3.0
 _LONG_TEXT = 4096
-_UNANCHORED = "recorded, but a rewrite would not show: audit.anchor cannot be written"
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Journal:
     def _verdict(self) -> str | None:
         if self.problem is None:
             unanchored = self._writer.unanchored
-            return None if unanchored is None else f"{_UNANCHORED}: {unanchored}"
+            return None if unanchored is None else f"{UNANCHORED}: {unanchored}"
         if self._terms.required:
             raise JournalBroken(
                 "nothing may run unrecorded (audit.required), and the journal cannot be written:"

@@ -65,6 +65,7 @@ class Writer:
         self.lost: list[RunLost] = []  # what dead servers left, until somebody takes it
         self._terms = terms
         self._wal = f"{terms.path}-wal"
+        self._unwritten = terms.path.with_name(f"{terms.path.name}-missed")
         self._book: Book | None = None
         self._file: tuple[int, int] | None = None
         self._backlog: deque[Fact] = deque(maxlen=_BACKLOG_MAX)
@@ -190,6 +191,7 @@ class Writer:
         book = Book(connection, secrets.token_hex(8))
         try:
             self._register(book)
+            self._take_unwritten(book.server)
         except BaseException:
             connection.close()
             raise
@@ -250,7 +252,7 @@ class Writer:
             anchor.append(self._terms.anchor, book.head)
             self.unanchored = None
         except OSError as error:
-            self.unanchored = f"{self._terms.anchor}: {error.strerror}"
+            self.unanchored = f"audit.anchor cannot be written: {error}"
 
     def close(self, patience: float = 0.0) -> str | None:
         """Write the rest, say that this server has left, and let the file go; or why not.
@@ -262,8 +264,26 @@ class Writer:
             if time.monotonic() >= deadline:
                 break
             select.select([], [], [], _TICK)
+        if problem is not None and self._given_up is None:
+            self._note_unwritten()
         self._drop()
         return problem
+
+    def _note_unwritten(self) -> None:
+        """Whoever comes next shall say it, as we cannot any more."""
+        if count := len(self._backlog) + self._untold:
+            self._miss(len(self._backlog))
+            with suppress(OSError), self._unwritten.open("a", encoding="ascii") as file:
+                file.write(f"{count}\n")
+
+    def _take_unwritten(self, server: str) -> None:
+        """What others could not say. It is moved first: each is counted once."""
+        taken = self._unwritten.with_name(f"{self._unwritten.name}.{server}")
+        with suppress(OSError):
+            self._unwritten.rename(taken)
+            lines = taken.read_text(encoding="ascii", errors="replace").split()
+            taken.unlink()
+            self._untold += sum(int(line[:9]) for line in lines if line.isdecimal())
 
     def _leave(self) -> str | None:
         problem = self.write(patient=False)

@@ -41,12 +41,13 @@ from shelltie.model import (
     signal_name,
 )
 from shelltie.policy.environment import RUN_MARK
-from shelltie.record.journal import UNRECORDED
+from shelltie.record.journal import UNANCHORED, UNRECORDED
 from shelltie.regex import regex
 from shelltie.running.run import Run
 
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
+_OF_THE_RECORD = (UNRECORDED, UNANCHORED)
 _CALLER = Caller(client="shelltie run")
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FIELDS = (
@@ -197,7 +198,7 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
         yield "→", str(result.hint)
     if outcome.state is State.FINISHED and outcome.survivors:
         yield "⚠", f"ended what it left in the background: {_processes(outcome.survivors)}"
-    yield from (("⚠", one) for one in outcome.warnings if one.startswith(UNRECORDED))
+    yield from (("⚠", one) for one in outcome.warnings if one.startswith(_OF_THE_RECORD))
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
