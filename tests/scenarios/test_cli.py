@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shelltie import config as settings
+from shelltie.frontends.cli import machine
 from shelltie.frontends.cli.main import main
 from tests.cli import SHELLTIE, carriers, on_terminal, shelltie, start, text_of
 
@@ -227,6 +229,21 @@ def test_doctor_runs_a_real_command() -> None:
     assert answer["ok"] is True
     names = {finding["name"] for finding in answer["findings"]}
     assert {"python", "keeper", "subreaper", "login PATH", "free pids", "state"} <= names
+
+
+@pytest.mark.parametrize("wrong", ["circle", "file"])
+def test_doctor_finds_a_state_directory_that_can_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "file").write_text("no directory", encoding="ascii")
+    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path / wrong))
+    monkeypatch.setenv("SHELLTIE_AUDIT_ANCHOR", str(tmp_path))
+
+    found = list(machine.settings_of(settings.load(tmp_path)))
+
+    levels = {one.name: one.level for one in found}
+    assert (levels["state"], levels["journal"], levels["anchor"]) == ("bad", "bad", "bad")
 
 
 def test_doctor_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,13 @@ writer.take([Fact("", 1.0, "session_opened", {})])
 print(writer.write(patient=False))
 writer.close()
 """
+READ = """
+import os, sys
+from pathlib import Path
+from shelltie.record import reading
+os.setuid(int(sys.argv[2]))
+print(reading.tail(Path(sys.argv[1]), 1)[0].entry.kind)
+"""
 FULL_DISK = """
 import anyio, resource, sys
 from shelltie import Config, Terminal
@@ -347,6 +354,7 @@ async def test_a_journal_that_may_only_be_read_is_told_and_stays(public_path: Pa
     assert first == "None\n"
     assert second.startswith(f"{journal}: attempt to write a readonly database")
     assert journal.read_bytes() == before
+    assert await python(READ, str(journal), "65534") == "server_closed\n"
 
 
 @pytest.mark.parametrize(

@@ -266,18 +266,3 @@ def test_what_somebody_could_not_write_before_leaving_is_told_by_the_next(
 
     told = [line.to_json() for line in reading.entries(journal) if line.entry.kind == "missed"]
     assert [one["facts"] for one in told] == [2]
-
-
-def test_a_person_is_told_that_it_was_not_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path))
-    (tmp_path / "journal.db").write_bytes(b"not a database, but as long as one" * 99)
-    words = [sys.executable, "-m", "shelltie", "run", "echo said"]
-
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        out, err = process.communicate(timeout=100)
-
-    assert (process.returncode, out) == (0, b"said\n")
-    told = [line for line in err.decode().splitlines() if "not recorded" in line]
-    assert len(told) == 1

@@ -1,6 +1,9 @@
 """What a person can find out about what was run: the list, and how long it usually takes."""
 
 import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,23 @@ async def test_stats_say_how_long_commands_take_and_what_would_fit(
     assert (sleep["shape"], sleep["runs"], sleep["suggested"]) == ("sleep", 1, None)
     assert main(["stats"]) == 0
     assert "npm test" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("ran")
+async def test_what_somebody_changed_to_nonsense_is_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    journal = load(Path.cwd()).journal
+    with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
+        somebody.execute("UPDATE samples SET duration = 'long', silence = 9e999")
+        somebody.execute("UPDATE runs SET duration = 'long', began = 'once', cwd = char(27, 8238)")
+
+    assert said(capsys, "stats") == []
+    assert {row["durationSec"] for row in said(capsys, "history")} == {None}
+    assert main(["history"]) == main(["report"]) == 0
+    assert not {"\033", "\u202e"} & set(capsys.readouterr().out)
+    async with Terminal(replace(load(Path.cwd()), adaptive="apply")) as terminal:
+        assert (await terminal.run("sleep 0.01")).exit_code == 0
 
 
 async def test_a_run_is_found_by_the_beginning_of_its_id(ran: list[str]) -> None:

@@ -7,11 +7,12 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import anyio
 import pytest
 
 from shelltie import Terminal, load
 from shelltie.frontends.cli.main import main
-from shelltie.frontends.cli.replay import whole
+from shelltie.record import past
 from tests.tree import until
 
 EVIL = "<script>alert(1)</script>"
@@ -118,15 +119,6 @@ async def test_a_replay_is_what_was_printed(
     assert capfdbinary.readouterr().out == expected
 
 
-def test_a_question_to_the_terminal_is_never_cut_in_two() -> None:
-    pieces = [(0.0, b"a\x1b"), (1.0, b"[c"), (2.0, b"b\x1bPx"), (3.0, b"y\x1b"), (4.0, b"\\c")]
-
-    played = [data for _, data in whole(pieces)]
-    assert b"".join(played) == b"".join(data for _, data in pieces)
-    assert all(data.count(b"\x1bP") == data.count(b"\x1b\\") for data in played)
-    assert not any(data.endswith(b"\x1b") for data in played)
-
-
 async def test_output_that_was_not_kept_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +132,23 @@ async def test_output_that_was_not_kept_is_said(
     assert printed(capsys, "export", silent.run_id) == ""
     assert main(["logs", silent.run_id]) == 0
     assert "it printed nothing" in capsys.readouterr().err
+
+
+async def test_of_what_still_runs_it_is_said_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Terminal(load(tmp_path)) as terminal:
+        run = await terminal.start("echo here; sleep 300")
+        journal = load(tmp_path).journal
+        with anyio.fail_after(20):
+            while not any(one.running for one in past.latest(journal, 5)):
+                await anyio.sleep(0.02)
+        code = main(["export", run.id]), main(["replay", run.id])
+        await run.kill("seen enough")
+
+    assert code == (125, 125)
+    assert capsys.readouterr().err.count(f"still runs: shelltie logs {run.id}") == 2
 
 
 @pytest.mark.parametrize(

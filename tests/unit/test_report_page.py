@@ -3,6 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from shelltie.frontends.cli.pages import kind, of_run
 from shelltie.frontends.cli.report_page import report
 from shelltie.policy.learned import Usual
 from shelltie.record.past import PastRun
@@ -132,3 +133,14 @@ def test_an_odd_run_does_not_spoil_the_page(run: PastRun) -> None:
 
 def test_without_runs_it_says_so() -> None:
     assert "Nothing was recorded" in report([], [], "all")
+
+
+def test_the_page_of_a_run_shows_no_place_that_plays_tricks() -> None:
+    page = of_run(replace(RUN, cwd=EVIL), "printed")
+
+    assert not {"\x1b", "\u202e"} & set(page)
+    assert "script" not in Page(page).tags
+
+
+def test_a_run_whose_server_died_is_not_shown_as_well() -> None:
+    assert kind(replace(RUN, state="lost", exit_code=None)) == "late"

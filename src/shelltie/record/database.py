@@ -1,5 +1,6 @@
 """The file in which everything is recorded: how it is opened, and what its tables are."""
 
+import math
 import os
 import select
 import sqlite3
@@ -127,7 +128,19 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         raise Unusable(f"{path}: there is no journal yet: nothing was recorded")
     _check_kind(path)
     # Not immutable: a server may write meanwhile, and what it wrote last is in the WAL file.
-    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        return _opened(path, "mode=ro")
+    except sqlite3.OperationalError as error:
+        # Where nothing can be written, SQLite cannot make the files it shares a WAL with.
+        waiting = path.with_name(f"{path.name}-wal")
+        cannot = error_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if not cannot or (waiting.exists() and waiting.stat().st_size):
+            raise
+        return _opened(path, "mode=ro&immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?{how}"
     connection = sqlite3.connect(address, uri=True, timeout=_BUSY, isolation_level=None)
     try:
         _check_file(connection, path)
@@ -168,6 +181,11 @@ def _parts(connection: sqlite3.Connection) -> dict[str, str]:
         " ESCAPE '\\'"
     )
     return {str(name): str(sql) for name, sql in rows}
+
+
+def is_span(value: object) -> bool:
+    """A column takes any value; this one is a time that can be calculated with."""
+    return isinstance(value, int | float) and math.isfinite(value) and value >= 0
 
 
 def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:

@@ -15,7 +15,7 @@ import anyio.to_thread
 from shelltie.errors import TerminalError
 from shelltie.events import CommandRefused, Event, RunEnded, RunReady
 from shelltie.model import Sample
-from shelltie.record.database import explained, open_for_reading
+from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.reading import Unreadable
 from shelltie.record.samples import sample_of
 
@@ -123,7 +123,11 @@ def last(path: Path, shape: str, project: str) -> list[Sample]:
             rows = connection.execute(_LAST, (shape, project, _KEPT)).fetchall()
     except (sqlite3.Error, TerminalError):
         return []
-    return [Sample(took, silence, idle, bool(by)) for took, silence, idle, by in reversed(rows)]
+    return [
+        Sample(took, silence, idle, bool(by))
+        for took, silence, idle, by in reversed(rows)
+        if all(map(is_span, (took, silence, idle)))  # somebody may have changed it
+    ]
 
 
 def shapes(path: Path, project: str = "", most: int = 100) -> list[tuple[str, str]]:

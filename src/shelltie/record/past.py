@@ -4,12 +4,14 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from shelltie.errors import TerminalError
 from shelltie.frozen import frozen
 from shelltie.model import State
-from shelltie.record.database import explained, open_for_reading
+from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.reading import Unreadable
 from shelltie.record.tables import LOST
 
@@ -122,10 +124,22 @@ def find(path: Path, name: str) -> PastRun:
     return found[0]
 
 
+def _past_run(row: Sequence[Any]) -> PastRun:
+    """Somebody may have changed it: what is no number is not known."""
+    run = PastRun(*row)
+    if isinstance(run.began, float) and (run.duration is None or is_span(run.duration)):
+        return run
+    return replace(
+        run,
+        began=run.began if is_span(run.began) else 0.0,
+        duration=run.duration if is_span(run.duration) else None,
+    )
+
+
 def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[PastRun]:
     try:
         with closing(open_for_reading(path)) as connection:
             for row in connection.execute(query, values):
-                yield PastRun(*row)
+                yield _past_run(row)
     except sqlite3.Error as error:
         raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

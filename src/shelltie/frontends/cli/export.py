@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
+from shelltie.approval import shown
 from shelltie.frontends.cli import pages
 from shelltie.frontends.cli.recording import Recording, load
 from shelltie.output.text import clean
@@ -28,13 +29,13 @@ def cast(recording: Recording, columns: int, rows: int) -> Iterator[str]:
     """A recording that asciinema plays (version 2)."""
     run = recording.run
     head = {"version": 2, "width": columns, "height": rows, "timestamp": int(run.began)}
-    yield json.dumps({**head, "title": run.command[:200]})
+    yield json.dumps({**head, "title": shown.inline(run.command[:200])})
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for at, data in recording.chunks():
         if text := decoder.decode(data):
             # A pipe has bare ends of lines, which a terminal would show as stairs.
-            shown = text.replace("\r\n", "\n").replace("\n", "\r\n")
-            yield json.dumps([round(at, 3), "o", shown])
+            played = text.replace("\r\n", "\n").replace("\n", "\r\n")
+            yield json.dumps([round(at, 3), "o", played])
     end = max(run.duration or 0.0, *_ends(recording))
     yield json.dumps([round(end, 3), "o", decoder.decode(b"", final=True)])
 

@@ -21,6 +21,7 @@ from shelltie.policy import environment
 from shelltie.policy.limits import Asked
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
+from shelltie.record import anchor
 from shelltie.record.reading import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.supervisor import Supervisor
@@ -53,7 +54,7 @@ async def examine() -> list[Finding]:
         *_machine(config),
         *await _keeper(config),
         *_policy(config),
-        *_settings(config, wrong),
+        *settings_of(config, wrong),
         *_clients(),
     ]
 
@@ -217,7 +218,8 @@ def _policy(config: Config) -> Iterator[Finding]:
         yield Finding("policy", "problem", POOR, problem, "repair it: shelltie policy check")
 
 
-def _settings(config: Config, wrong: str | None) -> Iterator[Finding]:
+def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
+    """Where settings are, what is wrong with them, and whether what they name can be used."""
     found = partial(Finding, "settings")
     project = whereabouts.project_file(Path.cwd())
     files = {
@@ -232,13 +234,15 @@ def _settings(config: Config, wrong: str | None) -> Iterator[Finding]:
     for ignored in config.ignored:
         yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
     yield _state_directory(Path(config.state_dir))
-    yield _journal(config)
+    yield from _journal(config)
 
 
 def _state_directory(place: Path) -> Finding:
     """Really written to, or to the first directory above that exists."""
-    there = next(path for path in (place, *place.parents) if path.exists())
+    there = place
     try:
+        while not _is_there(there):
+            there = there.parent
         with tempfile.TemporaryFile(dir=there):
             return Finding("settings", "state", GOOD, f"{place} can be written")
     except OSError as error:
@@ -246,17 +250,40 @@ def _state_directory(place: Path) -> Finding:
         return Finding("settings", "state", BAD, text, "set state.dir to one that can")
 
 
-def _journal(config: Config) -> Finding:
-    if not config.audit_enabled:
-        return Finding("settings", "journal", POOR, "switched off", "set audit.enabled to true")
-    if not config.journal.exists():
-        return Finding("settings", "journal", GOOD, f"{config.journal}, not there yet")
+def _is_there(path: Path) -> bool:
+    """Raises: OSError if it can never be, as with links in a circle or a file above it."""
     try:
-        last = tail(config.journal, 1)
-    except TerminalError as error:
-        return Finding("settings", "journal", BAD, str(error), "see docs/operations.md")
-    count = last[0].entry.seq if last else 0
-    return Finding("settings", "journal", GOOD, f"{config.journal}, {count} entries so far")
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _journal(config: Config) -> Iterator[Finding]:
+    found = partial(Finding, "settings", "journal")
+    if not config.audit_enabled:
+        yield found(POOR, "switched off", "set audit.enabled to true")
+        return
+    try:
+        if _is_there(config.journal):
+            last = tail(config.journal, 1)
+            count = last[0].entry.seq if last else 0
+            yield found(GOOD, f"{config.journal}, {count} entries so far")
+        else:
+            yield found(GOOD, f"{config.journal}, not there yet")
+    except (TerminalError, OSError) as error:
+        yield found(BAD, str(error), "see docs/operations.md")
+    if config.audit_anchor is not None:
+        yield _anchor(Path(config.audit_anchor))
+
+
+def _anchor(path: Path) -> Finding:
+    try:
+        anchor.check(path)
+    except OSError as error:
+        text, remedy = f"{path}: {error.strerror}", "set audit.anchor to a file that can be written"
+        return Finding("settings", "anchor", BAD, text, remedy)
+    return Finding("settings", "anchor", GOOD, f"{path} can be written")
 
 
 def _clients() -> Iterator[Finding]:

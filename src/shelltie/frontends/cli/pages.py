@@ -57,7 +57,7 @@ def page(title: str, body: Iterable[str]) -> str:
         '<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head><body>\n"
+        f"<title>{plain(title)}</title>\n<style>{_STYLE}</style></head><body>\n"
         f"<h1>{plain(title)}</h1>\n" + "\n".join(body) + "\n</body></html>\n"
     )
 
@@ -70,7 +70,7 @@ def of_run(run: PastRun, output: str) -> str:
         f"shelltie run {run.id}",
         [
             f"<p>{code(run.command)}</p>",
-            f'<p class="{kind(run)}">{escape(about)}</p>',
+            f'<p class="{kind(run)}">{plain(about)}</p>',
             f"<pre>{escape(output)}</pre>",
         ],
     )

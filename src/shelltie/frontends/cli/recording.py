@@ -36,6 +36,8 @@ def load(name: str) -> Recording:
     Raises: NoSuchRun, NotKept, Unusable, Unreadable.
     """
     run = past.find(settings.load(Path.cwd()).journal, name)
+    if run.running:
+        raise NotKept(f"it still runs: shelltie logs {run.id}")
     if not (run.stdout or run.stderr) and run.duration is not None:
         return Recording(run, b"", [])
     if run.file is None:
