@@ -156,14 +156,16 @@ def _as_text(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
 
 
-def blank() -> sqlite3.Connection:
-    """Empty tables like a journal's, in a file that nobody else sees and that goes by itself."""
-    connection = sqlite3.connect("", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = MEMORY")
-    connection.execute("PRAGMA synchronous = OFF")
-    _run_scripts(connection, _MIGRATIONS)
-    connection.execute("BEGIN")  # one for all: it is never kept
-    return connection
+def add_temporary_tables(connection: sqlite3.Connection) -> None:
+    """Empty tables of runs and samples, before the journal's own; also where nothing is written.
+
+    What names a table then means these, unless it says `main`.
+    """
+    connection.execute("PRAGMA temp.cache_size = -32000")  # KB: the rest is on disk
+    for statement in ";".join(_MIGRATIONS).split(";"):
+        words = statement.split()
+        if words[:2] == ["CREATE", "TABLE"] and words[2] in ("runs", "samples"):
+            connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
 
 
 def schema(connection: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:

@@ -81,14 +81,15 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
 
     Raises: Unusable, Unreadable.
     """
-    with closing(_opened(path)) as connection, closing(Retold()) as retold:
+    with closing(_opened(path)) as connection:
         try:
             connection.execute("BEGIN")  # all of it as it is now, whoever writes meanwhile
             broken = connection.execute("PRAGMA quick_check(10)").fetchall()
+            retold = Retold(connection)
             senseless: list[str] = []
             told = _heard(_lines(connection, f"{_ENTRIES} ORDER BY seq"), retold, senseless)
             checked = check(told, heads)
-            others = retold.differences(connection, whole=checked.first <= 1)
+            others = retold.differences(whole=checked.first <= 1)
             different = list(islice(others, _DIFFERENCES_MAX))
         except sqlite3.Error as error:
             raise Unreadable(f"{path}: it is damaged: {error}") from error

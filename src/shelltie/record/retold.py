@@ -6,16 +6,16 @@ import sqlite3
 from collections.abc import Container, Iterator
 
 from shelltie.record.chain import Entry
-from shelltie.record.database import blank, schema
+from shelltie.record.database import add_temporary_tables, schema
 from shelltie.record.facts import Fact
-from shelltie.record.tables import LOST, Tables, plain
+from shelltie.record.tables import LOST, Tables
 
 _COLUMNS = (
     *("id", "server", "state", "command", "cwd", "client", "agent", "task", "session"),
     *("stays_open", "provider", "verdict", "category", "began", "pid", "pid_started", "ended"),
     *("duration", "exit_code", "limit_reached", "stdout", "stderr", "file", "leftovers"),
 )
-_TIMES = (_COLUMNS.index("began"), _COLUMNS.index("ended"))
+_TIMES = ("began", "ended")
 # What an end says, also where the beginning is not kept any more.
 _LAST_WORDS = frozenset(
     (
@@ -23,30 +23,40 @@ _LAST_WORDS = frozenset(
         *("file", "leftovers"),
     )
 )
-_MARKS = ", ".join("?" * len(_COLUMNS))
-_RUNS = f"SELECT {', '.join(_COLUMNS)} FROM runs"  # noqa: S608  our own names
-_COPY_RUNS = f"INSERT OR IGNORE INTO their_runs VALUES ({_MARKS})"  # noqa: S608  our own
-_DIFFERENT = "SELECT * FROM runs EXCEPT SELECT * FROM their_runs"
-_UNKNOWN = "SELECT id, ended FROM their_runs WHERE id NOT IN (SELECT id FROM runs)"
-_SAMPLES = "SELECT shape, project, at, duration, silence, idle, by_limit FROM samples"
-_COPY_SAMPLES = "INSERT INTO their_samples VALUES (?, ?, ?, ?, ?, ?, ?)"
-_COUNTED = "SELECT *, count(*) FROM {} GROUP BY 1, 2, 3, 4, 5, 6, 7"
-_OURS, _THEIRS = _COUNTED.format("samples"), _COUNTED.format("their_samples")
+# A time is as exact as the chain is.
+_OTHER = " OR ".join(
+    f"abs(ours.{name} - theirs.{name}) > 2e-6 OR (ours.{name} IS NULL) != (theirs.{name} IS NULL)"
+    f" OR typeof(ours.{name}) != typeof(theirs.{name})"
+    if name in _TIMES
+    else f"ours.{name} IS NOT theirs.{name}"
+    for name in _COLUMNS
+)
+_BOTH = ", ".join(f"{side}.{name}" for side in ("ours", "theirs") for name in _COLUMNS)
+_DIFFERENT = f"""
+    SELECT {_BOTH} FROM temp.runs AS ours JOIN main.runs AS theirs ON ours.id = theirs.id
+    WHERE {_OTHER}"""  # noqa: S608  our own names
+_LACKING = "SELECT id FROM temp.runs WHERE id NOT IN (SELECT id FROM main.runs)"
+_UNKNOWN = "SELECT id, ended FROM main.runs WHERE id NOT IN (SELECT id FROM temp.runs)"
+_COUNTED = """
+    SELECT shape, project, CAST(at AS INTEGER), duration, silence, idle, by_limit, count(*)
+    FROM {}.samples GROUP BY 1, 2, 3, 4, 5, 6, 7"""
+_OURS, _THEIRS = _COUNTED.format("temp"), _COUNTED.format("main")
 
 Row = tuple[object, ...]
 
 
 class Retold:
-    """Hears every entry, in order; on disk, as a chain may be longer than memory is large."""
+    """Hears every entry of a journal, in order, and then compares.
 
-    def __init__(self) -> None:
-        self._made = blank()
+    What it makes is on disk, as a chain may be longer than memory is large, and beside the
+    journal's own tables, in the same connection: one that only reads may have temporary ones.
+    """
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        self._file = file
+        add_temporary_tables(file)
         self._servers: dict[str, Tables] = {}
         self._partly: set[str] = set()  # runs whose beginning was not heard
-
-    def close(self) -> None:
-        """Forget it."""
-        self._made.close()
 
     def hear(self, entry: Entry) -> str | None:
         """Take the next one; or say what is wrong with it."""
@@ -61,7 +71,7 @@ class Retold:
     def _apply(self, server: str, fact: Fact) -> None:
         tables = self._servers.get(server)
         if tables is None:
-            tables = self._servers[server] = Tables(self._made, server)
+            tables = self._servers[server] = Tables(self._file, server)
         if fact.run and fact.kind in ("started", "ended", LOST):
             self._note_if_partly(tables, fact)
         tables.apply(fact)
@@ -71,46 +81,35 @@ class Retold:
 
     def _note_if_partly(self, tables: Tables, fact: Fact) -> None:
         owner = self._servers.get(str(fact.body.get("server")), tables)
-        known = "SELECT 1 FROM runs WHERE id = ?"
-        if not owner.expects(fact.run) and not self._made.execute(known, (fact.run,)).fetchone():
+        known = "SELECT 1 FROM temp.runs WHERE id = ?"
+        if not owner.expects(fact.run) and not self._file.execute(known, (fact.run,)).fetchone():
             self._partly.add(fact.run)
 
-    def differences(self, file: sqlite3.Connection, *, whole: bool) -> Iterator[str]:
+    def differences(self, *, whole: bool) -> Iterator[str]:
         """What the file's tables say otherwise; of a chain that is not `whole`, what is known."""
-        yield from _schema_differences(file)
+        yield from _schema_differences(self._file)
         try:
-            self._copy(file)
+            yield from self._run_differences(whole=whole)
+            yield from self._sample_differences()
         except sqlite3.Error as error:
             yield f"the tables cannot be compared with the chain: {error}"
-            return
-        yield from self._run_differences(whole=whole)
-        yield from self._sample_differences()
-
-    def _copy(self, file: sqlite3.Connection) -> None:
-        """One database can compare what two cannot."""
-        self._made.execute("CREATE TABLE their_runs AS SELECT * FROM runs LIMIT 0")
-        self._made.execute("CREATE TABLE their_samples AS SELECT * FROM samples LIMIT 0")
-        self._made.execute("CREATE UNIQUE INDEX their_ids ON their_runs (id)")
-        self._made.executemany(_COPY_RUNS, map(_timed_run, file.execute(_RUNS)))
-        self._made.executemany(_COPY_SAMPLES, map(_timed_sample, file.execute(_SAMPLES)))
 
     def _run_differences(self, *, whole: bool) -> Iterator[str]:
-        for said in self._made.execute(_DIFFERENT):
-            query = "SELECT * FROM their_runs WHERE id = ?"
-            kept = self._made.execute(query, said[:1]).fetchone()
-            partly = not whole and said[0] in self._partly
-            if kept is not None:
-                yield from _columns(said, kept, _LAST_WORDS if partly else _COLUMNS)
-            elif not partly:
-                yield f"the table of runs lacks {said[0]}, of which the chain says that it ran"
-        for run, ended in self._made.execute(_UNKNOWN):
+        partly = frozenset[str]() if whole else self._partly
+        for row in self._file.execute(_DIFFERENT):
+            ours, theirs = row[: len(_COLUMNS)], row[len(_COLUMNS) :]
+            yield from _columns(ours, theirs, _LAST_WORDS if ours[0] in partly else _COLUMNS)
+        for (run,) in self._file.execute(_LACKING):
+            if run not in partly:
+                yield f"the table of runs lacks {run}, of which the chain says that it ran"
+        for run, ended in self._file.execute(_UNKNOWN):
             if whole or ended is not None:  # it may run for longer than entries are kept
                 yield f"the table of runs has {run}, of which the chain says nothing"
 
     def _sample_differences(self) -> Iterator[str]:
-        for shape, project, *_ in self._made.execute(f"{_OURS} EXCEPT {_THEIRS}"):
+        for shape, project, *_ in self._file.execute(f"{_OURS} EXCEPT {_THEIRS}"):
             yield f"the table of samples lacks one of {shape!r} in {project!r}"
-        for shape, project, *_ in self._made.execute(f"{_THEIRS} EXCEPT {_OURS}"):
+        for shape, project, *_ in self._file.execute(f"{_THEIRS} EXCEPT {_OURS}"):
             yield f"the table of samples has one of {shape!r} in {project!r} of its own"
 
 
@@ -125,30 +124,13 @@ def _schema_differences(file: sqlite3.Connection) -> Iterator[str]:
             yield f"{name} in the file is not as we made it"
 
 
-def _columns(said: Row, kept: Row, wanted: Container[str]) -> Iterator[str]:
-    for name, one, other in zip(_COLUMNS, said, kept, strict=True):
-        if one != other and name in wanted:
-            yield f"the table of runs says of {said[0]} {name} = {other!r}; the chain says {one!r}"
+def _columns(ours: Row, theirs: Row, wanted: Container[str]) -> Iterator[str]:
+    for name, one, other in zip(_COLUMNS, ours, theirs, strict=True):
+        if name in wanted and not _same(one, other):
+            yield f"the table of runs says of {ours[0]} {name} = {other!r}; the chain says {one!r}"
 
 
-def _timed_run(row: Row) -> Row:
-    values = [*map(_storable, row)]
-    for place in _TIMES:
-        values[place] = _micros(values[place])
-    return tuple(values)
-
-
-def _timed_sample(row: Row) -> Row:
-    shape, project, at, *rest = map(_storable, row)
-    return (shape, project, _micros(at), *rest)
-
-
-def _micros(value: object) -> object:
-    """As exact as the chain is."""
-    if not isinstance(value, float) or not math.isfinite(value):
-        return value
-    return round(value * 1_000_000) / 1_000_000
-
-
-def _storable(value: object) -> object:
-    return plain(value) if isinstance(value, str) else value
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0, abs_tol=2e-6)
+    return one == other
