@@ -150,7 +150,7 @@ def test_an_anchor_that_cannot_be_read_is_said_and_the_rest_is_proved(
         ("UPDATE OR IGNORE runs SET id = '01ZZ'", "has 01ZZ, of which the chain says nothing"),
         ("UPDATE samples SET duration = 0.0", "the table of samples"),
         ("DELETE FROM samples", "the table of samples lacks one"),
-        ("INSERT INTO samples VALUES ('a', '/', 1.0, 1.0, 1.0, 1.0, 0)", "of its own"),
+        ("INSERT INTO samples VALUES ('a', '/', 1.0, 1.0, 1.0, 1.0, 0)", "samples has one of 'a'"),
         (
             "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
             "trigger t, which is not ours",

@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from shelltie.errors import TerminalError
@@ -87,6 +88,10 @@ _MIGRATIONS = (
 VERSION = len(_MIGRATIONS)
 
 
+# Whoever changed a row need not have written text; the others are to be read all the same.
+_as_text = partial(str, encoding="utf-8", errors="surrogateescape")
+
+
 class Unusable(TerminalError):
     """This file is no journal that we can use; it stays as it is."""
 
@@ -149,11 +154,6 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
         raise
     connection.text_factory = _as_text
     return connection
-
-
-def _as_text(value: bytes) -> str:
-    """Whoever changed a row need not have written text; the others are to be read all the same."""
-    return value.decode("utf-8", "surrogateescape")
 
 
 def add_temporary_tables(connection: sqlite3.Connection) -> None:

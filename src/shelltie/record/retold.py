@@ -37,10 +37,11 @@ _DIFFERENT = f"""
     WHERE {_OTHER}"""  # noqa: S608  our own names
 _LACKING = "SELECT id FROM temp.runs WHERE id NOT IN (SELECT id FROM main.runs)"
 _UNKNOWN = "SELECT id, ended FROM main.runs WHERE id NOT IN (SELECT id FROM temp.runs)"
-_COUNTED = """
-    SELECT shape, project, CAST(at AS INTEGER), duration, silence, idle, by_limit, count(*)
-    FROM {}.samples GROUP BY 1, 2, 3, 4, 5, 6, 7"""
-_OURS, _THEIRS = _COUNTED.format("temp"), _COUNTED.format("main")
+_SAMPLE = "shape, project, CAST(at AS INTEGER), duration, silence, idle, by_limit"
+_UNEVEN = f"""
+    SELECT *, sum(side) FROM (SELECT {_SAMPLE}, 1 AS side FROM temp.samples
+        UNION ALL SELECT {_SAMPLE}, -1 FROM main.samples)
+    GROUP BY 1, 2, 3, 4, 5, 6, 7 HAVING sum(side) != 0"""  # noqa: S608  our own names
 
 Row = tuple[object, ...]
 
@@ -107,10 +108,12 @@ class Retold:
                 yield f"the table of runs has {run}, of which the chain says nothing"
 
     def _sample_differences(self) -> Iterator[str]:
-        for shape, project, *_ in self._file.execute(f"{_OURS} EXCEPT {_THEIRS}"):
-            yield f"the table of samples lacks one of {shape!r} in {project!r}"
-        for shape, project, *_ in self._file.execute(f"{_THEIRS} EXCEPT {_OURS}"):
-            yield f"the table of samples has one of {shape!r} in {project!r} of its own"
+        for shape, project, *_, more in self._file.execute(_UNEVEN):
+            which = f"one of {shape!r} in {project!r}"
+            if more > 0:
+                yield f"the table of samples lacks {which}"
+            else:
+                yield f"the table of samples has {which}, of which the chain says nothing"
 
 
 def _schema_differences(file: sqlite3.Connection) -> Iterator[str]:

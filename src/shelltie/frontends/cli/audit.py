@@ -3,7 +3,7 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,8 +95,7 @@ def _tail(args: Namespace, config: settings.Config) -> int:
 
 
 def _export(args: Namespace, config: settings.Config) -> int:
-    for line in reading.entries(config.journal, args.after):
-        _print_lines([line])
+    _print_lines(reading.entries(config.journal, args.after))
     return 0
 
 
@@ -107,9 +106,8 @@ _ACTIONS: dict[str, Callable[[Namespace, settings.Config], int]] = {
 }
 
 
-def _print_lines(lines: list[Line]) -> None:
-    for line in lines:
-        print(json.dumps(line.to_json()))
+def _print_lines(lines: Iterable[Line]) -> None:
+    sys.stdout.writelines(f"{json.dumps(line.to_json())}\n" for line in lines)
 
 
 def _row(line: Line) -> tuple[str, ...]:
