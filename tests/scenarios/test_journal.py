@@ -262,6 +262,19 @@ async def test_a_cut_end_shows_against_the_anchor(
     assert "cut off" in reading.verify(journal, anchored.read(anchor).heads).problems[0]
 
 
+@pytest.mark.parametrize("required", [False, True])
+async def test_an_anchor_that_cannot_be_written_is_told_in_results(
+    open_terminal: Open, tmp_path: Path, required: bool
+) -> None:
+    async with open_terminal(audit_anchor=str(tmp_path), audit_required=required) as terminal:
+        with anyio.fail_after(20):
+            while not (result := await terminal.run(["/bin/true"])).warnings:
+                pass  # heads are kept after the first record, and beside it
+
+    assert result.exit_code == 0
+    assert result.warnings[0].startswith("recorded, but a rewrite would not show")
+
+
 @pytest.mark.parametrize("retention", [Retention(days=1), Retention(size=200_000)])
 def test_what_is_old_or_too_much_goes_and_the_chain_still_holds(
     tmp_path: Path, retention: Retention

@@ -266,3 +266,17 @@ def test_what_somebody_could_not_write_before_leaving_is_told_by_the_next(
 
     told = [line.to_json() for line in reading.entries(journal) if line.entry.kind == "missed"]
     assert [one["facts"] for one in told] == [2]
+
+
+def test_a_journal_of_the_first_version_is_proved_as_it_was_made(
+    writer: Writer, journal: Path
+) -> None:
+    assert _written(writer) is None
+    writer.close()
+    with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
+        somebody.execute("DROP TABLE samples")
+        changed = reading.verify(journal).problems
+        somebody.execute("PRAGMA user_version = 1")
+
+    assert changed
+    assert reading.verify(journal).problems == ()

@@ -3,7 +3,7 @@
 import json
 import math
 import sqlite3
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from shelltie.record.chain import Entry
 from shelltie.record.database import add_temporary_tables, schema
@@ -88,10 +88,12 @@ class Retold:
 
     def differences(self, *, whole: bool) -> Iterator[str]:
         """What the file's tables say otherwise; of a chain that is not `whole`, what is known."""
-        yield from _schema_differences(self._file)
+        made, kept = schema(self._file)
+        yield from _schema_differences(made, kept)
         try:
             yield from self._run_differences(whole=whole)
-            yield from self._sample_differences()
+            if "table samples" in made:  # the first version had none
+                yield from self._sample_differences()
         except sqlite3.Error as error:
             yield f"the tables cannot be compared with the chain: {error}"
 
@@ -116,8 +118,7 @@ class Retold:
                 yield f"the table of samples has {which}, of which the chain says nothing"
 
 
-def _schema_differences(file: sqlite3.Connection) -> Iterator[str]:
-    made, kept = schema(file)
+def _schema_differences(made: Mapping[str, str], kept: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(made.keys() | kept.keys()):
         if name not in made:
             yield f"the file has {name}, which is not ours"
