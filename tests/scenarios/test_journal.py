@@ -23,7 +23,10 @@ from shelltie.record import reading
 from shelltie.record.book import Book
 from shelltie.record.database import VERSION, Unusable, open_for_writing
 from shelltie.record.facts import Fact
+from shelltie.record.history import last, shapes
+from shelltie.record.past import latest
 from shelltie.record.retention import Retention, trim
+from shelltie.record.tables import plain
 from shelltie.running.gate import Party
 from shelltie.running.sessions import Sessions
 from shelltie.running.shell_session import Start, open_shell
@@ -647,9 +650,16 @@ async def test_a_path_that_is_no_text_is_recorded_all_the_same(
 
     async with open_terminal() as terminal:
         result = await terminal.run(["/bin/pwd"], cwd=place)
+        learned = [await terminal.run("sleep 0.01 # \udcff", cwd=place) for _ in range(2)]
         after = await terminal.run(["/bin/true"])
 
     assert (result.warnings, after.warnings) == ((), ())
+    assert [one.exit_code for one in learned] == [0, 0]
+    assert len(last(journal, "sleep", place)) == 2
+    assert shapes(journal, place) == [("sleep", plain(place))]
+    assert len(latest(journal, 9, below=place)) == 3
+    assert reading.past(journal, "\udcff") == []
+    assert reading.lost(journal, "\udcff") == []
     assert kinds(journal, result.run_id)[-1] == "ended"
     assert next(one["cwd"] for one in bodies(journal, "ready")) == place
     assert reading.verify(journal).problems == ()

@@ -18,6 +18,7 @@ from shelltie.model import Sample
 from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.reading import Unreadable
 from shelltie.record.samples import sample_of
+from shelltie.record.tables import plain
 
 _KEPT = 200  # of one shape
 _SHAPES_MAX = 256
@@ -120,7 +121,7 @@ def last(path: Path, shape: str, project: str) -> list[Sample]:
     """The last runs of that shape, in order; none if nobody can tell."""
     try:
         with closing(open_for_reading(path)) as connection:
-            rows = connection.execute(_LAST, (shape, project, _KEPT)).fetchall()
+            rows = connection.execute(_LAST, (plain(shape), plain(project), _KEPT)).fetchall()
     except (sqlite3.Error, TerminalError):
         return []
     return [
@@ -137,6 +138,6 @@ def shapes(path: Path, project: str = "", most: int = 100) -> list[tuple[str, st
     """
     try:
         with closing(open_for_reading(path)) as connection:
-            return list(connection.execute(_SHAPES, (project, most)))
+            return list(connection.execute(_SHAPES, (plain(project), most)))
     except sqlite3.Error as error:
         raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

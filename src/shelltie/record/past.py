@@ -13,7 +13,7 @@ from shelltie.frozen import frozen
 from shelltie.model import State
 from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.reading import Unreadable
-from shelltie.record.tables import LOST
+from shelltie.record.tables import LOST, plain
 
 _COLUMNS = """
     SELECT id, state, command, cwd, client, provider, category, began, duration, exit_code,
@@ -102,6 +102,7 @@ def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -
     wanted = "WHERE (? = '' OR cwd = ? OR substr(cwd, 1, ?) = ?)"
     if bad_only:
         wanted += " AND ended IS NOT NULL AND NOT (state = 'finished' AND exit_code = 0)"
+    below = plain(below)
     start = below.rstrip("/") + "/"
     values = (below, below, len(start), start, count)
     return list(_rows(path, f"{_COLUMNS} {wanted} ORDER BY id DESC LIMIT ?", values))

@@ -17,6 +17,7 @@ from shelltie.record import recovery
 from shelltie.record.chain import Checked, Entry, Head, check
 from shelltie.record.database import explained, open_for_reading
 from shelltie.record.retold import Retold
+from shelltie.record.tables import plain
 
 _LATELY = 24 * 3600.0
 _LOST_MAX = 20
@@ -135,8 +136,8 @@ def lost(path: Path, client: str = "") -> list[RunLost]:
     """
     try:
         with closing(_opened(path)) as connection:
-            since = time.time() - _LATELY
-            rows = connection.execute(_LOST, (since, client, client, _LOST_MAX)).fetchall()
+            since, who = time.time() - _LATELY, plain(client)
+            rows = connection.execute(_LOST, (since, who, who, _LOST_MAX)).fetchall()
     except (TerminalError, sqlite3.Error):
         return []
     return [_as_lost(row) for row in rows]
@@ -168,6 +169,7 @@ def past(path: Path, prefix: str) -> list[Past]:
 
     Raises: Unusable, Unreadable.
     """
+    prefix = plain(prefix)
     with closing(_opened(path)) as connection:
         try:
             rows = connection.execute(_PAST, (prefix, prefix + "~")).fetchall()

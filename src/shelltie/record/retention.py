@@ -120,7 +120,7 @@ def _cut(book: Book, through: int, now: float) -> None:
 def _forget_samples(book: Book, through: int) -> None:
     ends = "SELECT at, body FROM entries WHERE seq <= ? AND kind = 'ended'"
     for at, body in book.connection.execute(ends, (through,)).fetchall():
-        with suppress(ValueError, TypeError, KeyError):  # somebody changed it
+        with suppress(ValueError, TypeError, KeyError, AttributeError):  # somebody changed it
             sample = json.loads(body)["sample"]
             keys = (plain(sample["shape"]), plain(sample["project"]))
             moment = at / 1_000_000

@@ -120,12 +120,10 @@ class Tables:
         try:
             self._connection.execute(statement, row)
         except UnicodeEncodeError:  # a path need not be text; the chain has it in JSON's own words
-            text = {name: plain(value) for name, value in row.items()}
+            text = {k: plain(v) if isinstance(v, str) else v for k, v in row.items()}
             self._connection.execute(statement, text)
 
 
-def plain(value: object) -> object:
-    """As SQLite can store it: what is no text in a text is spelled out."""
-    if not isinstance(value, str):
-        return value
-    return value.encode("utf-8", "backslashreplace").decode()
+def plain(text: str) -> str:
+    """As SQLite can store and look for it: what is no text in a text is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
