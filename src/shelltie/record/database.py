@@ -162,6 +162,7 @@ def add_temporary_tables(connection: sqlite3.Connection) -> None:
     What names a table then means these, unless it says `main`.
     """
     connection.execute("PRAGMA temp.cache_size = -32000")  # KB: the rest is on disk
+    connection.execute("PRAGMA temp.journal_mode = MEMORY")  # it is never rolled back
     for statement in ";".join(_MIGRATIONS).split(";"):
         words = statement.split()
         if words[:2] == ["CREATE", "TABLE"] and words[2] in ("runs", "samples"):

@@ -66,11 +66,11 @@ def moment(at: int) -> str:
 
 
 def _body(text: str) -> dict[str, object]:
-    with suppress(ValueError, TypeError):
+    try:
         body = json.loads(text)
-        if isinstance(body, dict):
-            return body
-    return {"damaged": str(text)}
+    except (ValueError, TypeError):
+        body = None
+    return body if isinstance(body, dict) else {"damaged": str(text)}
 
 
 class Unreadable(TerminalError):
@@ -84,9 +84,9 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
     """
     with closing(_opened(path)) as connection:
         try:
+            retold = Retold(connection)
             connection.execute("BEGIN")  # all of it as it is now, whoever writes meanwhile
             broken = connection.execute("PRAGMA quick_check(10)").fetchall()
-            retold = Retold(connection)
             senseless: list[str] = []
             told = _heard(_lines(connection, f"{_ENTRIES} ORDER BY seq"), retold, senseless)
             checked = check(told, heads)
