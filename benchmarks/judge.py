@@ -9,11 +9,12 @@ import anyio
 from benchmarks.labelled import CORPUS, rated
 from benchmarks.measuring import percentile
 from benchmarks.rows import Goal, Of, Row
-from shelltie.model import Command, Rating
+from shelltie.model import Command
 from shelltie.policy.safety.judge import Judge, find_shfmt
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import parse
+from shelltie.verdict import Rating
 
 _EVERYDAY = (
     *("git status", "ls -la", "cat README.md | head", "npm test", "rm -rf build", "curl x.y | sh"),

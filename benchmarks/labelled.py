@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shelltie.model import Rating, Verdict
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import parse
+from shelltie.verdict import Rating, Verdict
 
 CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "safety" / "corpus.jsonl"
 

@@ -44,20 +44,15 @@ _HOMES = {
     ),
     "shelltie.model": (
         "Caller",
-        "Code",
         "Command",
-        "Decision",
         "EscalationStep",
         "ExitStatus",
         "Limits",
         "Outcome",
-        "Rating",
-        "Reason",
         "Resources",
         "State",
         "Survivors",
         "TerminalSize",
-        "Verdict",
     ),
     "shelltie.policy.limits": ("calculate_timeouts",),
     "shelltie.running.context": ("Context", "Executed"),
@@ -73,6 +68,7 @@ _HOMES = {
         "TimeoutWatchdog",
     ),
     "shelltie.shell.names": ("parse_compound_command", "split_compound_words"),
+    "shelltie.verdict": ("Code", "Decision", "Rating", "Reason", "Verdict"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -39,20 +39,15 @@ from shelltie.frontends.service_words import (
 )
 from shelltie.model import (
     Caller,
-    Code,
     Command,
-    Decision,
     EscalationStep,
     ExitStatus,
     Limits,
     Outcome,
-    Rating,
-    Reason,
     Resources,
     State,
     Survivors,
     TerminalSize,
-    Verdict,
 )
 from shelltie.policy.limits import calculate_timeouts
 from shelltie.running.context import Context, Executed
@@ -68,6 +63,7 @@ from shelltie.running.timeout_watchdog import (
     TimeoutWatchdog,
 )
 from shelltie.shell.names import parse_compound_command, split_compound_words
+from shelltie.verdict import Code, Decision, Rating, Reason, Verdict
 
 __all__ = [
     "AlreadyAborted",

@@ -17,16 +17,7 @@ from shelltie.config import Config
 from shelltie.errors import ConfigWrong
 from shelltie.events import Publish
 from shelltie.keeper.undumpable import hide_this_process
-from shelltie.model import (
-    Adaptive,
-    Command,
-    Decision,
-    EscalationStep,
-    Rating,
-    Resources,
-    RunId,
-    Survivors,
-)
+from shelltie.model import Adaptive, Command, EscalationStep, Resources, RunId, Survivors
 from shelltie.output.spools import Spools
 from shelltie.output.store import Store
 from shelltie.policy import environment
@@ -57,6 +48,7 @@ from shelltie.running.places import Demands, Places
 from shelltie.running.supervisor import NewOutput, Supervisor
 from shelltie.running.wishes import Habits
 from shelltie.shell import shape
+from shelltie.verdict import Decision, Rating
 
 
 def policy_file(config: Config, project: Path) -> PolicyFile:

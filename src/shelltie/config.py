@@ -40,7 +40,8 @@ from shelltie.checks import (
 from shelltie.errors import ConfigWrong
 from shelltie.events import ALERTS
 from shelltie.frozen import frozen
-from shelltie.model import Adaptive, Decision, Survivors
+from shelltie.model import Adaptive, Survivors
+from shelltie.verdict import Decision
 from shelltie.whereabouts import project_file, state_dir, system_file, trust_file, user_file
 
 _FILE_MAX = 1024 * 1024

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from shelltie.model import Verdict
+from shelltie.verdict import Verdict
 
 
 class TerminalError(Exception):

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from shelltie.frozen import frozen
-from shelltie.model import Caller, Decision, Limit, Limits, Outcome, Printed, RunId, Verdict
+from shelltie.model import Caller, Limit, Limits, Outcome, Printed, RunId
+from shelltie.verdict import Decision, Verdict
 
 
 @frozen

@@ -15,7 +15,8 @@ from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Question
 from shelltie.frontends.control.questions import answerable
-from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 from shelltie.whereabouts import user_file
 
 

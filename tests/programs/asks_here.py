@@ -7,7 +7,8 @@ import anyio
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Question
 from shelltie.frontends.cli.ask import TerminalChannel
-from shelltie.model import Command, Rating, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Rating, Verdict
 
 
 async def main() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import of_argv, parse
+from shelltie.verdict import Code, Rating
 
 RULES = Rules()
 

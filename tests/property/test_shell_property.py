@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.model import Code
 from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.shell.script import Script, Simple, Word
+from shelltie.verdict import Code
 
 SCRAPS = st.sampled_from(
     (

@@ -18,7 +18,8 @@ from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.questions import answerable
 from shelltie.keeper.link import Link
 from shelltie.keeper.programs import choose
-from shelltie.model import Command, Rating, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Rating, Verdict
 from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie
 from tests.leashes import output_of
 

@@ -10,7 +10,8 @@ from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.errors import ConfigWrong
-from shelltie.model import Command, Rating, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Rating, Verdict
 
 ALWAYS = Answer(allowed=True, scope=Scope.ALWAYS)
 

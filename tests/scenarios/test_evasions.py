@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.model import Rating
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import parse
+from shelltie.verdict import Rating
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "evasions.jsonl"
 RULES = Rules()

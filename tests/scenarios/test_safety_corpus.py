@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.labelled import CORPUS, Labelled, rated, report
-from shelltie.model import Rating
 from shelltie.policy.safety.rules import Rules
+from shelltie.verdict import Rating
 
 pytestmark = pytest.mark.skipif(
     not CORPUS.exists() and os.environ.get("REQUIRE_TOOLS") != "1",

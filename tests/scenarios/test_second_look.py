@@ -10,11 +10,12 @@ import anyio.lowlevel
 import pytest
 
 from shelltie import CommandDenied, Terminal
-from shelltie.model import Code, Command, Rating, TerminalSize, Verdict
+from shelltie.model import Command, TerminalSize
 from shelltie.policy.safety.git_config import hazard
 from shelltie.policy.safety.judge import Judge, find_shfmt
 from shelltie.policy.safety.rules import Rules
 from shelltie.policy.safety.surroundings import Place, are_near
+from shelltie.verdict import Code, Rating, Verdict
 
 RULES = Rules()
 PATH = "/usr/local/bin:/usr/bin:/bin"

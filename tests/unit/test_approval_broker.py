@@ -11,7 +11,8 @@ from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Broker, Later
 from shelltie.approval.callback import CallbackChannel
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
-from shelltie.model import Command, Rating, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Rating, Verdict
 
 YES, NO = Answer(allowed=True), Answer(allowed=False)
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from shelltie.approval.question import Question, as_id, fingerprint
-from shelltie.model import Command, Rating, TerminalSize, Verdict
+from shelltie.model import Command, TerminalSize
+from shelltie.verdict import Rating, Verdict
 
 COMMAND = Command("rm -rf build", cwd="/work", env={"A": "1", "B": None}, stdin=b"x")
 DANGEROUS = Verdict(Rating.DANGEROUS)

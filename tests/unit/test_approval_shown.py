@@ -8,7 +8,8 @@ from shelltie.approval import shown
 from shelltie.approval.card import card, main_reason
 from shelltie.approval.lookalikes import notes
 from shelltie.approval.question import Question
-from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 
 def question(command: Command, *reasons: Reason, client: str = "a client") -> Question:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shelltie.model import Code
 from shelltie.policy.safety.arguments import Arguments, roles, slots_for, split
 from shelltie.policy.safety.compile import compile_rules
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.values import Values
 from shelltie.shell.parse import parse
+from shelltie.verdict import Code
 
 
 def rule(text: str) -> Rule:

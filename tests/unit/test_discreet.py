@@ -4,7 +4,8 @@ import time
 
 from shelltie.approval.question import Question
 from shelltie.frontends.mcp.discreet import message, without_secrets
-from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 

@@ -24,21 +24,16 @@ from shelltie.events import (
 )
 from shelltie.model import (
     Caller,
-    Code,
-    Decision,
     ExitStatus,
     Limit,
     Limits,
     Outcome,
     Printed,
-    Rating,
-    Reason,
     RunId,
-    Span,
     State,
-    Verdict,
 )
 from shelltie.record.facts import Fact, Scribe, folded
+from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 RUN = RunId("01J00000000000000000000000")
 AT = 1_700_000_000.5

@@ -2,10 +2,11 @@
 
 import pytest
 
-from shelltie.model import Code, Command, Rating
+from shelltie.model import Command
 from shelltie.policy.safety.judge import Judge
 from shelltie.policy.safety.listed import lists_of
 from shelltie.policy.safety.rules import Rules
+from shelltie.verdict import Code, Rating
 
 RULES = Rules()
 

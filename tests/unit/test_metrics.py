@@ -29,21 +29,19 @@ from shelltie.events import (
 )
 from shelltie.model import (
     Caller,
-    Decision,
     ExitStatus,
     Limit,
     Limits,
     Outcome,
     Printed,
-    Rating,
     RunId,
     State,
-    Verdict,
 )
 from shelltie.record.alerts import Alerts
 from shelltie.record.health import Thresholds, examine
 from shelltie.record.measured import Measured
 from shelltie.record.metrics import Metrics
+from shelltie.verdict import Decision, Rating, Verdict
 
 LIMITS = Limits(60, 15, "category quick", "quick")
 OK = Outcome(State.FINISHED, ExitStatus(0), 0.2)

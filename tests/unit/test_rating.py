@@ -2,11 +2,11 @@
 
 import pytest
 
-from shelltie.model import Code, Rating, Reason, Span
 from shelltie.policy.safety.listed import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
 from shelltie.policy.safety.rating import Mode, examine, rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import READ_MAX, of_argv, parse
+from shelltie.verdict import Code, Rating, Reason, Span
 
 RULES = Rules()
 MODES: tuple[Mode, ...] = ("proven", "listed")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import parse
+from shelltie.verdict import Code, Rating
 
 RULES = Rules()
 SAFE, UNKNOWN, DANGEROUS = Rating

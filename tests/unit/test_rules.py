@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 
 from shelltie.errors import ConfigWrong
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.compile import compile_rules
 from shelltie.policy.safety.examples import failures, open_rules
 from shelltie.policy.safety.rating import rate
@@ -27,6 +26,7 @@ from shelltie.policy.safety.rules import (
     without_examples,
 )
 from shelltie.shell.parse import parse
+from shelltie.verdict import Code, Rating
 
 FAMILIES = sorted(PROGRAMS.glob("*.toml"))
 SCHEMA = PROGRAMS.parent / "rules.schema.json"

@@ -1,8 +1,8 @@
 import pytest
 
-from shelltie.model import Code
 from shelltie.shell.parse import parse
 from shelltie.shell.script import Script
+from shelltie.verdict import Code
 
 
 def words(script: Script) -> list[list[str]]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shelltie.model import Code
 from shelltie.shell.gates import COMMANDS_MAX, LENGTH_MAX
 from shelltie.shell.parse import parse
+from shelltie.verdict import Code
 
 
 def codes(text: str) -> set[Code]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shelltie.model import Code, Span
 from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
+from shelltie.verdict import Code, Span
 
 
 def argvs(text: str) -> list[list[str | None]]:

@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from shelltie.model import Code, Span
 from shelltie.policy.safety.judge import find_shfmt
 from shelltie.shell.parse import parse
 from shelltie.shell.script import Problem
 from shelltie.shell.second import SHFMT_ARGS, agree
+from shelltie.verdict import Code, Span
 
 
 def shfmt(text: str) -> bytes:

@@ -15,7 +15,8 @@ from shelltie.approval.approved import Approved
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frozen import frozen
-from shelltie.model import Rating, human_duration
+from shelltie.model import human_duration
+from shelltie.verdict import Rating
 
 OPEN_MAX = 100  # questions, asked and late ones together
 RETRY = 600.0  # how long a late question may be answered, and a late answer be used

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from shelltie.approval import lookalikes, shown
 from shelltie.approval.question import Question
-from shelltie.model import Reason, human_duration, human_size
+from shelltie.model import human_duration, human_size
+from shelltie.verdict import Reason
 
 _LINES_MAX = 40  # more of a text are shown only where all of it is wanted
 _HEAD, _TAIL = 20, 8

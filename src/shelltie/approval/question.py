@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Self
 
 from shelltie.frozen import frozen
-from shelltie.model import Command, Verdict
+from shelltie.model import Command
+from shelltie.verdict import Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing that is misheard or misread

@@ -12,10 +12,8 @@ from shelltie.model import (
     Limit,
     Limits,
     Outcome,
-    Rating,
     State,
     Stream,
-    Verdict,
     human_size,
 )
 from shelltie.output.ends import both_ends
@@ -27,6 +25,7 @@ from shelltie.policy.learned import Usual, proposed, summary
 from shelltie.running.blocked import blocked, blocked_hint
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
+from shelltie.verdict import Rating, Verdict
 from shelltie.whereabouts import user_file
 
 _ALL = 1024 * 1024

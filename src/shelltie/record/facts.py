@@ -28,9 +28,10 @@ from shelltie.events import (
 )
 from shelltie.frozen import frozen
 from shelltie.memo import remembered
-from shelltie.model import Decision, Limits, Outcome, Printed, Rating
+from shelltie.model import Limits, Outcome, Printed
 from shelltie.output.redact import Redactor
 from shelltie.record.samples import sample_of
+from shelltie.verdict import Decision, Rating
 
 _ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10

@@ -6,10 +6,11 @@ from dataclasses import field, replace
 from shelltie.errors import ConfirmationRequired, TerminalError
 from shelltie.events import CommandRefused, Publish
 from shelltie.frozen import frozen
-from shelltie.model import Command, Isolation, Rating, RunId, Verdict
+from shelltie.model import Command, Isolation, RunId
 from shelltie.providers.provider import Provider
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.places import Asked, Place, Places
+from shelltie.verdict import Rating, Verdict
 
 
 @frozen

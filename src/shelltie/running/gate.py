@@ -12,7 +12,8 @@ from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
 from shelltie.frozen import frozen
-from shelltie.model import Caller, Command, Decision, Rating, Reason, RunId, Verdict
+from shelltie.model import Caller, Command, RunId
+from shelltie.verdict import Decision, Rating, Reason, Verdict
 
 _LONG = 4096
 

@@ -14,8 +14,9 @@ from shelltie.errors import (
     NotSetUp,
 )
 from shelltie.frozen import frozen
-from shelltie.model import Isolation, Rating, Verdict
+from shelltie.model import Isolation
 from shelltie.providers.provider import Provider
+from shelltie.verdict import Rating, Verdict
 
 AUTO = "auto"  # the strongest that works
 LEVELS = (*map(str, Isolation), AUTO)

@@ -10,9 +10,10 @@ from dataclasses import replace
 import anyio
 
 from shelltie.errors import InvalidParameters
-from shelltie.model import Limits, Rating, State
+from shelltie.model import Limits, State
 from shelltie.running.run import Run
 from shelltie.running.wishes import Wish
+from shelltie.verdict import Rating
 
 MOST = 2
 _PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long

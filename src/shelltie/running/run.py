@@ -34,7 +34,6 @@ from shelltie.model import (
     Surroundings,
     Survivors,
     TerminalSize,
-    Verdict,
 )
 from shelltie.output.reader import PipeReader
 from shelltie.output.store import Store
@@ -45,6 +44,7 @@ from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
 from shelltie.running.rules import DRAIN_MOST, DRAIN_QUIET, FOR_SURVIVORS, SHOT_WAIT, Rules
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
+from shelltie.verdict import Verdict
 
 
 class Run:

@@ -22,17 +22,7 @@ from shelltie.errors import (
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.frozen import frozen
-from shelltie.model import (
-    Code,
-    Command,
-    Limits,
-    Rating,
-    Reason,
-    RunId,
-    Span,
-    TerminalSize,
-    Verdict,
-)
+from shelltie.model import Command, Limits, RunId, TerminalSize
 from shelltie.policy.patterns import Pattern
 from shelltie.running.gate import Gate, Judge, Party
 from shelltie.running.session import Reading, Session
@@ -42,6 +32,7 @@ from shelltie.running.shell_desk import Desk, Unmarked
 from shelltie.running.shell_mark import Mark
 from shelltie.running.supervisor import Supervisor
 from shelltie.running.wishes import Wish, new_run_id
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _TEXT_MAX = 1024 * 1024
 _INTERRUPTS = (b"\x03", b"\x1c")

@@ -20,10 +20,8 @@ from shelltie.model import (
     Command,
     Escalation,
     EscalationStep,
-    Rating,
     RunId,
     Surroundings,
-    Verdict,
     human_duration,
 )
 from shelltie.output.store import Store
@@ -45,6 +43,7 @@ from shelltie.running.run import Run
 from shelltie.running.watchers import Measures, Memory
 from shelltie.running.wishes import Habits, Wish, check, merged, new_run_id, rules_for
 from shelltie.shell.shape import shape
+from shelltie.verdict import Rating, Verdict
 
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
 

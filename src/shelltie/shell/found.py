@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from shelltie.model import Code, Span
 from shelltie.shell.script import Assignment, Problem, Redirect, Simple, Word
+from shelltie.verdict import Code, Span
 
 _PROBLEMS_MAX = 20  # more tell nobody more
 

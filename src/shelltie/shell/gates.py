@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from shelltie.model import Code, Span
 from shelltie.regex import regex
 from shelltie.shell.script import Problem, Simple, Word
+from shelltie.verdict import Code, Span
 
 LENGTH_MAX = 10_000  # bytes
 COMMANDS_MAX = 50

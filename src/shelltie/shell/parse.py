@@ -8,7 +8,6 @@ wrong somewhere still runs up to there.
 import shlex
 from collections.abc import Sequence
 
-from shelltie.model import Span
 from shelltie.shell.commands import CommandReader
 from shelltie.shell.found import Found
 from shelltie.shell.gates import command_problems, text_problems
@@ -16,6 +15,7 @@ from shelltie.shell.plain import is_plain
 from shelltie.shell.rough import rough_commands
 from shelltie.shell.script import Kind, Part, Script, Simple, Word
 from shelltie.shell.source import source_of
+from shelltie.verdict import Span
 
 READ_MAX = 128 * 1024  # characters; what is longer is not safe, and what follows is not looked at
 

@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Self
 
-from shelltie.model import Code
 from shelltie.shell.found import Found
 from shelltie.shell.script import Kind, Part, Word
 from shelltie.shell.source import Source
+from shelltie.verdict import Code
 
 NESTING_MAX = 20
 _WORDS_END = 20_000

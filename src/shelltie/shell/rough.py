@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
-from shelltie.model import Span
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
+from shelltie.verdict import Span
 
 _PIECES_MAX = 5000
 _TOKENS_MAX = 5000  # of a piece

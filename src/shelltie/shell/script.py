@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from shelltie.frozen import frozen
-from shelltie.model import Code, Span
+from shelltie.verdict import Code, Span
 
 
 class Kind(StrEnum):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
-from shelltie.model import Code, Span
 from shelltie.regex import regex
 from shelltie.shell.ansi import decoded
 from shelltie.shell.script import Problem, Redirect, Script, Simple, Word
+from shelltie.verdict import Code, Span
 
 SHFMT_ARGS = ("--to-json", "-ln=bash", "--filename=command")
 

@@ -2,13 +2,13 @@
 
 import re
 
-from shelltie.model import Span
 from shelltie.regex import regex
 from shelltie.shell.expansions import balanced
 from shelltie.shell.found import Draft
 from shelltie.shell.lines import Document, LineReader
 from shelltie.shell.script import Assignment, Kind, Part, Redirect, Word
 from shelltie.shell.source import source_of
+from shelltie.verdict import Span
 
 _COMMANDS_END = 5000
 

@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from shelltie.frozen import frozen
-from shelltie.model import Span
 from shelltie.regex import regex
+from shelltie.verdict import Span
 
 _BEFORE_NEWLINE = regex(r"(?<!\\)\\++\n")
 

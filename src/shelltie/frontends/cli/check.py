@@ -22,7 +22,7 @@ from shelltie.frontends.report import (
     usual_report,
 )
 from shelltie.frozen import frozen
-from shelltie.model import Adaptive, Command, Decision, Limits, Rating, Verdict, human_duration
+from shelltie.model import Adaptive, Command, Limits, human_duration
 from shelltie.policy.learned import Experience, proposed
 from shelltie.policy.limits import Asked, resolve
 from shelltie.policy.timeouts import TimeoutPolicy
@@ -30,6 +30,7 @@ from shelltie.record.history import History
 from shelltie.running.gate import Decisions, Judge
 from shelltie.running.wishes import check as check_command
 from shelltie.shell.shape import shape
+from shelltie.verdict import Decision, Rating, Verdict
 
 _COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
 _MEANS = {

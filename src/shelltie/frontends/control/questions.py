@@ -12,7 +12,8 @@ from shelltie.errors import InvalidParameters
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
 from shelltie.frontends.control.wire import Fields
-from shelltie.model import Code, Command, Rating, Reason, Span, TerminalSize, Verdict
+from shelltie.model import Command, TerminalSize
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _REASON_MAX = 1000
 

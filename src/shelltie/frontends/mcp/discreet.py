@@ -8,9 +8,10 @@ import anyio.to_thread
 
 from shelltie.approval.card import card
 from shelltie.approval.question import Question
-from shelltie.model import Command, Span, Verdict
+from shelltie.model import Command
 from shelltie.output.redact import Redactor
 from shelltie.policy import environment
+from shelltie.verdict import Span, Verdict
 
 _ADVICE = "Allow it only if you want exactly this to run, once."
 # In Markdown this is a block of code, in which a command's own Markdown means nothing.

@@ -27,12 +27,13 @@ from shelltie.frontends.mcp.schema import (
     result,
 )
 from shelltie.frontends.report import refusal_report, report
-from shelltie.model import Bar, Code, Command, Rating
+from shelltie.model import Bar, Command
 from shelltie.running import retry
 from shelltie.running.places import LEVELS
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.wishes import Wish
+from shelltie.verdict import Code, Rating
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import islice
 
 from shelltie.frozen import frozen
-from shelltie.model import Span
 from shelltie.regex import regex
 from shelltie.shell.script import Part, Word
+from shelltie.verdict import Span
 
 HOLE = "\0"  # stands for what is known only at run time
 _BRACES_MAX = 32

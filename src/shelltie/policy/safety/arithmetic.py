@@ -6,12 +6,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.secrets import is_hook_name
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Simple, Word
+from shelltie.verdict import Code
 
 _COMMAND = regex(r"\$\(|`|\$\{")
 _NAME = regex(r"[A-Za-z_]\w*", re.ASCII)

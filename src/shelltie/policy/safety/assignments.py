@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.arithmetic import rate_names
 from shelltie.policy.safety.case import Case
@@ -11,6 +10,7 @@ from shelltie.policy.safety.sources import Source, origin_of
 from shelltie.policy.safety.values import CASE
 from shelltie.policy.safety.variables import Effect, effect, is_harmless
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
 _EVALUATED = regex(r"\$\(|`")

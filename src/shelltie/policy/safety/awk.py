@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, is_secret_path, protection
 from shelltie.regex import regex
+from shelltie.verdict import Code, Rating
 
 _PIECE = regex(
     r"""

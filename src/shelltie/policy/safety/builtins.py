@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.arithmetic import rate_expression, rate_variable_name
@@ -14,6 +13,7 @@ from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.uses import use
 from shelltie.regex import regex
 from shelltie.shell.script import Kind
+from shelltie.verdict import Code, Rating
 
 _COMMAND = regex(r"\$\(|`")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shelltie.frozen import frozen
-from shelltie.model import Code, Rating, Reason, Span
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.rules import Node, Rules
 from shelltie.policy.safety.values import Values
 from shelltie.shell.script import Kind, Script, Simple
+from shelltie.verdict import Code, Rating, Reason, Span
 
 _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
 

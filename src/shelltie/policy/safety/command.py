@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.arguments import Arguments, Given, roles, slots_for, split
 from shelltie.policy.safety.case import Case
@@ -12,6 +11,7 @@ from shelltie.policy.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.policy.safety.rules import Node
 from shelltie.policy.safety.uses import use
 from shelltie.policy.safety.wrappers import rate_inner, scan_suffixes
+from shelltie.verdict import Code, Rating
 
 _FLAG_MESSAGES = {
     Code.WRITE_FLAG: "writes a file",

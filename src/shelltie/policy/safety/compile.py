@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shelltie.model import Code, Rating
 from shelltie.policy.checks import did_you_mean
 from shelltie.policy.safety.rule import (
     OPERAND_ROLES,
@@ -19,6 +18,7 @@ from shelltie.policy.safety.rule import (
 )
 from shelltie.policy.safety.rule_file import Block, Page
 from shelltie.regex import regex
+from shelltie.verdict import Code, Rating
 
 # The keys that list options: what the option takes, and what its value is.
 _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {

@@ -2,11 +2,11 @@
 
 from fnmatch import fnmatchcase
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg, literal
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.sources import Source, origin_of
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _GLOB = regex(r"[*?\[\]]")
 _MATCHES_MAX = 8

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from shelltie.errors import ConfigWrong
-from shelltie.model import Rating
 from shelltie.policy.safety.rating import rate
 from shelltie.policy.safety.rule import Rule
 from shelltie.policy.safety.rules import RuleFile, Rules, read_family
 from shelltie.shell.parse import parse
+from shelltie.verdict import Rating
 
 _TOLD_MAX = 20
 

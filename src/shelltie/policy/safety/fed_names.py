@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from shelltie.model import Rating
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.paths import secrecy
 from shelltie.shell.script import Simple
+from shelltie.verdict import Rating
 
 _LISTS = frozenset(("find", "gfind", "fd", "fdfind", "ls", "gls", "tree"))
 _LISTS_WITH = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from shelltie.model import Code
 from shelltie.policy.safety import inline
 from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.arguments import Arguments
@@ -19,6 +18,7 @@ from shelltie.policy.safety.sources import (
     written_input,
 )
 from shelltie.shell.script import Kind
+from shelltie.verdict import Code
 
 _LINES_MAX = 100
 

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.model import Code
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.data import table
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _HEAD = 10_000  # characters of a text that are searched
 _PROGRAMS = {

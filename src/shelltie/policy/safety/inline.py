@@ -6,12 +6,12 @@ It proves nothing: such text is never safe. It only tells what is certainly bad.
 import re
 from collections.abc import Iterator
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.data import table
 from shelltie.policy.safety.paths import is_secret_path, protection
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _LENGTH_MAX = 10_000
 _FINDS_MAX = 20

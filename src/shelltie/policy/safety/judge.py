@@ -13,7 +13,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 import anyio.to_thread
 
-from shelltie.model import Code, Command, Rating, Reason, Span, Verdict
+from shelltie.model import Command
 from shelltie.policy.safety.listed import Lists
 from shelltie.policy.safety.paths import is_secret_path
 from shelltie.policy.safety.rating import Examined, Mode, examine
@@ -23,6 +23,7 @@ from shelltie.policy.safety.variables import Effect, effect
 from shelltie.shell.parse import of_argv, parse
 from shelltie.shell.script import Script
 from shelltie.shell.second import SHFMT_ARGS, agree
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _REMEMBERED = 1024
 _REMEMBERED_LENGTH = 4096

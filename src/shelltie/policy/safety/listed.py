@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 
 from shelltie.frozen import frozen
-from shelltie.model import Code, Rating
 from shelltie.policy.patterns import Pattern, compile_pattern
 from shelltie.policy.safety.case import Case
 from shelltie.regex import regex
+from shelltie.verdict import Code, Rating
 
 SAFE_NAMES = (
     *("awk", "cat", "cd", "chdir", "diff", "echo", "find", "git", "grep", "head", "help"),

@@ -4,11 +4,11 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.sources import Source, body_text, origin_of_command, output_text
 from shelltie.shell.script import Simple
+from shelltie.verdict import Code
 
 _WRITES = frozenset((">", ">>", ">|", "&>", "&>>"))
 _NAMED_BY = frozenset(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.data import any_of, table
 from shelltie.regex import regex
+from shelltie.verdict import Code, Rating
 
 _Parts = tuple[str, ...]
 

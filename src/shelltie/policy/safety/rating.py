@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shelltie.frozen import frozen
-from shelltie.model import Code, Judged, Rating, Reason, Span, Verdict
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.arithmetic import rate_expansions
 from shelltie.policy.safety.assignments import rate_assignments, rate_loop
@@ -24,6 +23,7 @@ from shelltie.policy.safety.wrappers import places_of, scan_suffixes
 from shelltie.regex import regex
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
+from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict
 
 Mode = Literal["proven", "listed"]
 

@@ -1,11 +1,11 @@
 """Redirections: what they write, what they read. Pure."""
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Redirect
+from shelltie.verdict import Code, Rating
 
 _DESCRIPTOR = regex(r"\d+-?|-")
 _WRITES = {

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from shelltie.frozen import frozen
-from shelltie.model import Code, Rating
+from shelltie.verdict import Code, Rating
 
 PATTERN_HEAD = 4000  # characters of a word that a rule's regular expression looks at
 

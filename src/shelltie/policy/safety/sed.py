@@ -6,11 +6,11 @@ Only what is known to stay inside sed is let through; a script that we cannot fo
 import re
 from collections.abc import Callable
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
 from shelltie.regex import regex
+from shelltie.verdict import Code, Rating
 
 _SPACE = regex(r"[\s;]*")
 _BLANKS = regex(r"[ \t]*")

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from shelltie.frozen import frozen
-from shelltie.model import Code
 from shelltie.policy.safety.git_config import hazard
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _SYSTEM = regex(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin/[^/]+")
 _ABOVE_MAX = 64

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from shelltie.model import Code, Rating
 from shelltie.policy.safety import inline
 from shelltie.policy.safety.args import Arg, unseen
 from shelltie.policy.safety.assignments import rate_pair
@@ -12,6 +11,7 @@ from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.sed import rate_sed
 from shelltie.policy.safety.sources import Source, origin_of
+from shelltie.verdict import Code, Rating
 
 _WRITTEN = {
     Code.NETWORK_EXFIL: "opens a network connection",

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from shelltie.model import Code
 from shelltie.policy.safety.args import HOLE, Arg, unseen
 from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.policy.safety.fed_names import names_known_files
 from shelltie.policy.safety.paths import is_secret_path
 from shelltie.regex import regex
+from shelltie.verdict import Code
 
 _SUFFIXES_MAX = 30
 _PLACEHOLDER = "{}"

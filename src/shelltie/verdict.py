@@ -1,0 +1,110 @@
+"""The words about safety: what we think of a command, why, and what follows. Pure."""
+
+from enum import StrEnum
+
+from shelltie.frozen import frozen
+
+
+class Rating(StrEnum):
+    """What we think of a command; the strictest of its parts wins."""
+
+    SAFE = "safe"
+    UNKNOWN = "unknown"
+    DANGEROUS = "dangerous"
+
+    @property
+    def rank(self) -> int:
+        """0 for safe, 2 for dangerous."""
+        return tuple(Rating).index(self)
+
+
+class Decision(StrEnum):
+    """What follows from a rating, from the mildest to the strictest."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+    @property
+    def rank(self) -> int:
+        """0 for allow, 2 for deny."""
+        return tuple(Decision).index(self)
+
+
+class Code(StrEnum):
+    """Why a command is not safe. The list is closed: programs may rely on it."""
+
+    PARSE_ERROR = "parse_error"
+    PARSER_DISAGREEMENT = "parser_disagreement"
+    DYNAMIC_PROGRAM = "dynamic_program"
+    DYNAMIC_ARGUMENT = "dynamic_argument"
+    UNKNOWN_PROGRAM = "unknown_program"
+    UNTRUSTED_PROGRAM = "untrusted_program"
+    UNKNOWN_FLAG = "unknown_flag"
+    EXEC_FLAG = "exec_flag"
+    WRITE_FLAG = "write_flag"
+    WRITES_FILES = "writes_files"
+    WRITE_REDIRECT = "write_redirect"
+    PROTECTED_PATH = "protected_path"
+    SECRET_READ = "secret_read"  # noqa: S105  a name, no password
+    NETWORK = "network"
+    NETWORK_EXFIL = "network_exfil"
+    PRIVILEGE = "privilege"
+    PERSISTENCE = "persistence"
+    DESTROYS_DATA = "destroys_data"
+    REMOTE_CODE = "remote_code"
+    RUNS_CODE = "runs_code"
+    ENV_INJECTION = "env_injection"
+    CHANGES_STATE = "changes_state"
+    CHANGES_SYSTEM = "changes_system"
+    INTERPRETER = "interpreter"
+    INTERACTIVE = "interactive"
+    FOREIGN_SHELL = "foreign_shell"
+    INVISIBLE_CHARACTERS = "invisible_characters"
+    TOO_LONG = "too_long"
+    TOO_DEEP = "too_deep"
+    LISTED = "listed"
+
+
+@frozen
+class Span:
+    """A piece of the judged text: code points, the end not included."""
+
+    start: int
+    end: int
+
+
+@frozen
+class Reason:
+    """One thing that keeps a command from being safe, and where it stands.
+
+    `wrappers` are the programs around it, outermost first: `("sudo", "bash -c")`.
+    """
+
+    code: Code
+    rating: Rating
+    message: str
+    span: Span
+    program: str = ""
+    rule: str = ""
+    wrappers: tuple[str, ...] = ()
+
+
+@frozen
+class Judged:
+    """One command that was found; a word that is known only at run time is `None`."""
+
+    argv: tuple[str | None, ...]
+    rating: Rating
+    span: Span
+    wrappers: tuple[str, ...] = ()
+
+
+@frozen
+class Verdict:
+    """What the rules say about a whole command. Safe needs `agreed`: two parsers saw the same."""
+
+    rating: Rating
+    reasons: tuple[Reason, ...] = ()
+    commands: tuple[Judged, ...] = ()
+    agreed: bool = False
