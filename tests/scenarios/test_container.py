@@ -371,3 +371,53 @@ async def test_the_policy_and_auto_take_a_container(
     assert any("isolation is container, by container" in one for one in auto.warnings)
     assert unasked.isolation is Isolation.CONTAINER
     assert sorted(one.name for one in workspace.iterdir()) == ["made", "more"]
+
+
+async def test_a_command_cannot_choose_what_the_next_container_shows(
+    opened: Open, workspace: Path
+) -> None:
+    repository, hooks = workspace / "r" / ".git", "h,source=srv"
+    for name in ("objects", "refs"):
+        (repository / name).mkdir(parents=True)
+    (workspace / "r" / hooks).mkdir()
+    (repository / "HEAD").write_text("ref: refs/heads/x\n")
+    (repository / "config").write_text(f'[core]\n hooksPath = "{hooks}"\n')
+
+    async with opened() as terminal:
+        with pytest.raises(IsolationUnavailable, match="Rename it"):
+            await terminal.run("ls r/h")
+
+
+async def test_what_is_swapped_while_a_container_is_made_is_not_shown(
+    opened: Open, engine: OwnEngine, workspace: Path, public_path: Path
+) -> None:
+    (workspace / ".vscode").mkdir()
+    secret = public_path / "secret"
+    secret.mkdir()
+
+    async def swap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """An engine that takes its time, which somebody uses."""
+        answers, asks = await asyncio.open_unix_connection(str(engine.address))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_copied(answers, writer))
+            while data := await reader.read(65536):
+                if b"/containers/create" in data:
+                    (workspace / ".vscode").rename(workspace / "away")
+                    (workspace / ".vscode").symlink_to(secret)
+                asks.write(data)
+            asks.close()
+
+    async with await asyncio.start_unix_server(swap, public_path / "sock"):
+        async with opened(container_engine=str(public_path / "sock")) as terminal:
+            with pytest.raises(
+                IsolationUnavailable, match="was changed while a container was made"
+            ):
+                await terminal.run("touch .vscode/canary; ls .vscode")
+
+    assert list(secret.iterdir()) == []
+
+
+async def _copied(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while data := await source.read(65536):
+        target.write(data)
+    target.close()

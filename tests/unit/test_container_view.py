@@ -79,7 +79,7 @@ def test_what_may_be_one_is_not(name: str) -> None:
 
 def test_a_mount_has_a_source_a_target_and_perhaps_no_right_to_write(tmp_path: Path) -> None:
     texts = (f"{tmp_path}", f"{tmp_path}:/data", f"{tmp_path}:/more/../less:ro")
-    found = checked_mounts(ContainerPolicy(HOME, mounts=texts), ())
+    found = checked_mounts(ContainerPolicy(HOME, mounts=texts), (), ())
 
     assert [one.target for one in found] == [str(tmp_path), "/data", "/less"]
     assert [one.writable for one in found] == [True, True, False]
@@ -88,23 +88,49 @@ def test_a_mount_has_a_source_a_target_and_perhaps_no_right_to_write(tmp_path: P
 @pytest.mark.parametrize(
     "text",
     ["/usr", "/:/host", "/usr:relative:ro", "/usr:/:ro", "/usr:/proc/x:ro", "/usr:/x/../sys:ro",
-     "/usr:/run/shelltie/keeper:ro", "", ":", ":ro", "/usr:/a:/b", "/no\0pe"],
+     "/usr:/run/shelltie/keeper:ro", "", ":", ":ro", "/usr:/a:/b", "/no\0pe", "/usr://proc:ro",
+     "~nobody-has-this-name/x", "/" + 5000 * "x"],
 )  # fmt: skip
 def test_a_mount_that_opens_a_way_is_refused(text: str) -> None:
     with pytest.raises(CannotStart, match=r"container\.mounts"):
-        checked_mounts(ContainerPolicy(HOME, mounts=(text,)), ())
+        checked_mounts(ContainerPolicy(HOME, mounts=(text,)), (), ())
 
 
 def test_our_own_places_are_refused_and_covered_where_they_would_be_seen(tmp_path: Path) -> None:
     ours = tmp_path / "state"
     ours.mkdir()
     (tmp_path / "engine.sock").touch()
-    places = (ours, tmp_path / "engine.sock", tmp_path / "missing")
+    places = (ours, ours, tmp_path / "engine.sock", tmp_path / "missing")
     seen = Mount(tmp_path, "/data", writable=True)
     for text in (f"{ours}:/x:ro", f"{tmp_path}/engine.sock:/x:ro"):
         with pytest.raises(CannotStart, match="nothing for commands"):
-            checked_mounts(ContainerPolicy(HOME, mounts=(text,)), places)
+            checked_mounts(ContainerPolicy(HOME, mounts=(text,)), places, ())
 
     found = {one.target: one.source for one in covers((seen,), places, Path("/empty"))}
 
     assert found == {"/data/state": Path("/empty"), "/data/engine.sock": Path("/dev/null")}
+
+
+def test_our_own_place_that_is_not_there_is_made_so_that_it_can_be_covered(tmp_path: Path) -> None:
+    later = tmp_path / "run" / "shelltie"
+    checked_mounts(ContainerPolicy(HOME, mounts=(f"{tmp_path}:/data:ro",)), (later,), ())
+
+    assert later.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("where", [".", "inside", "inside/deep"])
+def test_what_the_workspace_has_is_written_nowhere_else(tmp_path: Path, where: str) -> None:
+    workspace = tmp_path / "inside"
+    (workspace / "deep").mkdir(parents=True)
+    source = tmp_path / where
+
+    with pytest.raises(CannotStart, match="add :ro"):
+        checked_mounts(ContainerPolicy(HOME, mounts=(f"{source}:/x",)), (), (workspace,))
+    assert checked_mounts(ContainerPolicy(HOME, mounts=(f"{source}:/x:ro",)), (), (workspace,))
+
+
+@pytest.mark.parametrize("name", ["a,source=srv", 'a"b', "a\nb", "a\udcffb"])
+def test_a_name_that_an_engine_misreads_is_refused(name: str) -> None:
+    for mount in (Mount(Path("/srv", name), "/x", writable=False), Mount(Path("/"), name, True)):
+        with pytest.raises(CannotStart, match="Rename it"):
+            order(ContainerPolicy(HOME), (mount,), "0:0", ())

@@ -219,13 +219,31 @@ static void occupy_stdio(void) {
     close(null);
 }
 
+/* Whoever listens may look whether our root is the one that was ordered. */
+static int show_root(int listener) {
+    int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char space[CMSG_SPACE(sizeof root)] = {0};
+    struct iovec one = {.iov_base = "", .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *carried = CMSG_FIRSTHDR(&message);
+    carried->cmsg_level = SOL_SOCKET;
+    carried->cmsg_type = SCM_RIGHTS;
+    carried->cmsg_len = CMSG_LEN(sizeof root);
+    memcpy(CMSG_DATA(carried), &root, sizeof root);
+    int shown = sendmsg(listener, &message, MSG_NOSIGNAL) == 1 ? 0 : -1;
+    close(root);
+    return shown;
+}
+
 /* -1, with errno, if nobody listens there. */
 static int reach(const char *path) {
     struct sockaddr_un place = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof place.sun_path) return errno = ENAMETOOLONG, -1;
     strcpy(place.sun_path, path);
     int reached = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return connect(reached, (struct sockaddr *)&place, sizeof place) ? -1 : reached;
+    if (connect(reached, (struct sockaddr *)&place, sizeof place)) return -1;
+    return show_root(reached) ? -1 : reached;
 }
 
 static void prepare(void) {

@@ -86,7 +86,12 @@ class ContainerProvider:
         choose(Kind.C)
         guards, held = guards_of((place,), policy.home, policy.hidden, policy.own), Held()
         held.note_all(guards)
-        mounts = (*workspace_mounts(guards), *checked_mounts(policy, (*policy.hidden, address)))
+        ours = (*policy.hidden, address)
+        mounts = (
+            *workspace_mounts(guards),
+            *checked_mounts(policy, ours, guards.writable),
+        )
+        held.note(one.source for one in mounts)
         self._rooms.make_way(place)
         # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
         from shelltie.providers.container_making import make, new_name, sweep
@@ -97,7 +102,7 @@ class ContainerProvider:
                 await sweep(address)
         name = new_name()
         self._made.setdefault(address, set()).add(name)
-        made = await make(address, name, policy, mounts)
+        made = await make(address, name, policy, mounts, held.known)
         room = _Container(
             place,
             visible(mounts),

@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,11 +14,11 @@ import anyio
 from shelltie.errors import CannotStart
 from shelltie.frozen import frozen
 from shelltie.keeper import identity
-from shelltie.keeper.identity import Identity
 from shelltie.keeper.programs import BINARY
 from shelltie.keeper.visitor import Visitor, VisitorLink
 from shelltie.providers.container_view import ContainerPolicy, Mount, covers, order, ways
 from shelltie.providers.engine import Engine, Image
+from shelltie.providers.guarded import Identity, identities, identity_below
 from shelltie.providers.living import answers
 
 OWNER = "shelltie.owner"
@@ -36,22 +36,28 @@ class Made:
 
 
 async def make(
-    address: Path, name: str, policy: ContainerPolicy, mounts: tuple[Mount, ...]
+    address: Path,
+    name: str,
+    policy: ContainerPolicy,
+    mounts: tuple[Mount, ...],
+    known: Mapping[str, Identity],
 ) -> Made:
     """Have one made and started, and wait for its keeper.
 
-    Raises: CannotStart, and then there is none.
+    `known` is what the mounts' sources were when somebody looked at them. Raises: CannotStart, and
+    then there is none.
     """
     async with Engine(address) as engine:
         image = await engine.image(policy.image)
         with _door() as door:
             covered = covers(mounts, (*policy.hidden, address), door.empty)
             everything = (*mounts, *covered, *ways(BINARY, door.place))
+            known = {**identities(one.source for one in everything), **known}
             wanted = order(policy, everything, policy.user or _user(address), _security())
             try:
                 await engine.create(name, {**wanted, **_marks(image)})
                 await engine.start(name)
-                link = await _come(door.listener, engine, name)
+                link = await _come(door.listener, engine, name, _Ordered(everything, known))
                 await _try(link, policy)
                 return Made(link, image.variables)
             except BaseException:
@@ -101,7 +107,8 @@ def _is_dead(owner: str) -> bool:
     """What is not written by us is nobody's whom we could know."""
     with suppress(ValueError, TypeError):
         pid, started, boot, namespace = json.loads(owner)
-        return not Identity(int(pid), str(started), str(boot), str(namespace)).alive
+        who = identity.Identity(int(pid), str(started), str(boot), str(namespace))
+        return not who.alive
     return False
 
 
@@ -114,6 +121,29 @@ def _user(engine: Path) -> str:
 def _security() -> tuple[str, ...]:
     """With labels of SELinux a container could touch nothing of ours, not even the socket."""
     return ("label=disable",) if _SELINUX.exists() else ()
+
+
+@frozen
+class _Ordered:
+    """What shall be where in a container, and what each source was when it was looked at."""
+
+    mounts: tuple[Mount, ...]
+    known: Mapping[str, Identity]
+
+    def compare(self, root: int) -> None:
+        """The engine goes by names, and a command that runs can change what they mean meanwhile.
+
+        Raises: CannotStart.
+        """
+        try:
+            for mount in self.mounts:
+                inside = identity_below(root, mount.target.lstrip("/"))
+                if inside is None or inside != self.known[str(mount.source)]:
+                    raise CannotStart(
+                        f"{mount.source} was changed while a container was made for it: try again"
+                    )
+        finally:
+            os.close(root)
 
 
 @frozen
@@ -142,8 +172,10 @@ def _door() -> Iterator[_Door]:
         yield _Door(listener, place, empty)
 
 
-async def _come(listener: socket.socket, engine: Engine, name: str) -> VisitorLink:
-    """The keeper that comes, unless its container ends before."""
+async def _come(
+    listener: socket.socket, engine: Engine, name: str, ordered: "_Ordered"
+) -> VisitorLink:
+    """The keeper that comes, unless its container ends before, or is not as it was ordered."""
     channel, over = None, ""
     deadline = anyio.current_time() + _PATIENCE
     while channel is None and not over:
@@ -155,6 +187,7 @@ async def _come(listener: socket.socket, engine: Engine, name: str) -> VisitorLi
     if channel is None:
         raise CannotStart(f"the container cannot be used: {over}")
     try:
+        ordered.compare(await _root(channel))
         return VisitorLink(channel, Visitor(channel))
     except OSError as error:
         channel.close()
@@ -162,6 +195,20 @@ async def _come(listener: socket.socket, engine: Engine, name: str) -> VisitorLi
             f"the keeper in the container cannot be seen from here ({error}): does shelltie itself"
             " run in a container?"
         ) from error
+    except BaseException:
+        channel.close()
+        raise
+
+
+async def _root(channel: socket.socket) -> int:
+    """The root of its file system, which a keeper shows at first; a descriptor."""
+    with anyio.move_on_after(_PATIENCE):
+        await anyio.wait_readable(channel)
+    channel.setblocking(False)
+    _, shown, *_ = socket.recv_fds(channel, 1, 1)
+    if len(shown) != 1:
+        raise ConnectionError("it does not show its root")
+    return shown[0]
 
 
 async def _try(link: VisitorLink, policy: ContainerPolicy) -> None:

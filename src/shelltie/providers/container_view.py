@@ -21,6 +21,8 @@ _HOME = "/home/shelltie"
 _PRIVATE = ("/tmp", "/var/tmp", "/run", _HOME)  # noqa: S108  inside, where they belong to nobody else
 _TAKEN = ("/", "/proc", "/sys", "/dev", "/run/shelltie")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]*")
+# Podman writes mounts as text with commas, and what follows one is an option: another source.
+_MISREAD = re.compile('[,"\x00-\x1f\x7f\ud800-\udfff]')
 _FALLBACK_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMON = re.compile(r"TERM|COLORTERM|NO_COLOR|LANG|LANGUAGE|LC_\w+|TZ")
 
@@ -72,24 +74,55 @@ def checked_image(name: str) -> str:
     return name
 
 
-def checked_mounts(policy: ContainerPolicy, ours: tuple[Path, ...]) -> tuple[Mount, ...]:
-    """What the settings want to be there. `ours` are places that no command may reach.
+def checked_mounts(
+    policy: ContainerPolicy, ours: tuple[Path, ...], workspace: tuple[Path, ...]
+) -> tuple[Mount, ...]:
+    """What the settings want to be there, beside the workspace.
 
-    Raises: CannotStart.
+    `ours` are places that no command may reach. Raises: CannotStart.
     """
-    return tuple(_mount(text, policy.home, ours) for text in policy.mounts)
+    mounts = tuple(_mount(text, policy.home, ours) for text in policy.mounts)
+    for mount in mounts:
+        if mount.writable and any(_overlap(mount.source, root) for root in workspace):
+            raise CannotStart(
+                f"container.mounts: {mount.source} and the workspace have parts in common, of which"
+                " some must stay as they are: add :ro"
+            )
+        _claim(mount.source, ours)
+    return mounts
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
+
+
+def _claim(source: Path, ours: tuple[Path, ...]) -> None:
+    """Make our own places that are not there: what comes later could not be covered."""
+    for place in ours:
+        if source in place.parents and not os.path.lexists(place):
+            try:
+                place.mkdir(mode=0o700, parents=True)
+            except OSError as error:
+                raise CannotStart(
+                    f"container.mounts: {source} would show {place}, which is shelltie's own: mount"
+                    " something further down"
+                ) from error
 
 
 def _mount(text: str, home: Path, ours: tuple[Path, ...]) -> Mount:
     words = text.removesuffix(":ro").split(":")
-    given = Path(words[0]).expanduser()
-    if len(words) > 2 or not given.is_absolute() or "\0" in text:
+    try:
+        given = Path(words[0]).expanduser()
+        source = Path(os.path.realpath(given))
+        exists = source.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, nobody's home, a NUL
+        raise CannotStart(f"container.mounts: {text[:100]!r} is no path: {error}") from error
+    if len(words) > 2 or not given.is_absolute():
         raise CannotStart(
             f"container.mounts: {text!r} must be SOURCE or SOURCE:TARGET, from /, perhaps with :ro"
         )
-    source = Path(os.path.realpath(given))
-    target = os.path.normpath(words[-1] if len(words) == 2 else source)
-    if not source.exists():
+    target = _normal(words[-1]) if len(words) == 2 else str(source)
+    if not exists:
         raise CannotStart(f"container.mounts: {source} does not exist")
     if not target.startswith("/") or any(
         target == one or (one != "/" and target.startswith(f"{one}/")) for one in _TAKEN
@@ -104,6 +137,12 @@ def _mount(text: str, home: Path, ours: tuple[Path, ...]) -> Mount:
     except CannotStart as error:
         raise CannotStart(f"container.mounts: nobody may write to {source}: add :ro") from error
     return Mount(source, target, writable=True)
+
+
+def _normal(target: str) -> str:
+    """Without `..`, and with one `/` before it."""
+    normal = os.path.normpath(target)
+    return f"/{normal.lstrip('/')}" if normal.startswith("/") else normal
 
 
 def workspace_mounts(guards: Guards) -> Iterator[Mount]:
@@ -148,6 +187,12 @@ def ways(binary: Path, link: Path) -> tuple[Mount, Mount]:
 
 def _written(mount: Mount) -> dict[str, object]:
     source, target = str(mount.source), mount.target
+    for path in (source, target):
+        if _MISREAD.search(path):
+            raise CannotStart(
+                f"{path!r} cannot be in a container: it has a comma, a quotation mark or something"
+                " unprintable, which engines misread. Rename it"
+            )
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": not mount.writable}
 
 
@@ -161,17 +206,19 @@ def _limits(policy: ContainerPolicy) -> dict[str, object]:
     return {name: value for name, value in limits.items() if value}
 
 
-def covers(mounts: tuple[Mount, ...], ours: tuple[Path, ...], empty: Path) -> Iterator[Mount]:
+def covers(mounts: tuple[Mount, ...], ours: tuple[Path, ...], empty: Path) -> tuple[Mount, ...]:
     """Over our own places, wherever they would be seen: with our socket a command could say yes.
 
     Not a tmpfs: Podman fills one with what it covers.
     """
+    found: dict[str, Mount] = {}
     for mount in mounts:
         for place in ours:
             if mount.source in place.parents and place.exists() and not place.is_symlink():
-                inside = Path(mount.target) / place.relative_to(mount.source)
+                inside = str(Path(mount.target) / place.relative_to(mount.source))
                 cover = empty if place.is_dir() else Path(os.devnull)
-                yield Mount(cover, str(inside), writable=False)
+                found[inside] = Mount(cover, inside, writable=False)
+    return tuple(found.values())
 
 
 def visible(mounts: tuple[Mount, ...]) -> tuple[str, ...]:

@@ -128,9 +128,7 @@ class Held:
 
     def note(self, paths: Iterable[Path]) -> None:
         """Remember these, too, as they are or are not."""
-        for path in map(str, paths):
-            if path not in self.known:
-                self.known[path] = _now(path)
+        self.known = {**identities(paths), **self.known}
 
     @property
     def unchanged(self) -> bool:
@@ -146,9 +144,19 @@ class Held:
         self.descriptors = []
 
 
-def _now(path: str) -> Identity:
+def identities(paths: Iterable[Path]) -> dict[str, Identity]:
+    """What each name means now."""
+    return {path: _now(path) for path in map(str, paths)}
+
+
+def identity_below(directory: int, name: str) -> Identity:
+    """What a name means in a directory that is open."""
+    return _now(name, directory)
+
+
+def _now(path: str, directory: int | None = None) -> Identity:
     try:
-        return _identity(os.lstat(path))
+        return _identity(os.stat(path, dir_fd=directory, follow_symlinks=False))
     except OSError:
         return None
 
