@@ -55,9 +55,9 @@ def keeper(request: pytest.FixtureRequest) -> str:
     return "auto" if request.param == "c" else "python"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine() -> Iterator[OwnEngine]:
-    """A container engine with an image, for all tests."""
+    """A container engine with an image. Not for all tests: others count the children we have."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if os.environ.get("REQUIRE_TOOLS") != "1" and (missing or os.geteuid() != 0):
         pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
