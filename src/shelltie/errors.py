@@ -61,6 +61,10 @@ class NotSetUp(CannotStart):
     """A place that nobody has asked for yet: without its settings it cannot be."""
 
 
+class Silent(CannotStart):
+    """A place that let us wait as long as we had patience; to ask again would cost as much."""
+
+
 class IsolationUnavailable(CannotStart):
     """The isolation that was asked for cannot be had; nothing was run without it."""
 

@@ -94,15 +94,12 @@ class ContainerProvider:
         held.note(one.source for one in mounts)
         self._rooms.make_way(place)
         # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
-        from shelltie.providers.container_making import make, new_name, sweep
+        from shelltie.providers.container_making import make, sweep
 
         if address not in self._made:
-            # Podman cannot list while one is being removed. The next shelltie will sweep, too.
-            with suppress(CannotStart, TimeoutError):
-                await sweep(address)
-        name = new_name()
-        self._made.setdefault(address, set()).add(name)
-        made = await make(address, name, policy, mounts, held.known)
+            await sweep(address)
+        names = self._made.setdefault(address, set())
+        made = await make(address, policy, mounts, held.known, names.add)
         room = _Container(
             place,
             visible(mounts),
@@ -125,14 +122,19 @@ def _address(policy: ContainerPolicy) -> Path:
     checked_image(policy.image)
     if sys.platform != "linux":
         raise CannotStart("containers are held on Linux only, where their processes can be seen")
+    closed: list[str] = []
     for given in policy.engines:
         if "://" in given and not given.startswith(_SCHEME):
             raise CannotStart(f"the engine at {given} is not on this machine: use {_SCHEME}PATH")
         path = Path(given.removeprefix(_SCHEME))
-        if path.is_socket():
-            return Path(os.path.realpath(path))
+        try:
+            if path.is_socket():
+                return Path(os.path.realpath(path))
+        except OSError as error:
+            closed.append(f"{given} cannot be looked at: {error.strerror}")
     raise CannotStart(
-        f"no container engine is here (looked at {', '.join(policy.engines) or 'nothing'}): install"
+        f"no container engine is here (looked at {', '.join(policy.engines) or 'nothing'}"
+        f"{''.join(f'; {one}' for one in closed)}): install"
         " Docker or Podman and start it (systemctl enable --now podman.socket), or set"
         " container.engine"
     )

@@ -5,13 +5,13 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
 
-from shelltie.errors import CannotStart
+from shelltie.errors import CannotStart, Silent
 from shelltie.frozen import frozen
 from shelltie.keeper import identity
 from shelltie.keeper.programs import BINARY
@@ -25,6 +25,7 @@ OWNER = "shelltie.owner"
 _SELINUX = Path("/sys/fs/selinux/enforce")
 _PATIENCE = 30.0  # with a keeper that does not come
 _LOOK = 0.5  # how often to ask whether it still can
+_BRIEF = 10.0  # with an engine that shall remove what ends by itself, too
 
 
 @frozen
@@ -37,15 +38,15 @@ class Made:
 
 async def make(
     address: Path,
-    name: str,
     policy: ContainerPolicy,
     mounts: tuple[Mount, ...],
     known: Mapping[str, Identity],
+    note: Callable[[str], None],
 ) -> Made:
-    """Have one made and started, and wait for its keeper.
+    """Have one made and started, and wait for its keeper; `note` its name as soon as it may be.
 
     `known` is what the mounts' sources were when somebody looked at them. Raises: CannotStart, and
-    then there is none.
+    then there is none, unless the engine does not answer.
     """
     async with Engine(address) as engine:
         image = await engine.image(policy.image)
@@ -54,12 +55,17 @@ async def make(
             everything = (*mounts, *covered, *ways(BINARY, door.place))
             known = {**identities(one.source for one in everything), **known}
             wanted = order(policy, everything, policy.user or _user(address), _security())
+            name = _new_name()
+            note(name)
             try:
                 await engine.create(name, {**wanted, **_marks(image)})
                 await engine.start(name)
                 link = await _come(door.listener, engine, name, _Ordered(everything, known))
                 await _try(link, policy)
                 return Made(link, image.variables)
+            except Silent as error:
+                # Whoever closes asks once more. It may be the workspace that takes so long.
+                raise CannotStart(str(error)) from error
             except BaseException:
                 with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
                     await engine.remove(name)
@@ -73,27 +79,39 @@ def _marks(image: Image) -> dict[str, object]:
 
 
 async def remove(address: Path, names: set[str]) -> None:
-    """Have nothing left of these.
+    """Have nothing left of these, soon.
 
-    Raises: CannotStart.
+    Raises: CannotStart, TimeoutError.
     """
-    async with Engine(address) as engine:
+    async with Engine(address, patience=_BRIEF) as engine:
         for name in names:
             await engine.remove(name)
 
 
 async def sweep(address: Path) -> None:
-    """Remove what servers left that are certainly dead.
+    """Remove what servers left that are certainly dead, as far as the engine lets us.
 
-    Raises: CannotStart.
+    Raises: CannotStart if it does not answer at all.
     """
-    async with Engine(address) as engine:
-        for container, owner in (await engine.labelled(OWNER)).items():
-            if _is_dead(owner):
-                await engine.remove(container)
+    async with Engine(address, patience=_BRIEF) as engine:
+        # Podman cannot list while one is being removed. The next shelltie will sweep, too.
+        with _unless_silent():
+            for container, owner in (await engine.labelled(OWNER)).items():
+                if _is_dead(owner):
+                    await engine.remove(container)
 
 
-def new_name() -> str:
+@contextmanager
+def _unless_silent() -> Iterator[None]:
+    try:
+        yield
+    except Silent:
+        raise
+    except (CannotStart, TimeoutError):
+        pass
+
+
+def _new_name() -> str:
     """Nobody else's."""
     return f"shelltie-{os.getpid()}-{secrets.token_hex(4)}"
 

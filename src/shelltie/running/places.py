@@ -12,6 +12,7 @@ from shelltie.errors import (
     InvalidParameters,
     IsolationUnavailable,
     NotSetUp,
+    Silent,
 )
 from shelltie.frozen import frozen
 from shelltie.model import Isolation
@@ -191,6 +192,8 @@ class Places:
         """Whether it works here at all; tried once, in a directory that nobody has spoiled."""
         if isinstance(problem, NotSetUp):
             return False
+        if isinstance(problem, Silent):
+            return self._working.get(provider.name, False)
         if provider.name not in self._working:
             with tempfile.TemporaryDirectory(prefix="shelltie-") as empty:
                 try:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.errors import CommandDenied, InvalidParameters, ProcessError, TerminalError
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    InvalidParameters,
+    ProcessError,
+    TerminalError,
+)
 from shelltie.events import Event, LimitNear, SilentButWorking, Unusual
 from shelltie.frontends.cli import exits
 from shelltie.frontends.cli.ask import TerminalChannel
@@ -85,6 +91,7 @@ class Leashed:
         self._isolation, self._provider = args.isolation, args.provider
         self._ink = Ink(sys.stderr, args.color)
         self._run: Run | None = None
+        self._starting: anyio.CancelScope | None = None
         self._tap = Tap(self._patience, self._nobody_reads)
         self._signal: int | None = None
         self._why = ""
@@ -92,10 +99,16 @@ class Leashed:
 
     async def run(self, command: str | list[str], options: Options) -> int:
         """To the end, whoever brings it about."""
+        self._starting = anyio.CancelScope()
         self._listen_to_signals()
         async with Terminal(publish=self._publish, caller=_CALLER) as terminal:
             terminal.supervisor.gate.broker.add(TerminalChannel())
-            run = self._run = await terminal.start(command, **options)
+            # To get a place, or somebody's yes, may take a while: a signal ends that, too.
+            with self._starting:
+                self._run = await terminal.start(command, **options)
+            run = self._run
+            if run is None:
+                raise CannotStart(f"{self._why}, and nothing was run", 128 + (self._signal or 0))
             if not self._json:
                 run.on_output.append(self._tap.write)
             async with anyio.create_task_group() as tasks:
@@ -133,6 +146,8 @@ class Leashed:
             self._run.stop(why, (_KILL,))  # asked twice
         self._why = self._why or why
         self._leaving.set()
+        if self._run is None and self._starting is not None:
+            self._starting.cancel()
 
     async def _end_early(self, run: Run, scope: anyio.CancelScope) -> None:
         await self._leaving.wait()
