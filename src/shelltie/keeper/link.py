@@ -197,6 +197,7 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._ids = count(1)
         self._leashes: dict[int, Leash] = {}
+        self._shot: set[int] = set()
         self._parcels: deque[_Parcel] = deque()
         self._alive = True
         self._over = anyio.Event()
@@ -218,6 +219,11 @@ class Link:
     def idle(self) -> bool:
         """Nothing runs here."""
         return not self._leashes
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it was told to shoot a leash, and has not done so yet."""
+        return bool(self._shot)
 
     def spawn(
         self,
@@ -255,12 +261,14 @@ class Link:
 
     def shoot(self, leash_id: int) -> None:
         """Have the keeper kill a leash."""
+        self._shot.add(leash_id)
         with suppress(OSError):  # without a keeper nobody can
             self._send(shoot_frame(leash_id))
 
     def forget(self, leash_id: int) -> None:
         """A leash has had its last word."""
         self._leashes.pop(leash_id, None)
+        self._shot.discard(leash_id)
         self._settle()
 
     def dismiss(self) -> None:

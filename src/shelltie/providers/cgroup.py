@@ -51,6 +51,10 @@ class Group:
             "tasks": sum(_count(path / "pids.events", "max") for path in self.paths),
         }
 
+    def frozen(self) -> bool:
+        """Whether everybody in it is held still, so that nobody there can answer."""
+        return any(_is_frozen(path) for path in self.paths)
+
     def removed(self) -> bool:
         """Whether it is gone; who has just ended may still be in it."""
         for path in self.paths:
@@ -124,9 +128,15 @@ def _try(path: Path, value: object) -> None:
         _write(path, value)
 
 
-def _counts(path: Path) -> bool:
-    files = ("memory.events", "memory.oom_control", "pids.events")
+def _tells(path: Path) -> bool:
+    files = ("memory.events", "memory.oom_control", "pids.events", "cgroup.events", "freezer.state")
     return any((path / name).exists() for name in files)
+
+
+def _is_frozen(path: Path) -> bool:
+    with suppress(OSError):
+        return (path / "freezer.state").read_text("ascii").strip() != "THAWED"
+    return _count(path / "cgroup.events", "frozen") > 0
 
 
 def _count(path: Path, name: str) -> int:
@@ -156,7 +166,7 @@ def group_of(pid: int) -> Group:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
         own = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
         found = (path for path, _, _ in _memberships(mounts, own))
-        return Group(tuple(path for path in found if _counts(path)), ())
+        return Group(tuple(path for path in found if _tells(path)), ())
     return Group((), ())
 
 

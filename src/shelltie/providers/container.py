@@ -35,8 +35,21 @@ _RESERVED = 5.0  # from being ready to the command that asked: to make another t
 
 @dataclass(slots=True)
 class _Container(Room):
+    name: str = field(kw_only=True)
+    engine: Path = field(kw_only=True)
     variables: dict[str, str] = field(kw_only=True)
     group: Group = field(kw_only=True)
+    given_up: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Whether it guards what it was made to, and nobody has paused it."""
+        return self.held.unchanged and not self.group.frozen()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is paused, and keeps nobody who could still come to his end in it."""
+        return (self.link.idle or self.link.doubtful) and self.group.frozen()
 
 
 class ContainerProvider:
@@ -54,12 +67,19 @@ class ContainerProvider:
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
+        self._rooms.named(workspace)  # which lets go of it if somebody has paused it
+        await self._remove_paused()
         room = self._rooms.named(workspace)
         if room is None:
             place = checked(workspace, self._policy.home, self._policy.hidden)
             async with self._locks.setdefault(place, anyio.Lock()):
                 room = self._rooms.at(place, workspace) or await self._open(place, workspace)
         self._rooms.rest(room, _RESERVED)
+
+    async def _remove_paused(self) -> None:
+        for paused in [one for one in self._rooms.left if one.lost and not one.given_up]:
+            paused.given_up = True
+            await _remove(paused.engine, {paused.name})
 
     def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
         """See `Provider`."""
@@ -73,13 +93,8 @@ class ContainerProvider:
         """See `Provider`."""
         await self._rooms.close()
         made, self._made = self._made, {}
-        if made:
-            from shelltie.providers.container_making import remove  # it is loaded already
-
-            for address, names in made.items():
-                # An engine that is gone: they have ended with their keepers, and go by themselves.
-                with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
-                    await remove(address, names)
+        for address, names in made.items():
+            await _remove(address, names)
 
     async def _open(self, place: Path, workspace: str) -> _Container:
         policy, address = self._policy, _address(self._policy)
@@ -104,12 +119,22 @@ class ContainerProvider:
             place,
             visible(mounts),
             made.link,
+            name=made.name,
+            engine=address,
             held=held,
             watched=guards.watched,
             variables=made.variables,
             group=group_of(made.link.pid),
         )
         return self._rooms.add(room, workspace)
+
+
+async def _remove(engine: Path, names: set[str]) -> None:
+    from shelltie.providers.container_making import remove  # it is loaded already
+
+    # If it is gone: they have ended with their keepers, and go by themselves.
+    with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
+        await remove(engine, names)
 
 
 def _address(policy: ContainerPolicy) -> Path:

@@ -32,6 +32,7 @@ _BRIEF = 10.0  # with an engine that shall remove what ends by itself, too
 class Made:
     """A container in which a keeper waits."""
 
+    name: str
     link: VisitorLink
     variables: dict[str, str]
 
@@ -62,7 +63,7 @@ async def make(
                 await engine.start(name)
                 link = await _come(door.listener, engine, name, _Ordered(everything, known))
                 await _try(link, policy)
-                return Made(link, image.variables)
+                return Made(name, link, image.variables)
             except Silent as error:
                 # Whoever closes asks once more. It may be the workspace that takes so long.
                 raise CannotStart(str(error)) from error

@@ -90,7 +90,7 @@ class Rooms(Generic[R]):
         now = asyncio.get_running_loop().time()
         if now < room.sure_until:
             return room
-        if not room.current:
+        if not room.current or room.link.doubtful:
             self._retire(room)
             return None
         room.sure_until = now + _SURE
@@ -104,6 +104,11 @@ class Rooms(Generic[R]):
         self._left = [one for one in self._left if one not in over]
         for room in over:
             _leave(room)
+
+    @property
+    def left(self) -> tuple[R, ...]:
+        """Those that let nobody in any more, and are still there."""
+        return tuple(one for one in self._left if one.link.alive)
 
     def add(self, room: R, workspace: str) -> R:
         """It is the one of its place now."""

@@ -42,6 +42,15 @@ def limit_reached(limit: Limit, limits: Limits, subject: str = "Command") -> str
     return f"{subject} exceeded the maximum allowed wall-clock time ({total})."
 
 
+def kill_failure(stuck: tuple[int, ...]) -> str:
+    """Why a run that was to be killed goes on."""
+    if stuck:
+        return f"SIGKILL was sent, and {list(stuck)} are left"
+    return (
+        "SIGKILL was sent, but nobody answers where it runs: see whether that is paused, or hangs"
+    )
+
+
 def start_failure(step: str, errno: int, command: Command) -> tuple[str, int, bool]:
     """Why nothing was run, the exit code a shell would give for it, and whether it may pass."""
     return *_failure(step, errno, command), step == "fork" or errno in _SHORTAGES

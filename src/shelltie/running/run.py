@@ -201,8 +201,7 @@ class Run:
             return self.outcome
         if self._ending.refused:
             raise SignalFailed(f"the kernel does not let us signal {list(self._ending.stuck)}")
-        stuck = self._ending.stuck
-        raise KillFailed(f"SIGKILL was sent, and {list(stuck)} are left", stuck)
+        raise KillFailed(messages.kill_failure(self._ending.stuck), self._ending.stuck)
 
     def move(self, state: State) -> None:
         """Go to another state.
