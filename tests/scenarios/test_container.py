@@ -226,8 +226,9 @@ async def test_a_container_is_let_go_when_idle_also_while_somebody_is_asked(
     assert Path("asked").is_dir()
 
 
+@pytest.mark.parametrize("how", ["kill", "stop"])
 async def test_a_container_that_is_ended_takes_its_commands_along_and_no_others(
-    opened: Open, engine: OwnEngine, public_path: Path
+    opened: Open, engine: OwnEngine, public_path: Path, how: str
 ) -> None:
     tag = new_tag()
     async with opened() as terminal:
@@ -236,7 +237,8 @@ async def test_a_container_that_is_ended_takes_its_commands_along_and_no_others(
         (ours,) = engine.containers()
         other = await terminal.start("sleep 300", workspace=public_path, cwd=public_path)
         with suppress(AssertionError):  # Podman looks after it, and it may be removed by then
-            engine.ask("POST", f"/containers/{ours['Id']}/kill")
+            engine.ask("POST", f"/containers/{ours['Id']}/{how}")
+        at_once = await terminal.run("echo at once")
         with anyio.fail_after(20):
             outcome = await run.wait()
         await nobody_left(tag, 20)
@@ -244,7 +246,8 @@ async def test_a_container_that_is_ended_takes_its_commands_along_and_no_others(
         after = await terminal.run("echo after")
         await other.kill("enough")
 
-    assert (outcome.state, outcome.leaked) == (State.KILLED, False)
+    assert (at_once.status, at_once.stdout) == ("success", "at once\n"), at_once
+    assert (outcome.ok, outcome.leaked) == (False, False)
     assert any("its container ended while it ran" in one for one in outcome.warnings)
     assert still is None
     assert after.stdout == "after\n"

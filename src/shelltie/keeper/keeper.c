@@ -186,6 +186,7 @@ static int serve(void) {
         poll(either, 2, ending || leash_of(0) ? TICK : -1);
         bool asked = either[0].revents && took(SIGTERM);
         bool left = either[1].revents && !receive();
+        if (asked && !ending) say(server, "ending\n"); /* before any of its leashes has ended */
         if ((asked || left) && !ending) end();
         if (ending && now() >= ending)
             kill_leashes(SIGKILL); /* stopped, or holding somebody who resists: we go on instead */

@@ -19,6 +19,7 @@ from shelltie.keeper.outside import ask_who_sends, command_of, outside, receive
 from shelltie.keeper.programs import Kind
 from shelltie.keeper.protocol import (
     BODY_MAX,
+    ENDING,
     HEADER,
     Gone,
     Lost,
@@ -199,7 +200,7 @@ class Link:
         self._leashes: dict[int, Leash] = {}
         self._shot: set[int] = set()
         self._parcels: deque[_Parcel] = deque()
-        self._alive = True
+        self._alive, self._ending = True, False
         self._over = anyio.Event()
         self._socket, self._process = channel, keeper
         self._lines = _Lines(channel)
@@ -209,6 +210,13 @@ class Link:
     def alive(self) -> bool:
         """Whether the keeper is there. Leashes hold without it, but no more can be had."""
         return self._alive
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes commands, by what it has said until now: it may be about to end."""
+        if self._alive:
+            self._hear()
+        return self._alive and not self._ending
 
     @property
     def last_word(self) -> Gone | Lost:
@@ -303,7 +311,10 @@ class Link:
         more = self._lines.receive()
         try:
             for line in self._lines:
-                self._swept(parse_swept(line))
+                if line == ENDING:
+                    self._ending = True
+                else:
+                    self._swept(parse_swept(line))
         except ValueError:
             more = False
         if not more:

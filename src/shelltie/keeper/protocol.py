@@ -13,6 +13,7 @@ Server to keeper, frames of `<II` (body length, kind) and a body of NUL-terminat
 Keeper to server, lines:
 
     swept ID        that leash died without a word, and nobody of its tree is left
+    ending          somebody else told the keeper (in C) to end everything, and it begins
 
 Server to leash, single bytes: the number of a signal for every descendant; SIGKILL (9), like the
 end of file, means "kill until nobody is left".
@@ -160,6 +161,9 @@ def parse_word(line: bytes) -> Word:
             return Gone(int(rounds), int(cpu) / 1000)
         case _:
             raise ValueError(f"a leash said {line!r}")
+
+
+ENDING = b"ending"
 
 
 def parse_swept(line: bytes) -> int:

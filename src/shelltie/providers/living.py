@@ -45,6 +45,7 @@ class Room:
     sure_until: float = 0.0
     arrivals: Arrivals | None = None
     undone: list[str] = field(default_factory=list)
+    closing: bool = False
 
     @property
     def current(self) -> bool:
@@ -90,6 +91,8 @@ class Rooms(Generic[R]):
         now = asyncio.get_running_loop().time()
         if now < room.sure_until:
             return room
+        if not room.link.serves:
+            return None
         if not room.current or room.link.doubtful:
             self._retire(room)
             return None
@@ -132,7 +135,12 @@ class Rooms(Generic[R]):
                 f" run it there, or {self._more}"
             )
         hear = self._hearing(room, listen)
-        process = spawn(room.link, replace(prepared, cwd=cwd, env=env), hear)
+        try:
+            process = spawn(room.link, replace(prepared, cwd=cwd, env=env), hear)
+        except CannotStart as error:
+            if room.link.serves:
+                raise
+            raise CannotStart(f"its {self._kind} ended just then: run it again") from error
         _cancel(room)
         return process
 
@@ -141,8 +149,9 @@ class Rooms(Generic[R]):
 
         def hear(word: Word) -> None:
             nonlocal open_end
-            open_end = open_end and not isinstance(word, Exited | Failed)
-            if open_end and isinstance(word, Gone | Lost) and not room.link.alive:
+            open_end = open_end and not isinstance(word, Failed) and not _by_itself(word)
+            over = open_end and isinstance(word, Gone | Lost) and not room.closing
+            if over and not room.link.serves:
                 listen(Noted(f"its {self._kind} ended while it ran"))
             if isinstance(word, Gone | Lost):
                 room.tidy()
@@ -192,9 +201,14 @@ class Rooms(Generic[R]):
         everything = [*self._rooms.values(), *self._left]
         self._rooms, self._named, self._left = {}, {}, []
         for room in everything:
+            room.closing = True
             _cancel(room)
             await room.link.close()
             _leave(room)
+
+
+def _by_itself(word: Word) -> bool:
+    return isinstance(word, Exited) and not os.WIFSIGNALED(word.wait_status)
 
 
 def _leave(room: Room) -> None:

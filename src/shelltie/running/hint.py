@@ -85,6 +85,8 @@ def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | N
     match outcome.state:
         case State.TIMED_OUT:
             return _after_timeout(outcome, limits, text, last_line)
+        case State.SPAWN_FAILED if outcome.may_pass:
+            return "Nothing was run, and perhaps the command is not to blame: the error says why."
         case State.SPAWN_FAILED:
             return "Nothing was run. Check the program's name, its permissions and the directory."
         case State.KILLED:
