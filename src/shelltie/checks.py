@@ -7,6 +7,9 @@ from typing import cast
 from shelltie.model import Adaptive, seconds
 
 _ROOM_MIN, _ROOM_MAX = 1024 * 1024, 2**50
+_MEMORY_MIN = 6 * 1024 * 1024  # Docker takes no less
+_CPUS_MIN, _CPUS_MAX = 0.01, 10_000
+_PROCESSES_MIN, _PROCESSES_MAX = 8, 2**22  # the kernel has no more pids
 _OWN_PLACES = ("/", "/dev", "/proc", "/run", "/tmp", "/var/run", "/var/tmp", "~")  # noqa: S108  only compared
 
 
@@ -63,6 +66,42 @@ def room(value: object) -> int:
     number = size(value)
     if not _ROOM_MIN <= number <= _ROOM_MAX:
         raise ValueError(f"it must be a number of bytes from {_ROOM_MIN} to {_ROOM_MAX}")
+    return number
+
+
+def memory(value: object) -> int:
+    """Of a container, as engines take it: 0 is no limit."""
+    number = size(value)
+    if number and not _MEMORY_MIN <= number <= _ROOM_MAX:
+        raise ValueError(
+            f"it must be 0, for no limit, or a number of bytes from {_MEMORY_MIN} to {_ROOM_MAX},"
+            f" not {value!r}"
+        )
+    return number
+
+
+def cpus(value: object) -> float:
+    """For a container, as engines take it: 0 is no limit."""
+    try:
+        share = number(value)
+    except ValueError:
+        share = -1.0
+    if share and not _CPUS_MIN <= share <= _CPUS_MAX:
+        raise ValueError(
+            f"it must be 0, for no limit, or a number of CPUs from {_CPUS_MIN} to {_CPUS_MAX},"
+            f" such as 1.5, not {value!r}"
+        )
+    return share
+
+
+def processes(value: object) -> int:
+    """In a container, where a keeper, a leash and a shell have to be: 0 is no limit."""
+    number = size(value)
+    if number and not _PROCESSES_MIN <= number <= _PROCESSES_MAX:
+        raise ValueError(
+            f"it must be 0, for no limit, or a number from {_PROCESSES_MIN} to {_PROCESSES_MAX},"
+            f" not {value!r}: shelltie itself needs some"
+        )
     return number
 
 

@@ -19,17 +19,20 @@ from shelltie.checks import (
     as_given,
     both,
     count,
+    cpus,
     days,
     displayed,
     few,
     flag,
     last_of,
+    memory,
     milder,
     milliseconds,
     more,
     number,
     once_true,
     one_of,
+    processes,
     room,
     share,
     size,
@@ -134,9 +137,9 @@ class Config:
         "container.network", one_of(*_NETWORKS[:2]), "loopback", project=last_of(_NETWORKS)
     )
     container_mounts: tuple[str, ...] = _setting("container.mounts", texts, ())
-    container_memory: int = _setting("container.memory", size, 0)
-    container_cpus: float = _setting("container.cpus", number, 0.0)
-    container_processes: int = _setting("container.processes", size, 4096)
+    container_memory: int = _setting("container.memory", memory, 0)
+    container_cpus: float = _setting("container.cpus", cpus, 0.0)
+    container_processes: int = _setting("container.processes", processes, 4096)
     safe_commands: tuple[str, ...] = _setting("safety.safeCommands", texts, ())
     dangerous_commands: tuple[str, ...] = _setting(
         "safety.dangerousCommands", texts, (), project=more

@@ -88,6 +88,10 @@ def test_a_project_may_not_loosen_anything(home: Path) -> None:
         ("shell = ''\n", "shell"),
         ("[terminal.agentDefaults.bash]\ntimeout = 5\n", "did you mean"),
         ("bash.cropOutput = 1\n[terminal.agentDefaults.bash]\ncropOutput = 2\n", "keep one"),
+        ("[container]\nprocesses = 1\n", "from 8 to"),
+        ("[container]\nmemory = 1\n", "a number of bytes from"),
+        ("[container]\ncpus = nan\n", "a number of CPUs from 0.01"),
+        ("[container]\ncpus = 1e-12\n", "a number of CPUs from 0.01"),
         ("not toml at all\n", "cannot be read"),
         ("x = '" + "x" * 2_000_000 + "'\n", "1 MiB"),
     ],
@@ -123,6 +127,9 @@ def test_the_section_of_a_service_is_understood_in_a_file_of_settings(home: Path
         ("SHELLTIE_SANDBOX_TMP_SIZE", ("0", "1000", "1e20", "9" * 20)),
         ("SHELLTIE_SANDBOX_READABLE", ("/", "//", "/proc", "/run/", "/usr/..", "/srv,/dev")),
         ("SHELLTIE_SANDBOX_BWRAP", ("bwrap", "./bwrap")),
+        ("SHELLTIE_CONTAINER_PROCESSES", ("1", "7", "-1", "x", "9" * 20)),
+        ("SHELLTIE_CONTAINER_MEMORY", ("1", "1e20", "9" * 20, "-1")),
+        ("SHELLTIE_CONTAINER_CPUS", ("nan", "inf", "1e-12", "-1", "x", "1e9")),
     ],
 )
 def test_what_no_sandbox_could_be_made_with_is_told_at_once(
@@ -131,6 +138,19 @@ def test_what_no_sandbox_could_be_made_with_is_told_at_once(
     for value in values:
         with pytest.raises(ConfigWrong, match=variable):
             load(home, None, **{variable: value})
+
+
+def test_the_least_that_a_container_may_have_is_taken_and_0_is_no_limit(home: Path) -> None:
+    path = home / "user/shelltie/config.toml"
+    path.write_text("[container]\nprocesses = 8\nmemory = 6291456\ncpus = 0.01\n", "utf-8")
+    least = load(home)
+    path.write_text("[container]\nprocesses = 0\nmemory = 0\ncpus = 0\n", "utf-8")
+    none = load(home)
+
+    told = [
+        (one.container_processes, one.container_memory, one.container_cpus) for one in (least, none)
+    ]
+    assert told == [(8, 6291456, 0.01), (0, 0, 0.0)]
 
 
 def test_a_wrong_variable_is_named(home: Path) -> None:
