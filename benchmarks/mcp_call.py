@@ -120,7 +120,6 @@ def _on_http(argv: list[str], era: str) -> Iterator[Subject]:
             ask(json.dumps(_INITIALIZED))
         headers["MCP-Protocol-Version"] = era
         yield _proved(ask, _request("tools/call", _CALLS[era]))
-        process.terminate()
 
 
 def _response(
@@ -166,7 +165,10 @@ def _started(argv: list[str], stderr: int | None = None) -> Iterator["subprocess
         env = os.environ | extra | {"XDG_CONFIG_HOME": state}
         pipe = subprocess.PIPE
         with subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, stderr=stderr) as process:
-            yield process
+            try:
+                yield process
+            finally:
+                process.terminate()
 
 
 def _request(method: str, params: object) -> str:

@@ -24,7 +24,7 @@ class OneId:
     def __init__(self, inside: ASGIApp, most: int) -> None:
         self._inside = inside
         self._most = most
-        self._open: set[tuple[str, str]] = set()
+        self._open: dict[tuple[str, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request. The versions without sessions send no id of one."""
@@ -43,11 +43,21 @@ class OneId:
             await self._hold((session, request), scope, again, send)
 
     async def _hold(self, key: tuple[str, str], scope: Scope, receive: Receive, send: Send) -> None:
-        self._open.add(key)
+        async def told(message: Message) -> None:
+            # Whoever has all of an answer may ask again before we are done with it.
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                self._release(key, scope)
+            await send(message)
+
+        self._open[key] = scope
         try:
-            await self._inside(scope, receive, send)
+            await self._inside(scope, receive, told)
         finally:
-            self._open.discard(key)
+            self._release(key, scope)
+
+    def _release(self, key: tuple[str, str], scope: Scope) -> None:
+        if self._open.get(key) is scope:  # else it is the next one's already
+            del self._open[key]
 
     async def _read(self, receive: Receive) -> list[Message]:
         """The whole body, or more than anybody will look at."""
