@@ -11,7 +11,7 @@ from shelltie.policy.safety.rules import Rules
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating, Verdict
 
-CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "safety" / "corpus.jsonl"
+CORPUS = Path(__file__).resolve().parent.parent / "tests" / "corpus" / "commands.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,26 @@
-"""docs/requirements.md, made from the marks on the tests and the reasons written in it."""
+"""docs/requirements.md: every requirement with its text, and the tests that carry its id."""
 
 import ast
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "docs" / "requirements.md"
-CONTRACT = ROOT.parent / "shared" / "REQUIREMENTS.md"
-_ROW = re.compile(r"^\| (\S+) \| (.*) \|$", re.MULTILINE)
-_ID = re.compile(r"(?:S\d|T\d|TX|C|D)-?\d+(?:-\d+)?")
-_STARTS = re.compile(r"^(?:- |\*\*)((?:S\d-|T\d-|TX-|C-|D)\d+)\b", re.MULTILINE)
+PAGE = ROOT / "docs" / "requirements.md"
+_ENTRY = re.compile(r"^\*\*((?:S\d-|T\d-|TX-|C-|D)\d+)\*\* (.+)\n→ (.+)$", re.MULTILINE)
 
 
-def contract_ids() -> list[str]:
-    """Every requirement, resolution, scenario and decision, in the order of the contract."""
-    return list(dict.fromkeys(_STARTS.findall(CONTRACT.read_text(encoding="utf-8"))))
+class Requirement(NamedTuple):
+    """What is required, and what shows it: tests, or the reason why there are none."""
+
+    text: str
+    shown: str
+
+
+def read_page(text: str) -> dict[str, Requirement]:
+    """Every requirement, resolution, scenario and decision, in the order of the page."""
+    return {name: Requirement(wanted, shown) for name, wanted, shown in _ENTRY.findall(text)}
 
 
 def proofs() -> dict[str, list[str]]:
@@ -38,33 +43,16 @@ def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return names
 
 
-def rows(text: str) -> dict[str, str]:
-    """What the table says of each id."""
-    return {name: says for name, says in _ROW.findall(text) if _ID.fullmatch(name)}
-
-
-def render(ids: list[str], old: dict[str, str]) -> str:
-    """The table as it should be: tests where there are some, the written reason otherwise."""
+def render(text: str) -> str:
+    """The page with the tests of today; texts and reasons that were written by hand stay."""
     proved = proofs()
-    lines = [_PREAMBLE]
-    section = ""
-    for name in ids:
-        if (start := name.rstrip("0123456789")) != section:
-            section = start
-            lines += ["", f"## {section.rstrip('-')}", "", "| id | shown by |", "| --- | --- |"]
-        lines.append(f"| {name} | {_says(name, proved, old)} |")
-    return "\n".join(lines) + "\n"
 
+    def entry(match: re.Match[str]) -> str:
+        name, wanted, shown = match.groups()
+        if name in proved:
+            shown = ", ".join(f"`{test}`" for test in proved[name])
+        elif shown.startswith("`"):
+            shown = "not yet"
+        return f"**{name}** {wanted}\n→ {shown}"
 
-def _says(name: str, proved: dict[str, list[str]], old: dict[str, str]) -> str:
-    if name in proved:
-        return ", ".join(f"`{test}`" for test in proved[name])
-    reason = old.get(name, "not yet")
-    return "not yet" if reason.startswith("`") else reason
-
-
-_PREAMBLE = """# Every requirement, and the test that shows it
-
-An id has its tests here, or the reason why it has none. The tests carry the ids
-(`@pytest.mark.proves`), `scripts/requirements` writes this page from them, and a test fails when
-the page and the tests differ, or when an id of the contract is missing. "not yet" means that."""
+    return _ENTRY.sub(entry, text)

@@ -1,18 +1,13 @@
 """The labelled commands: nothing dangerous is called safe, and daily work is."""
 
-import os
 from collections.abc import Iterable
 
 import pytest
 
-from benchmarks.labelled import CORPUS, Labelled, rated, report
+from benchmarks.labelled import Labelled, rated, report
 from shelltie.policy.safety.rules import Rules
 from shelltie.verdict import Rating
 
-pytestmark = pytest.mark.skipif(
-    not CORPUS.exists() and os.environ.get("REQUIRE_TOOLS") != "1",
-    reason="the labelled commands are not part of a user's checkout",
-)
 SAFE, UNKNOWN, DANGEROUS = Rating
 
 
