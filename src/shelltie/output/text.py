@@ -91,7 +91,7 @@ def excerpt(head: bytes, tail: bytes, omitted: int, *, how_to_read: str = "") ->
     """
     if not omitted:
         return clean(head + tail)
-    first, last = _to_line_end(head), _from_line_start(tail)
+    first, last = _to_line_end(head), from_line_start(tail)
     omitted += len(head) - len(first) + len(tail) - len(last)
     hint = f": {how_to_read}" if how_to_read else ""
     before = clean(first)
@@ -110,7 +110,8 @@ def _to_line_end(data: bytes) -> bytes:
     return data[:end] if end else whole_end(data)
 
 
-def _from_line_start(data: bytes) -> bytes:
+def from_line_start(data: bytes) -> bytes:
+    """From the first line that begins in it; if none begins near, from the first character."""
     start = data.find(b"\n", 0, _LINE_SEARCH) + 1
     return data[start:] if start else whole_start(data)
 

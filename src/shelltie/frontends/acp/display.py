@@ -1,27 +1,16 @@
 """Shows our terminals in an editor that embeds them but does not own them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
-import anyio
 from anyio.abc import TaskGroup
 
+from shelltie.frontends.acp.following import Following
 from shelltie.frontends.acp.host import TerminalHost
-from shelltie.frontends.acp.looks import (
-    BEHIND,
-    Grown,
-    Look,
-    MetaLook,
-    Mode,
-    Shown,
-    TextLook,
-    Update,
-    V2Look,
-)
+from shelltie.frontends.acp.looks import Look, MetaLook, Mode, Shown, TextLook, Update, V2Look
 from shelltie.frontends.acp.speech import Speaker
 from shelltie.frontends.acp.terminal import HostedTerminal
-from shelltie.model import Stream
-from shelltie.output.text import decoder
 
 _REMEMBERED = 200  # tool calls, and terminals in them
 _TOLD = ("title", "kind", "status")
@@ -41,8 +30,8 @@ class Display:
             Mode.V2: V2Look(),
         }
         self._calls: dict[tuple[str, str], Update] = {}
-        self._followed: dict[tuple[str, str, str], HostedTerminal] = {}
-        self._following = 0
+        self._followed: dict[tuple[str, str, str], Following] = {}
+        self._between_turns: set[str] = set()
 
     def rewrite(self, session: object, update: object) -> Update | None:
         """The update as the editor shall get it; `None` if it may stay as it is."""
@@ -71,8 +60,9 @@ class Display:
         """The terminal that an item of a tool call shows; a released one still is one."""
         match item:
             case {"type": "terminal", "terminalId": str(name)}:
-                followed = (one for one in self._followed.values() if one.id == name)
-                return self._host.find(name) or next(followed, None)
+                followed = (one.shown.terminal for one in self._followed.values())
+                released = (one for one in followed if one.id == name)
+                return self._host.find(name) or next(released, None)
             case _:
                 return None
 
@@ -97,65 +87,66 @@ class Display:
 
     def _begin_to_follow(self, shown: Shown) -> None:
         key = shown.session, shown.call, shown.terminal.id
-        if key in self._followed:
+        if key in self._followed or not self._make_room():
             return
-        self._followed[key] = shown.terminal
-        if len(self._followed) > _REMEMBERED:
-            del self._followed[next(iter(self._followed))]
-        if self._following < _REMEMBERED:
-            self._following += 1
-            self._tasks.start_soon(self._follow, shown)
+        held = shown.session in self._between_turns
+        following = Following(shown, self._look_of(shown), self._tell, held=held)
+        self._followed[key] = following
+        self._tasks.start_soon(self._follow, following)
 
-    async def _follow(self, shown: Shown) -> None:
-        run, news = shown.terminal.run, _News()
-        run.on_output.append(news.heard)
-        run.on_ended.append(news.tell)
-        try:
-            await self._tell_all(shown, news)
-        except OSError:  # the editor has left, and with it everybody who looks
-            pass
-        finally:
-            run.on_output.remove(news.heard)
-            run.on_ended.remove(news.tell)
-            self._following -= 1
+    def _make_room(self) -> bool:
+        """Forget one that is over; whether there is room for another."""
+        if len(self._followed) < _REMEMBERED:
+            return True
+        over = next((key for key, one in self._followed.items() if one.over), None)
+        if over is not None:
+            del self._followed[over]
+        return over is not None
 
-    async def _tell_all(self, shown: Shown, news: "_News") -> None:
-        run, look, decode, at = shown.terminal.run, self._look_of(shown), decoder().decode, 0
-        await self._tell(shown, look.begun(shown))
-        while run.outcome is None or at < run.output.total:
-            if at == run.output.total:
-                await news.wait()
-            start = max(at, run.output.total - BEHIND)
-            piece = run.output.read(start, start + look.most)
-            if piece.data:
-                grown = Grown(piece.data, piece.start - at, decode)
-                await self._tell(shown, look.grown(shown, grown))
-                await anyio.sleep(look.pause)
-            at = piece.end
-        await self._tell(shown, look.ended(shown))
+    async def _follow(self, following: Following) -> None:
+        with suppress(OSError):  # the editor has left, and with it everybody who looks
+            await following.follow()
 
-    async def _tell(self, shown: Shown, updates: Iterator[Update]) -> None:
-        for update in updates:
-            params = {"sessionId": shown.session, "update": update}
-            message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
-            await self._editor.tell(message)
+    async def _tell(self, session: str, update: Update) -> None:
+        params = {"sessionId": session, "update": update}
+        await self._editor.tell({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
+    # Turns
 
-class _News:
-    """Wakes one who waits for output or for the end."""
+    def begin_turn(self, session: str) -> None:
+        """The editor has sent a prompt: what still runs may be told of again."""
+        self._between_turns.discard(session)
+        for following in self._of_session(session):
+            following.resume()
 
-    def __init__(self) -> None:
-        self._event = anyio.Event()
+    async def end_turn(self, session: str) -> None:
+        """Tell the rest before the answer to the prompt, and nothing after it.
 
-    def heard(self, _: Stream, __: memoryview) -> None:
-        """It printed something."""
-        self._event.set()
+        Raises: OSError.
+        """
+        self._between_turns.add(session)
+        for following in self._of_session(session):
+            await following.hold()
 
-    def tell(self) -> None:
-        """It has ended."""
-        self._event.set()
+    async def end_call(self, session: object, update: object) -> None:
+        """Tell the rest of a tool call before the agent says that it has ended.
 
-    async def wait(self) -> None:
-        """Until there is news that nobody was told of."""
-        await self._event.wait()
-        self._event = anyio.Event()
+        Raises: OSError.
+        """
+        match update:
+            case {"toolCallId": str(call), "status": "completed" | "failed"}:
+                for following in self._of_session(session):
+                    if following.shown.call == call:
+                        await following.catch_up()
+            case _:
+                pass
+
+    async def end_terminal(self, terminal_id: object) -> None:
+        """Tell the rest of a terminal before its release is answered."""
+        with suppress(OSError):
+            for following in tuple(self._followed.values()):
+                if following.shown.terminal.id == terminal_id:
+                    await following.catch_up()
+
+    def _of_session(self, session: object) -> list[Following]:
+        return [one for one in self._followed.values() if one.shown.session == session]

@@ -158,8 +158,8 @@ class TextLook:
         return iter(())
 
     def grown(self, shown: Shown, _: Grown) -> Iterator[Update]:
-        """See `Look`."""
-        return self.ended(shown)
+        """See `Look`. What has ended is told once, with its end."""
+        return self.ended(shown) if shown.terminal.run.outcome is None else iter(())
 
     def ended(self, shown: Shown) -> Iterator[Update]:
         """See `Look`. Unless the agent has put something else there."""

@@ -33,6 +33,7 @@ _IN_FLIGHT = 1000  # requests for terminals that have no answer yet
 _PENDING = 10_000  # requests of the editor whose answer tells us of a session
 _TAKE_BACK = 1.0
 _CANCEL = "$/cancel_request"
+_PROMPT = "session/prompt"
 _OPENS = ("session/new", "session/load", "session/resume", "session/fork")
 _CLOSES = ("session/close", "session/delete")
 
@@ -107,8 +108,10 @@ class Proxy:
             return None
         if method == "initialize":
             return self._initialize(message, params)
-        if method in (*_OPENS, *_CLOSES) and len(self._noted) < _PENDING:
+        if method in (*_OPENS, *_CLOSES, _PROMPT) and len(self._noted) < _PENDING:
             self._noted[_key(message["id"])] = {"method": method, "params": params}
+        if method == _PROMPT:
+            self._display.begin_turn(str(params.get("sessionId")))
         if method in _OPENS[1:3]:  # their sessions exist already, and may speak before the answer
             self._open(params.get("sessionId"), params)
         return None
@@ -143,6 +146,7 @@ class Proxy:
             await self._refuse(None, PARSE_ERROR, f"not handed on: {error}")
             return
         if not await self._take(message):
+            await self._tell_the_rest(message)
             changed = self._watch(message)
             await self._editor.say(one_line(line) if changed is None else as_line(changed))
 
@@ -168,6 +172,8 @@ class Proxy:
         try:
             with scope:
                 said = await self._rpc.answer(method, message.get("params"))
+            if method == "terminal/release" and "result" in said:
+                await self._display.end_terminal(message["params"].get("terminalId"))
         finally:
             self._flights.pop(_key(message["id"]), None)
         with suppress(OSError):  # it has left; whoever waits for its end knows
@@ -180,6 +186,21 @@ class Proxy:
         if scope is not None:
             scope.cancel()
         return scope is not None
+
+    async def _tell_the_rest(self, message: Message) -> None:
+        """Before a call or a turn ends, the editor is told all of its terminals."""
+        params = message.get("params")
+        if message.get("method") == "session/update" and isinstance(params, dict):
+            await self._display.end_call(params.get("sessionId"), params.get("update"))
+        elif "method" not in message:
+            noted = self._noted.get(_key(message.get("id")), {})
+            session = str(noted.get("params", {}).get("sessionId"))
+            if noted.get("method") == _PROMPT and not self._has_another_turn(session):
+                await self._display.end_turn(session)
+
+    def _has_another_turn(self, session: str) -> bool:
+        prompts = (one["params"] for one in self._noted.values() if one["method"] == _PROMPT)
+        return [one.get("sessionId") for one in prompts].count(session) > 1
 
     def _watch(self, message: Message) -> Message | None:
         """Learn of sessions, and show our terminals; the message if it has to be another one."""
@@ -204,7 +225,7 @@ class Proxy:
     def _learn(self, answer: Message) -> None:
         noted = self._noted.pop(_key(answer.get("id")), None)
         result = answer.get("result")
-        if noted is None or "error" in answer:
+        if noted is None or "error" in answer or noted["method"] == _PROMPT:
             return
         params = noted["params"]
         if noted["method"] in _CLOSES:
