@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Broker, Later
+from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, UNREACHED, Broker, Later
 from shelltie.approval.callback import CallbackChannel
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
@@ -61,6 +61,16 @@ class Repeating:
 
     async def ask(self, _: Question) -> Later:
         return LATER
+
+
+class Unreached:
+    """Through which nobody could be asked."""
+
+    name = "unreached"
+    can_ask = True
+
+    async def ask(self, _: Question) -> Later:
+        return UNREACHED
 
 
 class Broken(Voice):
@@ -275,6 +285,20 @@ async def test_who_answers_later_is_not_waited_for_and_others_may_answer(reachab
     assert (answer.allowed, answer.by) == (False, NOBODY)
     assert waiting.late
     assert again.allowed
+
+
+async def test_where_nobody_could_be_asked_only_the_others_are_waited_for(
+    reachable: Broker,
+) -> None:
+    with anyio.fail_after(20):
+        alone = await reachable.ask(question(), None, Unreached())
+    reachable.add(Voice("other", YES, at_once=True))
+
+    with anyio.fail_after(20):
+        beside = await reachable.ask(question("other"), None, Unreached())
+
+    assert (alone.allowed, "shelltie approve" in alone.reason) == (False, True)
+    assert beside.allowed
 
 
 async def test_who_answers_later_is_no_silence_that_approves() -> None:

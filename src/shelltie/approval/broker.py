@@ -28,12 +28,17 @@ _log = logging.getLogger(__name__)
 
 
 class Later(Enum):
-    """What a channel says whose answer comes with the same call, repeated."""
+    """What a channel says that has no answer now.
+
+    `LATER`: it comes with the same call, repeated. `UNREACHED`: nobody could be asked this way.
+    """
 
     LATER = auto()
+    UNREACHED = auto()
 
 
 LATER = Later.LATER
+UNREACHED = Later.UNREACHED
 
 
 class Channel(Protocol):
@@ -50,6 +55,7 @@ class Channel(Protocol):
         """What they say; `None` if they say nothing. Cancelled when somebody else was faster.
 
         With `LATER` nobody is waited for: the call must come back without its command, and again.
+        With `UNREACHED` nobody is waited for but the other channels.
         """
         ...
 
@@ -65,6 +71,7 @@ class _Open:
     claimed: bool = False  # an answer is being taken; there is no second one
     answer: Answer | None = None
     comes_back: bool = False  # whoever wants the command repeats the call, with an answer
+    unreached: bool = False  # a channel could not ask, so that nobody knows of the question
     until: float = 0.0
     over: anyio.Event = field(default_factory=anyio.Event)
 
@@ -141,7 +148,7 @@ class Broker:
         try:
             with anyio.move_on_after(patience):
                 await self._hear(one, channels)
-            answer = one.answer or self._silence(one, patience)
+            answer = one.answer or self._silence(one, None if one.unreached else patience)
         except BaseException:
             self._drop(one)
             raise
@@ -210,8 +217,9 @@ class Broker:
         if answer is LATER:
             one.comes_back = True
             one.over.set()
+        one.unreached = one.unreached or answer is UNREACHED
         one.asking -= 1
-        if not one.asking and not self.reachable:
+        if not one.asking and (one.unreached or not self.reachable):
             one.over.set()
 
     async def _take(self, one: _Open, answer: Answer) -> Answer | None:

@@ -17,6 +17,7 @@ from acp.schema import (
     WaitForTerminalExitResponse,
 )
 
+from shelltie.approval.broker import UNREACHED, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.errors import TerminalError
 from shelltie.frontends.acp.host import TerminalHost
@@ -139,16 +140,19 @@ class _ClientChannel:
         """See `Channel`."""
         return self._ask is not None
 
-    async def ask(self, question: Question) -> Answer | None:
-        """See `Channel`."""
+    async def ask(self, question: Question) -> Answer | Later:
+        """See `Channel`. A client that answers with an error has asked nobody."""
         assert self._ask is not None
         asked = permission_request(question, self._session, secrets.token_hex(16))
-        said = await self._ask(
-            session_id=self._session,
-            tool_call=ToolCallUpdate.model_validate(asked["toolCall"]),
-            options=[PermissionOption.model_validate(option) for option in asked["options"]],
-        )
-        return permission_answer(said.model_dump(by_alias=True), self.name)
+        try:
+            said = await self._ask(
+                session_id=self._session,
+                tool_call=ToolCallUpdate.model_validate(asked["toolCall"]),
+                options=[PermissionOption.model_validate(option) for option in asked["options"]],
+            )
+        except RequestError:
+            return UNREACHED
+        return permission_answer(said.model_dump(by_alias=True), self.name) or UNREACHED
 
 
 def _refusal(error: TerminalError) -> RequestError:

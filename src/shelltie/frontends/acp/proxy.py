@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from shelltie.approval.broker import Channel
+from shelltie.approval.broker import UNREACHED, Channel, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.frontends.acp.display import Display
 from shelltie.frontends.acp.host import TerminalHost
@@ -31,6 +32,7 @@ from shelltie.frontends.acp.speech import (
 
 _IN_FLIGHT = 1000  # requests for terminals that have no answer yet
 _PENDING = 10_000  # requests of the editor whose answer tells us of a session
+_WITHDRAWN = 1000  # questions of ours that were taken back
 _TAKE_BACK = 1.0
 _CANCEL = "$/cancel_request"
 _PROMPT = "session/prompt"
@@ -74,6 +76,8 @@ class Proxy:
         self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
         self._flights: dict[str, anyio.CancelScope] = {}
         self._questions: dict[str, _Asked] = {}
+        # A question that was taken back is answered all the same, as JSON-RPC wants it.
+        self._withdrawn: deque[str] = deque(maxlen=_WITHDRAWN)
         self._noted: dict[str, Message] = {}
 
     # From the editor
@@ -99,7 +103,7 @@ class Proxy:
         asked = self._questions.get(message["id"])
         if asked is not None:
             asked.answer(message.get("result"))
-        return asked is not None
+        return asked is not None or message["id"] in self._withdrawn
 
     def _note(self, message: Message) -> Message | None:
         """Remember what concerns terminals; the message if it has to be another one."""
@@ -259,6 +263,7 @@ class Proxy:
         finally:
             del self._questions[request]
             if not asked.answered.is_set():
+                self._withdrawn.append(request)
                 await self._take_back(request)
         return asked.result
 
@@ -291,10 +296,10 @@ class _EditorChannel:
         self._proxy = proxy
         self._session = session
 
-    async def ask(self, question: Question) -> Answer | None:
-        """See `Channel`."""
+    async def ask(self, question: Question) -> Answer | Later:
+        """See `Channel`. An editor that answers with an error has asked nobody."""
         asked = permission_request(question, self._session, secrets.token_hex(16))
-        return permission_answer(await self._proxy.ask(asked), self.name)
+        return permission_answer(await self._proxy.ask(asked), self.name) or UNREACHED
 
 
 def _key(request: object) -> str:

@@ -1,0 +1,48 @@
+"""ACP's permission request: what counts as a yes, and what the text of it cannot break out of."""
+
+import pytest
+
+from shelltie.approval.question import Scope
+from shelltie.frontends.acp.permission import fenced, permission_answer
+
+
+def selected(option: object) -> dict[str, object]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+@pytest.mark.parametrize(
+    ("option", "scope"), [("allow-once", Scope.ONCE), ("allow-session", Scope.SESSION)]
+)
+def test_only_the_two_options_that_were_offered_are_a_yes(option: str, scope: Scope) -> None:
+    answer = permission_answer(selected(option), "the editor")
+
+    assert answer is not None
+    assert (answer.allowed, answer.scope, answer.by) == (True, scope, "the editor")
+
+
+@pytest.mark.parametrize(
+    "option", ["allow", "allow-", "allow-always", "allow-once ", "ALLOW-ONCE", "reject-once", ""]
+)
+def test_an_option_that_was_not_offered_is_a_no(option: str) -> None:
+    answer = permission_answer(selected(option), "the editor")
+
+    assert answer is not None
+    assert not answer.allowed
+
+
+@pytest.mark.parametrize(
+    "result", [None, {}, [], selected(5), {"outcome": "selected"}, {"outcome": {"outcome": "x"}}]
+)
+def test_what_is_no_answer_is_none(result: object) -> None:
+    assert permission_answer(result, "the editor") is None
+
+
+@pytest.mark.parametrize("text", ["plain", "a ``` b", "```\nnot code\n```", "`" * 7 + "x"])
+def test_nothing_in_a_text_ends_its_fence(text: str) -> None:
+    first, *lines, last = fenced(text).split("\n")
+
+    assert first == last + "console"
+    assert last.strip("`") == ""
+    assert len(last) >= 3
+    assert "\n".join(lines) == text
+    assert last not in text
