@@ -68,7 +68,7 @@ async def test_an_editor_that_understands_meta_sees_it_live(tmp_path: Path) -> N
         )
         assert shown["_meta"] == {"terminal_info": {"terminal_id": terminal, "cwd": str(tmp_path)}}
         data = [one["_meta"]["terminal_output"]["data"] for one in rest[:-1]]
-        assert "".join(data) == "one\ntwo"
+        assert "".join(data) == "one\r\ntwo"  # it is a terminal
         assert rest[-1]["_meta"]["terminal_exit"] == {
             "terminal_id": terminal,
             "exit_code": 3,
@@ -127,7 +127,7 @@ async def test_the_draft_of_v2_is_fed_by_the_same_store(tmp_path: Path) -> None:
         terminal = untouched["content"][0]["terminalId"]
         assert (first["sessionUpdate"], first["cwd"]) == ("terminal_update", str(tmp_path))
         data = b"".join(base64.b64decode(one["data"]) for one in rest[:-1])
-        assert data == b"one\ntwo"
+        assert data == b"one\r\ntwo"  # it is a terminal
         assert rest[-1]["exitStatus"] == {"exitCode": 3, "signal": None}
         for one in (first, *rest):
             assert one["terminalId"] == terminal
@@ -137,7 +137,7 @@ async def test_the_draft_of_v2_is_fed_by_the_same_store(tmp_path: Path) -> None:
 async def test_a_flood_is_cut_and_the_cut_is_told(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
         await both.begin(tmp_path, _meta={"terminal_output": True})
-        terminal = await both.agent.terminal("sh", "-c", "yes | head -c 50000000; echo; echo end")
+        terminal = await both.agent.terminal("sh", "-c", "yes | head -c 5000000; echo; echo end")
         await both.agent.of(terminal, "wait_for_exit")
 
         await both.agent.say(embedding(terminal))
@@ -145,7 +145,7 @@ async def test_a_flood_is_cut_and_the_cut_is_told(tmp_path: Path) -> None:
         rest = [one["update"] for one in await updates(both.editor, "terminal_exit")][1:-1]
         text = "".join(one["_meta"]["terminal_output"]["data"] for one in rest)
         assert "bytes are not shown⟩" in text
-        assert text.endswith("end\n")
+        assert text.endswith("end\r\n")
         assert len(text) < 1_000_000
 
 

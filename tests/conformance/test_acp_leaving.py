@@ -124,7 +124,9 @@ async def _drain(stream: anyio.abc.ByteReceiveStream) -> None:
 async def test_an_editor_that_reads_nothing_holds_nobody_at_the_end(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text('while True: print(\'{"jsonrpc":"2.0"}\' * 1)\n')
-    process = await anyio.open_process([*PROGRAM, "--", sys.executable, str(agent)], stderr=DEVNULL)
+    env = {**os.environ, "SHELLTIE_ACP_AGENT_GRACE": "0.2"}
+    argv = [*PROGRAM, "--", sys.executable, str(agent)]
+    process = await anyio.open_process(argv, stderr=DEVNULL, env=env)
     await anyio.sleep(1)
 
     process.terminate()

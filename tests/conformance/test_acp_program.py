@@ -1,6 +1,7 @@
 """`shelltie acp` as an editor starts it: what passes untouched, and what it serves itself."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -75,6 +76,8 @@ async def test_an_editor_without_terminals_gains_them(tmp_path: Path) -> None:
                 "terminationMode": None,
                 "timeoutReason": None,
                 "leaked": False,
+                "survivors": 0,
+                "warnings": [],
             },
         }
         assert (await both.agent.of(terminal, "output"))["output"] == "hello\n"
@@ -203,7 +206,9 @@ async def test_who_stops_waiting_ends_nothing(both: Pair) -> None:
 async def test_an_agent_that_closes_its_output_is_left(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text("import os, time\nos.close(1)\ntime.sleep(300)\n")
-    process = await anyio.open_process([*PROGRAM, "--", sys.executable, str(agent)], stderr=DEVNULL)
+    argv = [*PROGRAM, "--", sys.executable, str(agent)]
+    env = {**os.environ, "SHELLTIE_ACP_AGENT_GRACE": "0.2"}
+    process = await anyio.open_process(argv, stderr=DEVNULL, env=env)
 
     with anyio.fail_after(LIMIT):
         assert await process.wait() in (143, 0)

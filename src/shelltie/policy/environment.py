@@ -124,6 +124,8 @@ def build(
         _check(name, value)
         if name in _ASKER and name in env:
             continue
+        if _changes_nothing(name, value, base.kept):
+            continue
         _refuse_hook(name, value, env, base.passed)
         if value is None:
             env.pop(name, None)
@@ -171,6 +173,16 @@ def _matches(name: str, passed: Sequence[str]) -> bool:
     return any(
         name.startswith(word[:-1]) if word.endswith("*") else name == word for word in passed
     )
+
+
+def _changes_nothing(name: str, value: str | None, kept: Mapping[str, str]) -> bool:
+    """A caller that hands on its whole environment has our own values, and asks for nothing.
+
+    Nor does one that wants no pager: there is none.
+    """
+    if value is None or not secrets.is_hook_name(name):
+        return False
+    return kept.get(name) == value or (name.endswith("PAGER") and value in ("", "cat"))
 
 
 def _refuse_hook(

@@ -79,7 +79,7 @@ def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> Lea
             prepared.env,
             prepared.cwd,
             stdio,
-            tty=prepared.pty is not None,
+            tty=prepared.pty is not None and not prepared.one_output,
             resources=prepared.resources,
             listen=listen,
             joins=() if group is None else group.joins,
@@ -137,6 +137,8 @@ def _open_streams(
     prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
 ) -> tuple[tuple[int, int, int], _Ends]:
     """The command's three descriptors and our ends of them. Each stack closes one side's."""
+    if prepared.one_output:
+        return _one_output(prepared, theirs, ours)
     if prepared.pty is not None:
         terminal, slave = _pair(os.openpty, ours, theirs)
         resize(slave, prepared.pty)
@@ -145,6 +147,19 @@ def _open_streams(
     stdout, their_stdout = _pair(os.pipe, ours, theirs)
     stderr, their_stderr = _pair(os.pipe, ours, theirs)
     return (their_stdin, their_stdout, their_stderr), _Ends(stdout, stderr, stdin)
+
+
+def _one_output(
+    prepared: Prepared, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> tuple[tuple[int, int, int], _Ends]:
+    """Stdout and stderr in one. A terminal is not its controlling one: who wants a password there
+    is refused /dev/tty, instead of waiting for somebody who cannot type.
+    """
+    their_stdin, stdin = _input(prepared, theirs, ours)
+    output, theirs_too = _pair(os.pipe if prepared.pty is None else os.openpty, ours, theirs)
+    if prepared.pty is not None:
+        resize(theirs_too, prepared.pty)
+    return (their_stdin, theirs_too, theirs_too), _Ends(output, None, stdin)
 
 
 def _input(

@@ -12,7 +12,8 @@ from shelltie.model import Bar, Isolation, Resources, TerminalSize
 class Prepared:
     """A command with everything decided: what a provider starts, to the letter.
 
-    `workspace` is the directory in which a place that isolates lets it write.
+    `workspace` is the directory in which a place that isolates lets it write. With `one_output`
+    stderr is the same pipe, or terminal, as stdout; a terminal is then for output alone.
     """
 
     argv: tuple[str, ...]
@@ -23,6 +24,7 @@ class Prepared:
     resources: Resources
     stays_open: bool = False
     workspace: str = ""
+    one_output: bool = False
 
 
 class Process(Protocol):

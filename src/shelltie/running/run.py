@@ -75,6 +75,7 @@ class Run:
         self.pid: int | None = None
         self.outcome: Outcome | None = None
         self.started_at = time.time()
+        self.ended_survivors = False  # who was left when it exited did not leave by themselves
         self.longest_idle = 0.0  # seconds without output or work, as far as somebody has looked
         self.on_output: list[Callable[[Stream, memoryview], None]] = []
         self.is_silence: Callable[[Stream], bool] | None = None  # of what `on_output` just heard
@@ -234,6 +235,8 @@ class Run:
         given = prepared.stdin or b""
         if process.stdin is not None:
             self._feeder = Feeder(process.stdin, given, terminal=False)
+        elif prepared.one_output:
+            return
         elif prepared.pty is not None and (prepared.stays_open or prepared.stdin is not None):
             self._feeder = Feeder(process.stdout, given, terminal=True)
             if not prepared.stays_open:
@@ -336,6 +339,7 @@ class Run:
         if self._ending.gone or self.rules.survivors is not Survivors.KILL:
             self._finish()
         else:
+            self.ended_survivors = True
             self._end(FOR_SURVIVORS)
 
     def _end(self, escalation: Escalation) -> None:

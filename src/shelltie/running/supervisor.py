@@ -342,6 +342,7 @@ class Supervisor:
             resources,
             command.stays_open,
             self.asked_place(wish).workspace,
+            wish.one_output,
         )
         shell = None if command.argv else self._habits.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)

@@ -54,7 +54,8 @@ class Wish:
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
     `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
     variables that no caller can change. `party` is who wants it. `isolation` is a level or "auto",
-    `provider` a name; where it is isolated, it may write in `workspace`.
+    `provider` a name; where it is isolated, it may write in `workspace`. `one_output`: stderr goes
+    where stdout goes, so that both are read in the order in which they were written.
     """
 
     profile: str | None = "run"
@@ -66,6 +67,7 @@ class Wish:
     isolation: str | None = None
     provider: str | None = None
     workspace: str | None = None
+    one_output: bool = False
 
 
 def rules_for(

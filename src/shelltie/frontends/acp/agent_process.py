@@ -21,7 +21,6 @@ from shelltie.providers.provider import Prepared
 from shelltie.running import messages
 from shelltie.running.wishes import new_run_id
 
-_GOODBYE = 2.0  # seconds for an agent whose input has ended to leave by itself
 _GRACE = 2.0
 _GONE = 3.0
 _STDERR = 2
@@ -32,10 +31,13 @@ _FULL = 1.0  # seconds until what nobody reads is dropped
 class AgentProcess:
     """An agent that speaks ACP on its stdin and stdout. Use it as `async with`.
 
-    It has our whole environment: it is the user's program, and needs the user's keys.
+    It has our whole environment: it is the user's program, and needs the user's keys. When its
+    input has ended it has `grace` seconds to leave by itself.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], keeper: str | None) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], keeper: str | None, *, grace: float
+    ) -> None:
         self.ended = anyio.Event()
         self.status = ExitStatus()
         self._argv = tuple(argv)
@@ -44,6 +46,7 @@ class AgentProcess:
         # Not the place where commands run: that one may be a sandbox, or far away.
         self._provider = LocalProvider(keeper)
         self._process: LeashedProcess | None = None
+        self._grace = grace
         self._begun = anyio.Event()
         self._gone = anyio.Event()
         self._failure: Failed | None = None
@@ -112,7 +115,7 @@ class AgentProcess:
     async def say_goodbye(self) -> None:
         """Its input has ended; give it a moment to leave by itself, then end it."""
         self._close_input()
-        for number, patience in ((None, _GOODBYE), (signal.SIGTERM, _GRACE)):
+        for number, patience in ((None, self._grace), (signal.SIGTERM, _GRACE)):
             if number is not None and self._process is not None:
                 self._process.signal(number)
             with anyio.move_on_after(patience):

@@ -33,6 +33,11 @@ class Display:
         self._followed: dict[tuple[str, str, str], Following] = {}
         self._between_turns: set[str] = set()
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the editor draws what it is told as a terminal does."""
+        return self.mode is not Mode.TEXT
+
     def rewrite(self, session: object, update: object) -> Update | None:
         """The update as the editor shall get it; `None` if it may stay as it is."""
         if not isinstance(session, str) or not isinstance(update, dict):

@@ -4,7 +4,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -26,13 +26,12 @@ from shelltie.frontends.acp.words import (
     TooManyTerminals,
     UnknownAcpSession,
     UnknownTerminal,
-    exit_of,
     span,
     variables,
 )
 from shelltie.frontends.report import rating_of
 from shelltie.frozen import frozen
-from shelltie.model import Caller, Command, RunId, State
+from shelltie.model import Caller, Command, RunId, State, TerminalSize
 from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
@@ -66,6 +65,7 @@ class TerminalHost:
     """The terminals of one agent connection. Use it as `async with`: nothing of it is left then.
 
     `offered` is the capability `clientCapabilities.terminal`: while it is off, all is refused.
+    With `pty` commands write to a real terminal of that size, else to a pipe.
     The five methods have the names and arguments of the ACP SDK, and may be called directly; what
     a message has in `_meta` are keyword arguments here.
     """
@@ -80,6 +80,7 @@ class TerminalHost:
     ) -> None:
         self.offered = offered
         self.client = client
+        self.pty: TerminalSize | None = None
         self._supervisor = supervisor
         self._manners = manners
         self._sessions: dict[str, _AcpSession] = {}
@@ -148,6 +149,8 @@ class TerminalHost:
             raise InvalidParameters(f"cwd must be an absolute path, not {where[:200]!r}")
         self._make_room()
         asked = understood(command, args, where, variables(env))
+        if self.pty is not None:
+            asked = in_terminal(asked, self.pty)
         wish = Wish(
             profile=self._manners.profile,
             limits=limits_of(
@@ -155,6 +158,7 @@ class TerminalHost:
             ),
             escalation=(session.policy or self._manners.policy).escalation,
             party=Party(Caller(client=self.client, session=session_id), channel),
+            one_output=True,
         )
         self._opening += 1  # a question to a person may take long, and others come meanwhile
         try:
@@ -178,10 +182,11 @@ class TerminalHost:
 
         Raises: Misuse.
         """
-        run = self._terminal(session_id, terminal_id).run
+        terminal = self._terminal(session_id, terminal_id)
         with anyio.move_on_after(span(meta, "timeoutMs")):
-            return exit_of(await run.wait(), meta=True)
-        return TerminalExit(field_meta={"state": str(run.state), "waitTimedOut": True})
+            await terminal.run.wait()
+            return terminal.exit()
+        return TerminalExit(field_meta={**terminal.meta(), "waitTimedOut": True})
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **meta: object) -> None:
         """End it and keep its id; what has ended stays as it ended.
@@ -274,6 +279,7 @@ class TerminalHost:
                 "verdict": rating_of(run.verdict),
                 "isolation": run.isolation,
                 "limits": {"execSec": limits.total, "source": limits.source},
+                "withheld": terminal.withheld,
             },
         )
 
@@ -291,6 +297,11 @@ def understood(
         return Command(command, cwd=cwd, env=env)
     argv = (command, *(args or ()))
     return Command(shlex.join(argv), argv, cwd=cwd, env=env)
+
+
+def in_terminal(asked: Command, size: TerminalSize) -> Command:
+    """With a terminal to write to, in colours unless the call does not want them."""
+    return replace(asked, pty=size, env={"NO_COLOR": None, **asked.env})
 
 
 def _is_program(name: str, cwd: str) -> bool:

@@ -104,15 +104,19 @@ class MetaLook:
 
     def grown(self, shown: Shown, grown: Grown) -> Iterator[Update]:
         """See `Look`."""
-        data = grown.gap + grown.decode(grown.data)
-        said = {"terminal_id": shown.terminal.id, "data": data}
-        yield shown.update(_meta={"terminal_output": said})
+        yield self._output(shown, grown.gap + grown.decode(grown.data))
 
     def ended(self, shown: Shown) -> Iterator[Update]:
         """See `Look`."""
+        if note := shown.terminal.note():
+            yield self._output(shown, note)
         code, name = _exit(shown.terminal)
         said = {"terminal_id": shown.terminal.id, "exit_code": code, "signal": name}
         yield shown.update(_meta={"terminal_exit": said})
+
+    def _output(self, shown: Shown, data: str) -> Update:
+        said = {"terminal_id": shown.terminal.id, "data": data}
+        return shown.update(_meta={"terminal_output": said})
 
 
 class V2Look:
@@ -131,11 +135,12 @@ class V2Look:
 
     def grown(self, shown: Shown, grown: Grown) -> Iterator[Update]:
         """See `Look`."""
-        data = base64.b64encode(grown.gap.encode() + grown.data).decode("ascii")
-        yield _v2(shown.terminal, sessionUpdate="terminal_output_chunk", data=data)
+        yield _v2_output(shown.terminal, grown.gap.encode() + grown.data)
 
     def ended(self, shown: Shown) -> Iterator[Update]:
         """See `Look`."""
+        if note := shown.terminal.note():
+            yield _v2_output(shown.terminal, note.encode())
         code, name = _exit(shown.terminal)
         yield _v2(shown.terminal, exitStatus={"exitCode": code, "signal": name})
 
@@ -180,6 +185,11 @@ def typed(terminal: HostedTerminal) -> str:
 
 def _v2(terminal: HostedTerminal, **fields: object) -> Update:
     return {"sessionUpdate": "terminal_update", "terminalId": terminal.id, **fields}
+
+
+def _v2_output(terminal: HostedTerminal, data: bytes) -> Update:
+    encoded = base64.b64encode(data).decode("ascii")
+    return _v2(terminal, sessionUpdate="terminal_output_chunk", data=encoded)
 
 
 def _exit(terminal: HostedTerminal) -> tuple[int | None, str | None]:

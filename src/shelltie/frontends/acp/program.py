@@ -58,12 +58,11 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
         async with (
             steerable(supervisor, Sessions(supervisor), inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
-            AgentProcess(agent, inherited, keeper) as process,
+            AgentProcess(agent, inherited, keeper, grace=config.acp_leave) as process,
         ):
             with own_wire() as (source, sink):
-                null_result = config.acp_empty == "null"
                 conversation = _Conversation(host, process, source, sink)
-                return await conversation.last(choices, null_result=null_result)
+                return await conversation.last(choices, config)
 
 
 def manners_of(config: Config, choices: Choices) -> Manners:
@@ -94,7 +93,7 @@ class _Conversation:
         self._complained = anyio.Event()
         self._handing_on = False
 
-    async def last(self, choices: Choices, *, null_result: bool) -> int:
+    async def last(self, choices: Choices, config: Config) -> int:
         """Carry messages until one side leaves; the agent's exit code."""
         signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         with signals as arriving:
@@ -106,7 +105,8 @@ class _Conversation:
                     tasks,
                     serve=choices.serve,
                     wanted=choices.display,
-                    null_result=null_result,
+                    pty="never" if config.redact else config.acp_pty,
+                    null_result=config.acp_empty == "null",
                 )
                 tasks.start_soon(self._obey, arriving)
                 tasks.start_soon(self._from_editor, proxy)

@@ -29,6 +29,7 @@ from shelltie.frontends.acp.speech import (
     one_line,
     unambiguous,
 )
+from shelltie.model import TerminalSize
 
 _IN_FLIGHT = 1000  # requests for terminals that have no answer yet
 _PENDING = 10_000  # requests of the editor whose answer tells us of a session
@@ -63,6 +64,7 @@ class Proxy:
         *,
         serve: Serve = Serve.ALWAYS,
         wanted: Mode | None = None,
+        pty: str = "auto",
         null_result: bool = False,
     ) -> None:
         self._host = host
@@ -71,6 +73,7 @@ class Proxy:
         self._tasks = tasks
         self._serve = serve
         self._wanted = wanted
+        self._pty = pty
         self._serving = True  # who asks before the two have shaken hands is refused by the host
         self._display = Display(host, editor, tasks)
         self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
@@ -128,6 +131,8 @@ class Proxy:
         self._host.offered = self._serving
         self._host.client = _name(params.get("clientInfo"))
         self._display.mode = self._wanted or _mode_for(capabilities)
+        if self._pty == "always" or (self._pty == "auto" and self._display.is_live):
+            self._host.pty = TerminalSize()
         # v2 has none of this; an editor that offers it may still come to speak v1.
         if not self._serving or has or (given is None and params.get("protocolVersion") != 1):
             return None

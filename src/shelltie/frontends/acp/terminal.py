@@ -1,18 +1,20 @@
 """One terminal of ACP: a run, whose session it is, and how much of its output is shown."""
 
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.acp.words import TerminalOutput, ending, exit_of
-from shelltie.model import Escalation, EscalationStep, Outcome
+from shelltie.frontends.acp.words import Meta, TerminalExit, TerminalOutput, ending, exit_of
+from shelltie.model import Escalation, EscalationStep, Outcome, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
-from shelltie.output.text import decode, whole_end, whole_start
+from shelltie.output.text import clean, decode, from_line_start, whole_end, whole_start
 from shelltie.running.run import Run
 
 _RELEASED: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0))
 _AFTER_KILL = 2.0
+_ROOM_FOR_NOTE = 1024  # bytes; who wants less output than this wants it without remarks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +31,47 @@ class HostedTerminal:
         """What is to be seen now: the end of it, in whole characters, of `most` bytes at most."""
         outcome = self.run.outcome
         limit = self.limit if most is None else min(most, self.limit)
-        text, truncated = shown(self.run.output, limit, ended=outcome is not None)
+        note = self.note() if limit >= _ROOM_FOR_NOTE else ""
+        text, truncated = shown(
+            self.run.output,
+            limit - len(note.encode()),
+            ended=outcome is not None,
+            as_screen=self.run.command.pty is not None,
+        )
         if self.redact:
             text = Redactor(self.run.surroundings.secrets).text(text)
         status = None if outcome is None else exit_of(outcome)
-        return TerminalOutput(text, truncated, status, ending(self.run.state, outcome))
+        return TerminalOutput(text + note, truncated, status, self.meta())
+
+    def exit(self) -> TerminalExit:
+        """How it ended, with all that there is to say about that."""
+        assert self.run.outcome is not None
+        ended = exit_of(self.run.outcome)
+        return TerminalExit(ended.exit_code, ended.signal, self.meta())
+
+    def meta(self) -> Meta:
+        """What the standard fields have no place for."""
+        said = ending(self.run.state, self.run.outcome)
+        return said if self.run.outcome is None else said | {"warnings": self.warnings}
+
+    @property
+    def withheld(self) -> list[str]:
+        """The variables of the call that its command did not get."""
+        return sorted(self.run.command.env.keys() & {*self.run.surroundings.withheld})
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever asked for it would otherwise not notice."""
+        return [*_about_survivors(self.run), *_about_withheld(self.withheld)]
+
+    def note(self) -> str:
+        """The warnings as last lines of its output, which is all that a model sees; at its end."""
+        if self.run.outcome is None or not self.warnings:
+            return ""
+        total = self.run.output.total
+        last = self.run.output.read(total - 1, total).data if total else b"\n"
+        lines = "".join(f"⟨shelltie: {warning}⟩\n" for warning in self.warnings)
+        return lines if last == b"\n" else f"\n{lines}"
 
     async def kill(self, escalation: Escalation | None, *, timed_out: bool) -> Outcome:
         """End it, and return when it is gone; what has ended stays as it ended.
@@ -52,11 +90,38 @@ class HostedTerminal:
         await self.run.kill("terminal/release", _RELEASED)
 
 
-def shown(output: Store, limit: int, *, ended: bool) -> tuple[str, bool]:
-    """The last `limit` bytes as text, never half a character, and whether something is missing."""
+def _about_survivors(run: Run) -> Iterator[str]:
+    outcome = run.outcome
+    if outcome is None or not outcome.survivors or outcome.stop_reason is not None:
+        return
+    left = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
+    if run.ended_survivors:
+        yield (
+            f"{left} that it left in the background ended with it: start what should stay in a"
+            " terminal of its own, in the foreground"
+        )
+    elif run.rules.survivors is not Survivors.KILL:
+        yield f"{left} that it left in the background may still run"
+
+
+def _about_withheld(names: list[str]) -> Iterator[str]:
+    if names:
+        yield (
+            f"{' and '.join(names)} of the call {'was' if len(names) == 1 else 'were'} withheld, as"
+            " secrets are: if the command needs that, the user can add it to environment.pass"
+        )
+
+
+def shown(output: Store, limit: int, *, ended: bool, as_screen: bool = False) -> tuple[str, bool]:
+    """The last `limit` bytes as text, never half a character, and whether something is missing.
+
+    `as_screen`: what a terminal would still show of them, without colours and what was overwritten.
+    """
     kept = output.view(None, 0, limit)
-    data = whole_start(kept.tail) if kept.omitted else kept.tail
-    text = decode(data if ended else whole_end(data))
+    from_start = from_line_start if as_screen else whole_start
+    data = from_start(kept.tail) if kept.omitted else kept.tail
+    data = data if ended else whole_end(data)
+    text = clean(data) if as_screen else decode(data)
     # What is no UTF-8 takes three bytes for one when it is shown.
     encoded = text.encode()
     if len(encoded) > limit:

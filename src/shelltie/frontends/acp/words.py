@@ -75,10 +75,9 @@ class TerminalOutput:
     field_meta: Meta
 
 
-def exit_of(outcome: Outcome, *, meta: bool = False) -> TerminalExit:
+def exit_of(outcome: Outcome) -> TerminalExit:
     """The exit status as ACP wants it: a code is never negative, a signal has its name."""
-    said = ending(outcome.state, outcome) if meta else None
-    return TerminalExit(outcome.exit.code, outcome.exit.signal_name, said)
+    return TerminalExit(outcome.exit.code, outcome.exit.signal_name)
 
 
 def ending(state: State, outcome: Outcome | None) -> Meta:
@@ -93,6 +92,7 @@ def ending(state: State, outcome: Outcome | None) -> Meta:
         "terminationMode": None if outcome.ended is None else str(outcome.ended),
         "timeoutReason": None if outcome.limit is None else _REASONS[outcome.limit],
         "leaked": outcome.leaked,
+        "survivors": outcome.survivors,
     }
 
 
