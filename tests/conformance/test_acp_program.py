@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.acp_pair import DEVNULL, HELLO, LIMIT, PROGRAM, SESSION, Pair, pair
-from tests.cli import text_of
+from tests.cli import shelltie, text_of
 
 
 @pytest.fixture
@@ -342,14 +342,24 @@ async def test_a_question_that_nobody_wants_answered_is_taken_back(both: Pair) -
 async def test_a_person_lists_reads_and_ends_what_an_agent_started(both: Pair) -> None:
     terminal = await both.agent.terminal("sh", "-c", "echo from the agent; exec sleep 300")
     name = terminal.removeprefix("term_")
+    ended = await both.agent.terminal("echo", "from the past")
+    await both.agent.of(ended, "wait_for_exit")
 
     with anyio.fail_after(LIMIT):
         while "from the agent" not in (await both.agent.of(terminal, "output"))["output"]:
             await anyio.sleep(0.05)
 
     listed = await anyio.to_thread.run_sync(text_of, "ps", "--json")
-    printed = await anyio.to_thread.run_sync(text_of, "logs", name)
+    printed = await anyio.to_thread.run_sync(text_of, "logs", terminal)
+    past = await anyio.to_thread.run_sync(_complaint, "logs", ended)
+    history = await anyio.to_thread.run_sync(text_of, "history")
     await anyio.to_thread.run_sync(text_of, "kill", name, "--yes")
 
     assert (name in listed, printed) == (True, "from the agent\n")
+    assert "is over (finished)" in past
+    assert "from the past" in history
     assert (await both.agent.of(terminal, "wait_for_exit"))["signal"] == "SIGTERM"
+
+
+def _complaint(*args: str) -> str:
+    return shelltie(*args).stderr.decode()

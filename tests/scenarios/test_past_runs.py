@@ -37,6 +37,19 @@ def said(capsys: pytest.CaptureFixture[str], *args: str) -> Any:  # noqa: ANN401
     return json.loads(capsys.readouterr().out)
 
 
+async def test_our_own_question_to_the_login_shell_is_in_no_history(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELLTIE_ENVIRONMENT_PATH", "login")
+    async with Terminal(load(Path())) as terminal:
+        result = await terminal.run("echo hello")
+
+    listed = said(capsys, "history")
+
+    assert result.path_source.startswith("login shell")
+    assert [one["command"] for one in listed] == ["echo hello"]
+
+
 async def test_history_lists_what_was_run_the_newest_first(
     ran: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

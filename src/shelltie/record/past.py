@@ -113,7 +113,7 @@ def find(path: Path, name: str) -> PastRun:
 
     Raises: NoSuchRun, Unusable, Unreadable.
     """
-    prefix = name.strip().upper()
+    prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
     if len(prefix) < _PREFIX_MIN or not prefix.isalnum():
         raise NoSuchRun(f"write at least {_PREFIX_MIN} letters of a run's id, not {name[:40]!r}")
     query = f"{_COLUMNS} WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import anyio
 
 from shelltie.errors import CannotStart, InvalidParameters, ProcessError, TerminalError
-from shelltie.events import CommandAsked, CommandRefused, RunLost, RunReady
+from shelltie.events import CommandAsked, CommandRefused, Event, Publish, RunLost, RunReady
 from shelltie.model import (
     Adaptive,
     Caller,
@@ -105,7 +105,7 @@ class Supervisor:
 
     async def __aenter__(self) -> Self:
         if self._login_path is not None:
-            self._login_path.ask(self.begin_unasked)
+            self._login_path.ask(self._begin_unrecorded)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -237,8 +237,16 @@ class Supervisor:
         if verdict is not None and verdict.rating is Rating.SAFE and not verdict.agreed:
             run.verdict = await self.gate.judge.confirm(run.command, verdict)
 
+    def _begin_unrecorded(self, command: Command) -> Run:
+        """Start what only we want to know: it is nobody's command, and in no history."""
+        run_id = new_run_id()
+        ready = self._prepare(command, run_id, Wish())
+        rules = rules_for(command, Wish(), Experience(), self._policy(), self._habits)
+        place = Place(self.places.usual)
+        return self._begin(run_id, command, rules, ready, None, place, _tell_nobody)
+
     def begin_unasked(self, command: Command) -> Run:
-        """Start what we want to know ourselves; nobody judges it."""
+        """Start what the user's settings name; nobody judges it."""
         run_id, wish = new_run_id(), Wish(party=Party(Caller(client="shelltie")))
         ready = self._prepare(command, run_id, wish)
         self._tell_asked(run_id, command, wish, {})
@@ -271,6 +279,7 @@ class Supervisor:
         ready: tuple[Prepared, Surroundings],
         verdict: Verdict | None,
         place: Place,
+        publish: Publish | None = None,
     ) -> Run:
         prepared, surroundings = ready
         if verdict is not None and verdict.rating is Rating.SAFE:
@@ -284,7 +293,7 @@ class Supervisor:
             place.provider,
             self._new_output(run_id, stays=command.stays_open),
             self._alarms,
-            self.bus.publish,
+            publish or self.bus.publish,
             verdict,
         )
         self.runs[run_id] = run
@@ -346,3 +355,7 @@ class Supervisor:
         )
         shell = None if command.argv else self._habits.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)
+
+
+def _tell_nobody(_: Event) -> None:
+    pass

@@ -59,7 +59,7 @@ def tell(found: list[RunLost]) -> None:
 def print_output(args: Namespace) -> bool:
     """Print what a run that is over had printed; false if there is no such run."""
     try:
-        found = _find(args.id.strip().upper())
+        found = _find(args.id.strip().upper().removeprefix("TERM_"))
     except TerminalError:
         return False
     if len(found) != 1:

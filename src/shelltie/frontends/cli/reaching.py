@@ -21,7 +21,7 @@ from shelltie.regex import regex
 NOT_DONE = 1
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
 _MANY = 6
-_QUALIFIED = regex(r"(?:(\d{1,10}):)?(.+)", re.DOTALL)
+_QUALIFIED = regex(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
 _NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
 
 
