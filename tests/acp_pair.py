@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anyio
 from anyio.abc import ByteSendStream, Process
@@ -128,13 +128,15 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(place: Path, *options: str, **settings: str) -> AsyncIterator[Pair]:
+async def pair(
+    place: Path, *options: str, complaints: int | IO[bytes] = DEVNULL, **settings: str
+) -> AsyncIterator[Pair]:
     """The program, running, with both ends of it in our hands."""
     path = place / "strings"
     env = {**os.environ, "SHELLTIE_ENVIRONMENT_PATH": "inherit", **settings}
     argv = [*PROGRAM, *options, "--", sys.executable, "-I", str(PUPPET), str(path)]
     listener = await anyio.create_unix_listener(path)
-    process = await anyio.open_process(argv, env=env, stderr=DEVNULL)
+    process = await anyio.open_process(argv, env=env, stderr=complaints)
     try:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -184,6 +184,8 @@ class Config:
     acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", texts, (), project=as_given)
     acp_empty: str = _setting("acp.empty_result", one_of("object", "null"), "object")
     acp_pty: str = _setting("acp.pty", one_of("auto", "always", "never"), "auto")
+    acp_mcp: bool = _setting("acp.add_mcp", flag, False)
+    acp_wrap: bool = _setting("acp.wrap_shell", flag, False)
     acp_leave: float = _setting("acp.agent_grace", number, 8.0)
     http_idle: float = _setting("http.idle", number, 1800.0)
     http_drain: float = _setting("http.drain", number, 3.0)

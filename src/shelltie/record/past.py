@@ -125,6 +125,19 @@ def find(path: Path, name: str) -> PastRun:
     return found[0]
 
 
+def counted(path: Path, agent: str) -> dict[str, int]:
+    """How many runs there were for an agent since its own began, by client.
+
+    Raises: Unusable, Unreadable.
+    """
+    query = "SELECT client, count(*) FROM runs WHERE id > ? AND agent = ? GROUP BY client"
+    try:
+        with closing(open_for_reading(path)) as connection:
+            return dict(connection.execute(query, (agent, agent)))
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+
+
 def _past_run(row: Sequence[Any]) -> PastRun:
     """Somebody may have changed it: what is no number is not known."""
     run = PastRun(*row)

@@ -40,9 +40,10 @@ class AgentProcess:
     ) -> None:
         self.ended = anyio.Event()
         self.status = ExitStatus()
+        # As every command of ours has one: who carries the mark may not say yes for a person.
+        self.mark = new_run_id()
         self._argv = tuple(argv)
-        # Marked, as every command of ours: who carries the mark may not say yes for a person.
-        self._env = {**env, environment.RUN_MARK: new_run_id()}
+        self._env = {**env, environment.RUN_MARK: self.mark}
         # Not the place where commands run: that one may be a sandbox, or far away.
         self._provider = LocalProvider(keeper)
         self._process: LeashedProcess | None = None

@@ -81,6 +81,8 @@ class TerminalHost:
         self.offered = offered
         self.client = client
         self.pty: TerminalSize | None = None
+        self.sessions_opened = 0
+        self.terminals_made = 0
         self._supervisor = supervisor
         self._manners = manners
         self._sessions: dict[str, _AcpSession] = {}
@@ -106,6 +108,7 @@ class TerminalHost:
     ) -> None:
         """Let a session have terminals; one that is open keeps them, and gets these settings."""
         known = self._sessions.get(session_id)
+        self.sessions_opened += known is None
         terminals = {} if known is None else known.terminals
         self._sessions[session_id] = _AcpSession(str(cwd), policy, terminals)
 
@@ -271,6 +274,7 @@ class TerminalHost:
             f"term_{run.id}", session_id, run, kept, redact=self._manners.redact
         )
         session.terminals[terminal.id] = terminal
+        self.terminals_made += 1
         limits = run.rules.limits
         return CreatedTerminal(
             terminal.id,

@@ -2,20 +2,23 @@
 
 import logging
 import signal
+import tempfile
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from shelltie.assemble import assemble, policy_file
 from shelltie.config import Config
-from shelltie.errors import ConfigWrong
+from shelltie.errors import ConfigWrong, TerminalError
 from shelltie.frontends.about import version
 from shelltie.frontends.acp.agent_process import AgentProcess
 from shelltie.frontends.acp.host import Manners, TerminalHost
 from shelltie.frontends.acp.looks import Mode
+from shelltie.frontends.acp.own_commands import SHELL_PREFIX, mcp_server, shell_prefix, summary
 from shelltie.frontends.acp.proxy import Proxy, Serve
 from shelltie.frontends.acp.speech import Speaker
 from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
@@ -24,6 +27,7 @@ from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.lines import Lines, own_wire, read
 from shelltie.frozen import frozen
 from shelltie.policy import environment
+from shelltie.record.past import counted
 from shelltie.running.gate import Patience
 from shelltie.running.sessions import Sessions
 
@@ -31,6 +35,8 @@ LINE_MAX = 64 * 1024 * 1024  # a prompt may carry pictures
 _DRAIN = 0.5  # without a word: then nothing more comes from an agent that has ended
 _LAST_WORDS = 10.0  # for an editor to read them
 _DIALOGUE = 600.0  # a person in front of an editor may think for so long
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -40,6 +46,8 @@ class Choices:
     serve: Serve = Serve.ALWAYS
     display: Mode | None = None
     total: float | None = None
+    mcp: bool = False
+    wrap: bool = False
 
 
 async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
@@ -48,6 +56,7 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     Raises: ConfigWrong; CannotStart if there is no such agent.
     """
     logging.basicConfig(format="shelltie: %(message)s", level=logging.WARNING)
+    _log.setLevel(logging.INFO)
     manners = manners_of(config, choices)
     # What is shown of a flood is its end, whole.
     config = replace(config, kept_tail=max(config.kept_tail, OUTPUT_LIMIT))
@@ -58,11 +67,44 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
         async with (
             steerable(supervisor, Sessions(supervisor), inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
-            AgentProcess(agent, inherited, keeper, grace=config.acp_leave) as process,
         ):
-            with own_wire() as (source, sink):
-                conversation = _Conversation(host, process, source, sink)
-                return await conversation.last(choices, config)
+            with _wrapped(config, choices, inherited) as env:
+                process = AgentProcess(agent, env, keeper, grace=config.acp_leave)
+                code = await _converse(host, process, choices, config)
+            if host.sessions_opened:
+                _log.info(summary(host.terminals_made, _seen(config, process.mark)))
+            return code
+
+
+async def _converse(
+    host: TerminalHost, process: AgentProcess, choices: Choices, config: Config
+) -> int:
+    async with process:
+        with own_wire() as (source, sink):
+            return await _Conversation(host, process, source, sink).last(choices, config)
+
+
+@contextmanager
+def _wrapped(
+    config: Config, choices: Choices, inherited: dict[str, str]
+) -> Iterator[dict[str, str]]:
+    """The environment of the agent, with what makes it run its commands through us."""
+    if not (choices.wrap or config.acp_wrap):
+        yield inherited
+    elif SHELL_PREFIX in inherited:
+        _log.warning("%s is set already, so it stays: it is not ours", SHELL_PREFIX)
+        yield inherited
+    else:
+        Path(config.state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="acp-", dir=config.state_dir) as directory:
+            yield {**inherited, **shell_prefix(Path(directory))}
+
+
+def _seen(config: Config, mark: str) -> dict[str, int] | None:
+    try:
+        return counted(config.journal, mark) if config.audit_enabled else None
+    except TerminalError:
+        return None
 
 
 def manners_of(config: Config, choices: Choices) -> Manners:
@@ -106,6 +148,7 @@ class _Conversation:
                     serve=choices.serve,
                     wanted=choices.display,
                     pty="never" if config.redact else config.acp_pty,
+                    mcp=self._server() if choices.mcp or config.acp_mcp else None,
                     null_result=config.acp_empty == "null",
                 )
                 tasks.start_soon(self._obey, arriving)
@@ -117,6 +160,9 @@ class _Conversation:
                 await self._hear_out()
                 tasks.cancel_scope.cancel()
         return self._agent.status.number or 0
+
+    def _server(self) -> dict[str, Any]:
+        return mcp_server(environment.inherited(), self._agent.mark)
 
     async def _hear_out(self) -> None:
         """Its last words; not for ever, because somebody it started may hold its pipes."""

@@ -16,6 +16,7 @@ from shelltie.approval.question import Answer, Question
 from shelltie.frontends.acp.display import Display
 from shelltie.frontends.acp.host import TerminalHost
 from shelltie.frontends.acp.looks import Mode
+from shelltie.frontends.acp.own_commands import with_server
 from shelltie.frontends.acp.permission import permission_answer, permission_request
 from shelltie.frontends.acp.rpc import CANCELLED, INTERNAL_ERROR, Rpc
 from shelltie.frontends.acp.speech import (
@@ -53,7 +54,10 @@ class Serve(StrEnum):
 
 
 class Proxy:
-    """One conversation. `wanted` is how terminals are displayed; `None` looks at the editor."""
+    """One conversation. `wanted` is how terminals are displayed; `None` looks at the editor.
+
+    `pty` is whether they are real ones; `mcp` is a server that every session gets.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Proxy:
         serve: Serve = Serve.ALWAYS,
         wanted: Mode | None = None,
         pty: str = "auto",
+        mcp: Message | None = None,
         null_result: bool = False,
     ) -> None:
         self._host = host
@@ -74,6 +79,7 @@ class Proxy:
         self._serve = serve
         self._wanted = wanted
         self._pty = pty
+        self._mcp = mcp
         self._serving = True  # who asks before the two have shaken hands is refused by the host
         self._display = Display(host, editor, tasks)
         self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
@@ -121,7 +127,8 @@ class Proxy:
             self._display.begin_turn(str(params.get("sessionId")))
         if method in _OPENS[1:3]:  # their sessions exist already, and may speak before the answer
             self._open(params.get("sessionId"), params)
-        return None
+        served = with_server(params, self._mcp) if self._mcp and method in _OPENS else None
+        return None if served is None else {**message, "params": served}
 
     def _initialize(self, message: Message, params: Message) -> Message | None:
         given = params.get("clientCapabilities")

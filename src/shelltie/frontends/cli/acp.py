@@ -20,5 +20,5 @@ def main(args: Namespace) -> int:
     if not args.words:
         raise InvalidParameters("name the agent: shelltie acp -- AGENT [ARGUMENT…]")
     display = None if args.display == "auto" else Mode(args.display)
-    choices = Choices(Serve(args.terminals), display, args.total)
+    choices = Choices(Serve(args.terminals), display, args.total, args.mcp, args.wrap_shell)
     return anyio.run(serve, settings.load(Path()), args.words, choices)

@@ -190,6 +190,12 @@ def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="how the editor shows them: what it understands (default), or this; v2 is a draft",
     )
     acp.add_argument("--total", type=duration, metavar="TIME", help="end each after this time")
+    acp.add_argument("--mcp", action="store_true", help="give every session our MCP tools, too")
+    acp.add_argument(
+        "--wrap-shell",
+        action="store_true",
+        help="run the own shell commands of Claude Code through shelltie run",
+    )
     acp.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="AGENT", help="the agent and its arguments"
     )

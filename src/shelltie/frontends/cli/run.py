@@ -46,7 +46,7 @@ from shelltie.model import (
     human_size,
     signal_name,
 )
-from shelltie.policy.environment import RUN_MARK
+from shelltie.policy import environment
 from shelltie.record.journal import UNANCHORED, UNRECORDED
 from shelltie.regex import regex
 from shelltie.running.run import Run
@@ -54,7 +54,6 @@ from shelltie.running.run import Run
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
 _OF_THE_RECORD = (UNRECORDED, UNANCHORED)
-_CALLER = Caller(client="shelltie run")
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FIELDS = (
     *("status", "stdout", "stderr", "exitCode", "timeoutReason", "terminationMode", "durationMs"),
@@ -101,7 +100,9 @@ class Leashed:
         """To the end, whoever brings it about."""
         self._starting = anyio.CancelScope()
         self._listen_to_signals()
-        async with Terminal(publish=self._publish, caller=_CALLER) as terminal:
+        inside = environment.inherited().get(environment.RUN_MARK, "")
+        caller = Caller(client="shelltie run", agent=inside)
+        async with Terminal(publish=self._publish, caller=caller) as terminal:
             terminal.supervisor.gate.broker.add(TerminalChannel())
             # To get a place, or somebody's yes, may take a while: a signal ends that, too.
             with self._starting:
@@ -172,7 +173,8 @@ class Leashed:
         if self._tap.problem is not None:
             return self._give_up(self._tap.problem)
         if run.outcome is None:
-            complain(f"not all of it could be ended: look for {RUN_MARK}={run.id} in environments")
+            mark = f"{environment.RUN_MARK}={run.id}"
+            complain(f"not all of it could be ended: look for {mark} in environments")
             return exits.SHELLTIE_FAILED if self._signal is None else 128 + self._signal
         result = report(run)
         if self._json:

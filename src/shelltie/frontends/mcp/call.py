@@ -11,6 +11,7 @@ from shelltie.approval.broker import Channel
 from shelltie.frontends.mcp.guests import GUEST, Guest
 from shelltie.frozen import frozen
 from shelltie.model import Caller
+from shelltie.policy import environment
 from shelltie.running.gate import Party
 from shelltie.running.run import Run
 
@@ -76,6 +77,8 @@ def call_of(
     The client waits `window` seconds for the answer, or for a yes if the call `lasts` beyond that.
     """
     patience = None if math.isinf(window) else window
-    party = Party(Caller(client=client_of(context)), channel, patience)
+    # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
+    agent = environment.inherited().get(environment.RUN_MARK, "")
+    party = Party(Caller(client=client_of(context), agent=agent), channel, patience)
     until = math.inf if lasts else anyio.current_time() + window
     return Call(name, arguments or {}, owner_of(context), party, until, follow)
