@@ -63,6 +63,26 @@ def test_what_the_user_passes_a_call_may_set() -> None:
     assert (env.env["PYTHONPATH"], env.env["GIT_PAGER"]) == ("src", "less")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("PATH", "/a:/b"), ("PYTHONPATH", "src"), ("PAGER", "less -R")]
+)
+def test_a_call_may_hand_on_what_it_inherited_and_gets_what_everybody_gets(
+    name: str, value: str
+) -> None:
+    usual = built({name: value})
+
+    handed_on = built({name: value}, {name: value})
+
+    assert handed_on == usual
+    with pytest.raises(InvalidParameters, match=f"env: {name} decides"):
+        built({name: value}, {name: f"{value}x"})
+
+
+@pytest.mark.parametrize("value", ["", "cat"])
+def test_a_call_may_want_no_pager(value: str) -> None:
+    assert built({}, {"GIT_PAGER": value, "GH_PAGER": value}) == built({})
+
+
 def test_a_passed_name_is_exact_unless_it_ends_with_a_star() -> None:
     with pytest.raises(InvalidParameters):
         built(changes={"PYTHONPATH": "src"}, passed=("PYTHON", "YTHONPATH", "*PATH"))

@@ -124,7 +124,7 @@ def build(
         _check(name, value)
         if name in _ASKER and name in env:
             continue
-        if _changes_nothing(name, value, base.kept):
+        if _changes_nothing(name, value, base):
             continue
         _refuse_hook(name, value, env, base.passed)
         if value is None:
@@ -175,14 +175,14 @@ def _matches(name: str, passed: Sequence[str]) -> bool:
     )
 
 
-def _changes_nothing(name: str, value: str | None, kept: Mapping[str, str]) -> bool:
+def _changes_nothing(name: str, value: str | None, base: Sifted) -> bool:
     """A caller that hands on its whole environment has our own values, and asks for nothing.
 
     Nor does one that wants no pager: there is none.
     """
-    if value is None or not secrets.is_hook_name(name):
+    if value is None or not secrets.is_hook_name(name) or _matches(name, base.passed):
         return False
-    return kept.get(name) == value or (name.endswith("PAGER") and value in ("", "cat"))
+    return base.kept.get(name) == value or (name.endswith("PAGER") and value in ("", "cat"))
 
 
 def _refuse_hook(

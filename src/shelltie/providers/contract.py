@@ -96,11 +96,11 @@ async def _started(
     stdin: bytes | None = None,
     pty: TerminalSize | None = None,
     stays_open: bool = False,
+    one_output: bool = False,
     resources: Resources = Resources(),  # noqa: B008  frozen
 ) -> AsyncIterator[Told]:
-    prepared = Prepared(
-        argv, env, str(workspace), stdin, pty, resources, stays_open, str(workspace)
-    )
+    cwd = str(workspace)
+    prepared = Prepared(argv, env, cwd, stdin, pty, resources, stays_open, cwd, one_output)
     told: Told | None = None
     try:
         await provider.ready(str(workspace))
@@ -145,6 +145,25 @@ async def the_streams_stay_apart(provider: Provider, workspace: Path) -> None:
         assert told.process.stderr is not None
         assert await told.read(told.process.stdout) == b"a\0b\xff"
         assert await told.read(told.process.stderr) == b"\xff\0err"
+        assert await told.exit_code() == 0
+
+
+async def one_output_keeps_the_order(provider: Provider, workspace: Path) -> None:
+    """Where both streams are wanted as one, there is one."""
+    script = "echo 1 >&2; echo 2; echo 3 >&2; echo 4"
+    async with _started(provider, workspace, "sh", "-c", script, one_output=True) as told:
+        assert told.process.stderr is None
+        assert await told.read(told.process.stdout) == b"1\n2\n3\n4\n"
+        assert await told.exit_code() == 0
+
+
+async def one_output_may_be_a_terminal(provider: Provider, workspace: Path) -> None:
+    """To which both streams go, and from which nothing is read."""
+    here = "test -t 1 && test -t 2 && ! test -t 0 && cat"
+    script = f"{here} && ! (: </dev/tty) 2>/dev/null && stty size <&1"
+    size = TerminalSize(10, 33)
+    async with _started(provider, workspace, "sh", "-c", script, pty=size, one_output=True) as told:
+        assert await told.read(told.process.stdout, b"\n") == b"10 33\r\n"
         assert await told.exit_code() == 0
 
 
@@ -305,6 +324,8 @@ CHECKS: tuple[Check, ...] = (
     a_command_starts_ends_and_leaves_nobody,
     a_death_by_signal_is_told,
     the_streams_stay_apart,
+    one_output_keeps_the_order,
+    one_output_may_be_a_terminal,
     without_input_there_is_an_end,
     input_that_stays_open_can_be_written,
     much_output_arrives_whole,

@@ -337,7 +337,7 @@ class Supervisor:
             run=run_id,
             own=wish.own,
         )
-        if "PATH" in command.env:
+        if command.env.get("PATH") not in (None, self._base.kept.get("PATH")):
             path_source = "env of the call"
         argv = command.argv or (*self._habits.shell, "-c", command.text)
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
