@@ -9,6 +9,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "requirements.md"
 _ENTRY = re.compile(r"^\*\*((?:S\d-|T\d-|TX-|C-|D)\d+)\*\* (.+)\n→ (.+)$", re.MULTILINE)
+_DASH = " — "  # behind it: what the tests leave to a decision or to a benchmark
 
 
 class Requirement(NamedTuple):
@@ -44,13 +45,14 @@ def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def render(text: str) -> str:
-    """The page with the tests of today; texts and reasons that were written by hand stay."""
+    """The page with the tests of today; texts, reasons and remarks behind a dash stay."""
     proved = proofs()
 
     def entry(match: re.Match[str]) -> str:
         name, wanted, shown = match.groups()
         if name in proved:
-            shown = ", ".join(f"`{test}`" for test in proved[name])
+            _, dash, remark = shown.partition(_DASH)
+            shown = ", ".join(f"`{test}`" for test in proved[name]) + dash + remark
         elif shown.startswith("`"):
             shown = "not yet"
         return f"**{name}** {wanted}\n→ {shown}"

@@ -24,7 +24,7 @@ async def test_stderr_alone_keeps_a_command_alive(terminal: Terminal) -> None:
     assert (result.status, result.stderr) == ("success", "1\n2\n3\n4\n5\n6\n7\n")
 
 
-@pytest.mark.proves("T0-13", "C-13")
+@pytest.mark.proves("T0-13", "C-13", "S0-27")
 async def test_dots_without_a_newline_keep_a_command_alive(terminal: Terminal) -> None:
     command = "for i in 1 2 3 4 5 6 7; do printf .; sleep 0.5; done"
 
@@ -98,7 +98,7 @@ async def test_a_spool_that_cannot_be_written_is_a_warning(
     assert any("not kept" in warning for warning in result.warnings)
 
 
-@pytest.mark.proves("C-52")
+@pytest.mark.proves("C-52", "S0-25")
 async def test_the_streams_are_kept_apart_and_in_order(terminal: Terminal, tmp_path: Path) -> None:
     wait = "until [ -e {} ]; do sleep 0.02; done"
     steps = [f"echo {n} >&{2 - n % 2}; {wait.format(tmp_path / str(n))}" for n in (1, 2, 3, 4)]

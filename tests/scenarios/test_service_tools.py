@@ -15,6 +15,7 @@ from shelltie import (
     TerminalService,
     tools_of,
 )
+from shelltie.events import Event, RunStarted
 from shelltie.frontends.plugin import Chat
 from tests.scenarios.test_terminal_service import TERMINAL, Echo
 from tests.tree import new_tag, nobody_left
@@ -56,7 +57,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
         yield Agent(service, person)
 
 
-@pytest.mark.proves("S2-78", "S2-43", "S2-44", "S2-46", "S2-47", "S2-48", "S2-9")
+@pytest.mark.proves("S2-78", "S2-43", "S2-47", "S2-48", "S2-9", "S2-5", "S2-1")
 async def test_bash_asks_about_what_is_not_safe_and_says_how_it_ended(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -70,7 +71,9 @@ async def test_bash_asks_about_what_is_not_safe_and_says_how_it_ended(
     assert listed.startswith("Exit Code: 0\n\nOutput:\n")
     assert " here\n" in listed
     assert made == "Exit Code: 3\n\nOutput:\n"
-    assert long.endswith("[...Results were too long, truncated...]")
+    numbers = "".join(f"{number}\n" for number in range(1, 1001))
+    marker = "\n [...Results were too long, truncated...]"
+    assert long == f"Exit Code: 0\n\nOutput:\n{numbers[:200]}{marker}"
     assert refused.startswith("User did not approve command execution")
     assert agent.person.asked == ["touch made; exit 3", "touch refused"]
     assert (tmp_path / "made").exists()
@@ -96,6 +99,7 @@ async def test_a_session_from_its_start_to_its_end(agent: Agent) -> None:
     assert said.endswith("\n\nOutput:\ntwo\ntwo\n")
     assert listed.splitlines()[0] == "Active Terminal Sessions:"
     assert listed.splitlines()[2].startswith("term-1       | cat")
+    assert len(listed.splitlines()) == 3
     assert stopped == "Terminal session term-1 terminated."
     assert await agent("terminal_list") == "No active terminal sessions."
     await nobody_left(tag)
@@ -112,6 +116,7 @@ async def test_what_has_ended_is_told_once_and_then_forgotten(agent: Agent) -> N
         assert await agent("terminal_continue", sessionId=session) == f"Session {session} not found"
 
 
+@pytest.mark.proves("T2-11")
 async def test_a_provider_of_two_methods_has_bash_which_still_asks(agent: Agent) -> None:
     agent.service.register_terminal_provider("echo", Echo())
     agent.service.set_active_terminal("echo", "agent")
@@ -124,6 +129,7 @@ async def test_a_provider_of_two_methods_has_bash_which_still_asks(agent: Agent)
     assert agent.person.asked == ["rm -rf build", "rm -rf other"]
 
 
+@pytest.mark.proves("S2-41", "S2-42")
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
@@ -141,6 +147,23 @@ async def test_a_wrong_call_is_answered_and_changes_nothing(
 ) -> None:
     assert says in await agent(tool, **arguments)
     assert await agent("terminal_list") == "No active terminal sessions."
+
+
+@pytest.mark.proves("T2-16", "S2-46", "S2-2")
+async def test_bash_has_a_minute_unless_the_agent_has_another_limit(tmp_path: Path) -> None:
+    events: list[Event] = []
+    config = Config(state_dir=str(tmp_path / "state"))
+    async with TerminalService(TERMINAL, config, tmp_path, events.append) as service:
+        (bash, *_) = tools_of(service)
+        service.attach("usual")
+        service.attach("hasty", {"bash": {"timeoutSeconds": 2}})
+        await bash.execute({"command": "true"}, "usual")
+        late = await bash.execute({"command": "echo begun; sleep 60"}, "hasty")
+
+    started = [event.limits.total for event in events if isinstance(event, RunStarted)]
+    assert started == [60, 2]
+    assert "timed out after 2 s" in late
+    assert "begun\n" in late
 
 
 # The plugin

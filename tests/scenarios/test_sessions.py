@@ -31,7 +31,7 @@ async def start(sessions: Sessions, text: str, *, pty: bool = True, owner: str =
     return await sessions.open(command, NO_LIMIT, owner, Waiting())
 
 
-@pytest.mark.proves("T2-23", "S2-12")
+@pytest.mark.proves("T2-23", "S2-12", "S2-65")
 async def test_a_program_that_pauses_briefly_is_heard_to_the_end(sessions: Sessions) -> None:
     session = await start(sessions, "for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; sleep 60")
 
@@ -41,7 +41,7 @@ async def test_a_program_that_pauses_briefly_is_heard_to_the_end(sessions: Sessi
     assert not reading.complete
 
 
-@pytest.mark.proves("T2-23", "C-54")
+@pytest.mark.proves("T2-23", "C-54", "S2-66")
 async def test_an_endless_printer_is_answered_for_at_the_longest_wait(sessions: Sessions) -> None:
     session = await start(sessions, "while :; do echo tick; sleep 0.05; done")
 

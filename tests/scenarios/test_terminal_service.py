@@ -1,5 +1,6 @@
 """TerminalService, with the names and promises of S2."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from shelltie.frontends.service_words import (
     InteractiveSessionOptions,
     OutputWaitOptions,
 )
-from tests.tree import new_tag, nobody_left
+from tests.tree import new_tag, nobody_left, tagged, until
 
 OPTIONS = ExecuteCommandOptions()
 TERMINAL = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"type": "local"}}}
@@ -50,7 +51,31 @@ class Echo:
         return await self.execute_command(script, [], options)
 
 
-@pytest.mark.proves("T2-9", "S2-14", "S2-15", "S2-22", "S2-24", "S2-57", "S2-58")
+@pytest.mark.proves("S2-14", "S2-15", "S2-16", "S2-57", "S2-58", "S2-62", "S2-37")
+async def test_a_service_says_what_it_is_and_gives_an_agent_its_defaults(
+    tmp_path: Path,
+) -> None:
+    providers = {"here": {"type": "local"}, "other": {"type": "local"}}
+    service = make(tmp_path, agentDefaults={"provider": "here"}, providers=providers)
+    await service.run()
+    try:
+        state = service.attach("agent")
+        active = service.require_active_terminal("agent")
+    finally:
+        await service.stop()
+
+    assert (service.name, bool(service.description)) == ("TerminalService", True)
+    assert service.default_provider == "here"
+    assert list(service.terminal_provider_registry) == ["here", "other"]
+    assert active is state.local
+    assert state.serialize() == {
+        "providerName": "here",
+        "bash": {"cropOutput": 10_000, "timeoutSeconds": 60},
+        "persistent": {"minInterval": 1, "settleInterval": 2, "maxInterval": 30},
+    }
+
+
+@pytest.mark.proves("T2-9", "S2-22", "S2-24", "S2-57", "S2-58", "S2-61", "S2-21")
 async def test_a_provider_must_be_named_and_be_there(
     service: TerminalService, tmp_path: Path
 ) -> None:
@@ -60,6 +85,10 @@ async def test_a_provider_must_be_named_and_be_there(
         await make(tmp_path, agentDefaults={"provider": "docker"}).run()
     with pytest.raises(ConfigWrong, match=r"providers\.x\.type"):
         make(tmp_path, providers={"x": {"type": "magic"}})
+    with pytest.raises(ConfigWrong, match="unknown key colour"):
+        make(tmp_path, colour="blue")
+    with pytest.raises(ConfigWrong, match="unknown key image"):
+        make(tmp_path, providers={"local": {"type": "local", "image": "x"}})
     with pytest.raises(Misuse, match="registered: local"):
         service.set_active_terminal("magic", "agent")
     with pytest.raises(Misuse):
@@ -68,12 +97,14 @@ async def test_a_provider_must_be_named_and_be_there(
         service.require_active_terminal("stranger")
 
 
-@pytest.mark.proves("T2-10", "S2-16", "S2-61", "S2-62")
+@pytest.mark.proves("T2-10", "S2-16", "S2-61", "S2-62", "S2-8")
 async def test_an_agent_overrides_what_it_names_and_nothing_else(service: TerminalService) -> None:
     state = service.attach("other", {"bash": {"cropOutput": 5}, "persistent": {"maxInterval": 9}})
 
     assert (state.settings.crop_output, state.settings.timeout) == (5, 60)
     assert (state.settings.waiting.most, state.settings.waiting.settle) == (9, 2)
+    assert service.state("agent").settings.crop_output == 10_000  # another agent's is its own
+    assert service.state("agent").settings.waiting.most == 30
     wrongs: list[dict[str, object]] = [
         {"bsh": {}},
         {"bash": {"cropOutpt": 1}},
@@ -86,14 +117,22 @@ async def test_an_agent_overrides_what_it_names_and_nothing_else(service: Termin
         service.attach("third", {"bash": {"cropOutput": "many"}})
 
 
-@pytest.mark.proves("T2-11", "S2-23", "S2-77", "S2-21")
+@pytest.mark.proves("T2-11", "S2-23", "S2-77", "S2-21", "S2-22", "S2-24")
 async def test_a_provider_of_two_methods_is_enough(service: TerminalService) -> None:
-    service.register_terminal_provider("echo", Echo())
+    echo = Echo()
+    service.register_terminal_provider("echo", echo)
     service.set_active_terminal("echo", "agent")
 
     result = await service.execute_command("say", ["hi"], OPTIONS, "agent")
+    script = await service.run_script("say it", OPTIONS, "agent")
 
-    assert (result.ok, result.output) == (True, "say hi")
+    assert (result.ok, result.output, script.output) == (True, "say hi", "say it")
+    assert service.require_terminal_provider_by_name("echo") is echo
+    assert service.require_active_terminal("agent") is echo
+    service.state("agent").deserialize({"providerName": None})
+    with pytest.raises(Misuse, match="no active terminal"):
+        service.require_active_terminal("agent")
+    service.set_active_terminal("echo", "agent")
     with pytest.raises(Misuse, match="not supported by this provider"):
         service.require_sessions("agent")
     with pytest.raises(InvalidParameters, match="execute_command and run_script"):
@@ -124,18 +163,19 @@ async def test_a_configured_sandbox_is_one_and_says_so(tmp_path: Path) -> None:
     assert not away.ok
 
 
-@pytest.mark.proves("T2-12", "S2-17", "S2-25", "S2-34", "S2-35")
+@pytest.mark.proves("T2-12", "S2-35")
 async def test_a_command_gets_its_arguments_whole(service: TerminalService) -> None:
     plain = await service.execute_command("echo", ["hello"], OPTIONS, "agent")
     spaced = await service.execute_command("printf", ["[%s]", "a b", "c"], OPTIONS, "agent")
     many = await service.execute_command("echo", ["x"] * 100, OPTIONS, "agent")
 
     assert (plain.ok, plain.output, plain.exit_code) == (True, "hello\n", 0)
+    assert (plain.stdout, plain.stderr, plain.error) == ("hello\n", "", None)
     assert spaced.output == "[a b][c]"
     assert many.output.split() == ["x"] * 100
 
 
-@pytest.mark.proves("T2-13", "C-63", "S2-18", "S2-26", "S2-74")
+@pytest.mark.proves("T2-13", "C-63", "S2-18", "S2-26")
 async def test_a_text_of_words_is_split_and_a_script_is_a_script(service: TerminalService) -> None:
     words = await service.execute_command("echo 'a b' $HOME", [], OPTIONS, "agent")
     script = await service.run_script("x=3; echo $x | cat && echo $((x + 1))", OPTIONS, "agent")
@@ -146,10 +186,11 @@ async def test_a_text_of_words_is_split_and_a_script_is_a_script(service: Termin
         await service.execute_command("echo 'a", [], OPTIONS, "agent")
 
 
-@pytest.mark.proves("T2-14")
+@pytest.mark.proves("T2-14", "S2-2", "S2-35", "S2-1")
 async def test_a_failure_is_a_result(service: TerminalService) -> None:
     failed = await service.execute_command("false", [], OPTIONS, "agent")
     missing = await service.execute_command("no-such-program", ["x"], OPTIONS, "agent")
+    both = await service.run_script("echo out; echo err >&2; exit 3", OPTIONS, "agent")
     slow = await service.run_script(
         "echo before-timeout; sleep 60; echo after", ExecuteCommandOptions(2), "agent"
     )
@@ -157,33 +198,42 @@ async def test_a_failure_is_a_result(service: TerminalService) -> None:
     assert (failed.ok, failed.exit_code, failed.error) == (False, 1, None)
     assert (missing.ok, missing.exit_code) == (False, 127)
     assert missing.error
+    assert (both.exit_code, both.stdout, both.stderr) == (3, "out\n", "err\n")
+    assert sorted(both.output.split()) == ["err", "out"]
     assert (slow.ok, slow.output) == (False, "before-timeout\n")
     assert "timed out" in (slow.error or "")
 
 
-@pytest.mark.proves("T2-15")
+@pytest.mark.proves("T2-15", "S2-17", "S2-18", "S2-25", "S2-26", "S2-34")
 async def test_input_environment_and_directory(service: TerminalService, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     env = {"COLOUR": "blue", "LANG": None}
     options = ExecuteCommandOptions(working_directory="sub", env=env, input="typed")
 
-    result = await service.run_script(
-        'cat; echo; pwd; echo "$COLOUR ${LANG-unset}"', options, "agent"
-    )
+    text = 'cat; echo; pwd; echo "$COLOUR ${LANG-unset}"'
+    script = await service.run_script(text, options, "agent")
+    program = await service.execute_command("sh", ["-c", text], options, "agent")
+    provider = service.require_active_terminal("agent")
+    direct = [
+        await provider.run_script(text, options),
+        await provider.execute_command("sh", ["-c", text], options),
+    ]
 
-    assert result.output.split() == ["typed", str(tmp_path / "sub"), "blue", "unset"]
+    for result in (script, program, *direct):
+        assert result.output.split() == ["typed", str(tmp_path / "sub"), "blue", "unset"]
 
 
-@pytest.mark.proves("T2-16", "S2-2", "S2-1")
+@pytest.mark.proves("T2-16", "S2-2", "S2-1", "S2-17", "S2-34")
 async def test_the_service_waits_two_minutes_unless_told_otherwise(tmp_path: Path) -> None:
     events: list[Event] = []
     async with make(tmp_path, publish=events.append) as service:
         service.attach("agent")
         await service.run_script("true", OPTIONS, "agent")
         await service.run_script("true", ExecuteCommandOptions(7), "agent")
+        await service.execute_command("true", [], ExecuteCommandOptions(8), "agent")
 
     started = [event for event in events if isinstance(event, RunStarted)]
-    assert [event.limits.total for event in started] == [120, 7]
+    assert [event.limits.total for event in started] == [120, 7, 8]
 
 
 @pytest.mark.proves("T2-17", "S2-37", "S2-39", "S2-40")
@@ -205,7 +255,7 @@ async def test_a_state_survives_a_round_trip_and_can_be_shown(service: TerminalS
     ]
 
 
-@pytest.mark.proves("T2-29", "S2-38", "C-71")
+@pytest.mark.proves("T2-29", "S2-38", "C-71", "S2-71")
 @pytest.mark.parametrize("what", [["chat"], ["chat", "settings", "memory"]])
 async def test_a_reset_ends_sessions_and_keeps_the_settings(
     service: TerminalService, what: list[str]
@@ -214,16 +264,18 @@ async def test_a_reset_ends_sessions_and_keeps_the_settings(
     sessions = service.require_sessions("agent")
     tag = new_tag()
     await sessions.start_interactive_session(InteractiveSessionOptions(f"sleep 60.{tag}"))
+    service.state("agent").deserialize({"bash": {"cropOutput": 7}, "providerName": "echo"})
     before = service.state("agent").serialize()
 
     await service.reset("agent", what)
 
     assert service.state("agent").local.list_sessions() == []
     assert service.state("agent").serialize() == before
+    assert (service.state("agent").provider_name, before["providerName"]) == ("echo", "echo")
     await nobody_left(tag)
 
 
-@pytest.mark.proves("T2-31", "S2-8")
+@pytest.mark.proves("T2-31")
 async def test_agents_do_not_see_each_other(service: TerminalService) -> None:
     service.attach("other")
     mine = service.require_sessions("agent")
@@ -237,7 +289,7 @@ async def test_agents_do_not_see_each_other(service: TerminalService) -> None:
     assert mine.get_session_status(session) is not None
 
 
-@pytest.mark.proves("S2-27", "S2-28", "S2-29", "S2-30", "S2-31", "S2-32", "S2-36", "S2-79")
+@pytest.mark.proves("S2-27", "S2-28", "S2-29", "S2-32", "S2-36")
 async def test_a_session_through_the_provider(service: TerminalService) -> None:
     sessions = service.require_sessions("agent")
     session = await sessions.start_interactive_session(
@@ -252,6 +304,29 @@ async def test_a_session_through_the_provider(service: TerminalService) -> None:
     assert (output.is_complete, output.exit_code) == (True, 0)
     assert gone is None
     assert sessions.get_isolation_level() == "none"
+
+
+@pytest.mark.proves("S2-27", "S2-29", "S2-30", "S2-31", "S2-36")
+async def test_a_session_can_be_looked_at_and_ended(service: TerminalService) -> None:
+    tag, began = new_tag(), time.time()
+    sessions = service.require_sessions("agent")
+    session = await sessions.start_interactive_session(
+        InteractiveSessionOptions(f"echo on; setsid sleep 60.{tag} & sleep 60.{tag}", pty=False)
+    )
+    await until(lambda: len(tagged(tag, "sleep")) == 2)
+    output = await sessions.collect_output(session, 1, OutputWaitOptions(0, 0, 0))
+    status = sessions.get_session_status(session)
+    await sessions.terminate_session(session)
+
+    assert isinstance(session, str)
+    assert (output.output, output.new_position, output.is_complete) == ("n\n", 3, False)
+    assert output.exit_code is None
+    assert status is not None
+    assert (status.id, status.running, status.output_length) == (session, True, 3)
+    assert status.exit_code is None
+    assert began <= status.start_time <= time.time()
+    assert sessions.get_session_status(session) is None
+    await nobody_left(tag)
 
 
 @pytest.mark.proves("S2-19", "S2-20", "S2-75", "S2-1")

@@ -1,12 +1,13 @@
 """Promise 5: the truth about what ran, where, under which limits, and what to try next."""
 
+import signal
 import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
-from shelltie import InvalidParameters, Resources, Terminal, run_sync
+from shelltie import EscalationStep, InvalidParameters, Resources, Terminal, run_sync
 from shelltie.frontends.report import Result
 from tests.conftest import Open
 
@@ -19,9 +20,10 @@ SEVEN = (
     ("terminationMode", str | None),
     ("durationMs", int),
 )
+QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
 
 
-@pytest.mark.proves("T0-21", "C-29")
+@pytest.mark.proves("T0-21", "C-29", "S0-32", "S0-35")
 async def test_a_failure_is_an_error_with_its_code(terminal: Terminal) -> None:
     result = await terminal.run("exit 3")
 
@@ -75,19 +77,29 @@ async def test_no_timeout_leaves_it_to_the_policy(terminal: Terminal, none: floa
     assert result.limits.category == "medium"
 
 
-@pytest.mark.proves("T0-25", "S0-31", "S0-33", "S0-34", "S0-48")
+@pytest.mark.proves("T0-25", "S0-31", "S0-33", "S0-34", "S0-48", "S0-32")
 @pytest.mark.parametrize(
-    "command", ["true", "exit 3", "kill -9 $$", "no-such-command", "sleep 9", "sleep 9 & true"]
+    ("command", "ended"),
+    [
+        ("true", ("success", None, None)),
+        ("exit 3", ("error", None, None)),
+        ("kill -9 $$", ("error", None, None)),
+        ("no-such-command", ("error", None, None)),
+        ("sleep 600", ("timeout", "no_output_timeout", "soft")),
+        ("trap '' TERM; while :; do echo on; sleep 0.1; done", ("timeout", "exec_timeout", "hard")),
+        ("sleep 600 & true", ("success", None, None)),
+    ],
 )
-async def test_all_seven_fields_are_in_every_answer(terminal: Terminal, command: str) -> None:
-    result = (await terminal.run(command, timeout=0.5)).to_json()
+async def test_all_seven_fields_are_in_every_answer(
+    terminal: Terminal, command: str, ended: tuple[str, str | None, str | None]
+) -> None:
+    result = (await terminal.run(command, timeout=8, escalation=QUICK)).to_json()
 
     assert list(result)[:7] == [name for name, _ in SEVEN]
     for name, kind in SEVEN:
         assert isinstance(result[name], kind), name
-    assert result["status"] in ("success", "timeout", "error")
-    assert result["timeoutReason"] in (None, "exec_timeout", "no_output_timeout")
-    assert result["terminationMode"] in (None, "soft", "hard")
+        assert not isinstance(result[name], bool), name
+    assert (result["status"], result["timeoutReason"], result["terminationMode"]) == ended
 
 
 async def test_a_directory_that_is_not_there_starts_nothing(

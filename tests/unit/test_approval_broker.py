@@ -166,7 +166,7 @@ async def test_who_says_nothing_at_all_is_waited_for_no_longer() -> None:
     assert (answer.allowed, answer.by) == (False, NOBODY)
 
 
-@pytest.mark.proves("C-59", "D1")
+@pytest.mark.proves("C-59", "D1", "T2-19")
 @pytest.mark.parametrize(
     ("rating", "approve", "allowed"),
     [

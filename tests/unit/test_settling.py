@@ -7,13 +7,14 @@ from shelltie.running.settling import AT_ONCE, Waiting, answer_at
 WAITING = Waiting(least=0.2, settle=0.5, most=5)
 
 
-@pytest.mark.proves("S2-64", "S2-65", "S2-66")
+@pytest.mark.proves("S2-64", "S2-65", "S2-12", "T2-23")
 def test_silence_counts_from_the_least_wait_and_from_the_last_byte() -> None:
     assert answer_at(WAITING, 100, None, ended=False) == pytest.approx(100.7)
     assert answer_at(WAITING, 100, 100.1, ended=False) == pytest.approx(100.7)
     assert answer_at(WAITING, 100, 103.0, ended=False) == pytest.approx(103.5)
 
 
+@pytest.mark.proves("S2-66", "S2-12")
 def test_the_longest_wait_counts_from_the_call_and_ends_it_in_any_case() -> None:
     assert answer_at(WAITING, 100, 104.9, ended=False) == 105
     assert answer_at(Waiting(least=10, settle=10, most=5), 100, None, ended=False) == 105

@@ -30,7 +30,12 @@ def read(text: str) -> tuple[TimeoutPolicy, str]:
 @pytest.mark.proves("S0-4", "S0-5", "S0-6", "S0-7", "S0-8", "S0-9", "S0-10", "S0-15")
 def test_the_file_of_the_seed_is_read_as_it_is_written() -> None:
     policy, problems = read(SEED)
+    document = json.loads(SEED)
 
+    assert set(document) == {
+        *("version", "description", "categories", "command_patterns", "default_category")
+    }
+    assert document["version"] == "1.0"
     limits = {name: (one.total, one.silence) for name, one in policy.categories.items()}
     assert limits == {
         "quick": (30, 10),
@@ -38,8 +43,11 @@ def test_the_file_of_the_seed_is_read_as_it_is_written() -> None:
         "long": (600, 60),
         "extended": (900, 120),
     }
-    assert [entry.category for entry in policy.patterns] == [
-        name for name in ("quick", "medium", "long", "extended") for _ in range(3)
+    assert [one.description for one in policy.categories.values()] == [
+        one["description"] for one in document["categories"].values()
+    ]
+    assert [(entry.category, entry.pattern.text) for entry in policy.patterns] == [
+        (name, text) for name, texts in document["command_patterns"].items() for text in texts
     ]
     assert policy.default_category == "medium"
     assert problems == ""
@@ -112,7 +120,7 @@ def test_a_bad_file_gives_medium_for_everything_and_says_why(text: str, reason: 
     assert (limits.total, limits.silence) == (120, 30)
 
 
-@pytest.mark.proves("C-10", "T0-10")
+@pytest.mark.proves("C-10", "T0-10", "S0-4", "S0-10")
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -151,6 +159,7 @@ def test_a_bad_file_gives_medium_for_everything_and_says_why(text: str, reason: 
         ({"escalation": []}, "escalation: must end with"),
         ({"command_timeouts": {"cargo": "10m"}}, "command_timeouts.cargo: must be a number"),
         ({"version": 1}, "version: must be a text"),
+        ({"description": 1}, "description: must be a text"),
     ],
 )
 def test_a_bad_item_is_left_out_and_named_and_the_rest_stays(
@@ -164,7 +173,7 @@ def test_a_bad_item_is_left_out_and_named_and_the_rest_stays(
     assert policy.default_category == "medium"
 
 
-@pytest.mark.proves("C-10", "C-3")
+@pytest.mark.proves("C-10", "C-3", "S0-5")
 @pytest.mark.parametrize(
     "value", ["true", "NaN", "Infinity", '"30"', "-1", "0", "[]", "1" + "0" * 400]
 )

@@ -1,0 +1,76 @@
+"""Who is asked before `bash` runs something, for how long, and what `bash` is told."""
+
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from shelltie import Config
+from shelltie.frontends.mcp import session_schemas
+from shelltie.running.gate import Patience
+from tests.conformance.servers import server_of
+from tests.conformance.test_mcp_confirm import Person
+from tests.conformance.test_mcp_sessions import Caller
+from tests.conftest import Open
+
+
+@pytest.mark.proves("S2-41", "S2-49", "S2-52")
+def test_the_tools_take_what_they_need_and_bash_only_its_command() -> None:
+    taken = {tool.name: tool.input_schema for tool in session_schemas.TOOLS}
+
+    assert list(taken["bash"]["properties"]) == taken["bash"]["required"] == ["command"]
+    assert taken["bash"]["properties"]["command"]["type"] == "string"
+    assert taken["terminal_start"]["required"] == ["command"]
+    assert taken["terminal_continue"]["required"] == ["sessionId"]
+    for name in ("terminal_start", "terminal_continue"):
+        assert taken[name]["properties"]["stdin"]["type"] == "string"
+    assert taken["terminal_list"]["properties"] == {}
+
+
+@pytest.mark.proves("S2-44", "T2-18", "T2-19")
+@pytest.mark.parametrize("on_timeout", ["deny", "approve"])
+async def test_an_unknown_command_that_nobody_answers_for_is_refused_in_the_end(
+    open_terminal: Open, tmp_path: Path, on_timeout: str
+) -> None:
+    canary, person = tmp_path / "canary", Person(None)
+    settings: dict[str, object] = {"unknown_wait": 0.5, "on_timeout": on_timeout}
+    async with open_terminal(**settings) as terminal:
+        server = server_of(terminal, Config(**settings))  # type: ignore[arg-type]  # as named
+        async with Client(server, mode="legacy", elicitation_callback=person) as client:
+            call = Caller(client)
+            result = await call.raw("bash", command=f"touch {canary}")
+
+    answer, text = call.read("bash", result)
+    (question,) = person.read
+    assert " · unknown · " in question
+    assert "touch makes files" in question
+    assert canary.exists() == (on_timeout == "approve")
+    if on_timeout == "deny":
+        assert (result.is_error, answer["errorCode"]) == (True, "CONFIRMATION_REQUIRED")
+        assert text.startswith("User did not approve command execution")
+
+
+@pytest.mark.proves("S2-44", "S2-45", "T2-18", "T2-19")
+async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever(
+    open_terminal: Open,
+) -> None:
+    async with open_terminal() as terminal:
+        assert terminal.supervisor.gate.patience == Patience(unknown=10, dangerous=None)
+
+
+@pytest.mark.proves("S2-50", "S2-53", "S2-12")
+async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
+    intervals = {"min_interval": 0.1, "settle_interval": 3.0, "max_interval": 20.0}
+    settings: dict[str, object] = {"session_unknown": "allow", **intervals}
+    count = "for i in 1 2 3; do echo $i; sleep 0.2; done"
+    async with open_terminal(**settings) as terminal:
+        async with Client(server_of(terminal, Config(**settings))) as client:  # type: ignore[arg-type]  # as named
+            call = Caller(client)
+            first, _ = await call(
+                "terminal_start", command=f"{count}; sleep 6; {count}; sleep 60", pty=False
+            )
+            second, _ = await call("terminal_continue", sessionId="term-1", waitFor="1")
+            third, _ = await call("terminal_continue", sessionId="term-1")
+
+    assert (first["output"], first["complete"]) == ("1\n2\n3\n", False)
+    assert (second["output"] + third["output"], third["complete"]) == ("1\n2\n3\n", False)
