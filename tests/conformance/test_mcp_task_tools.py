@@ -99,7 +99,7 @@ async def tools(terminal: Terminal, project: Project) -> AsyncIterator[Tools]:
         yield tools
 
 
-@pytest.mark.proves("S4-6", "S4-8")
+@pytest.mark.proves("S4-6", "S4-8", "S4-11", "S4-12")
 async def test_four_tools_are_listed_and_say_the_truth_about_themselves(tools: Tools) -> None:
     listed = {tool.name: tool for tool in (await tools.client.list_tools()).tools}
 
@@ -114,15 +114,28 @@ async def test_four_tools_are_listed_and_say_the_truth_about_themselves(tools: T
         jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
         assert tool.input_schema["additionalProperties"] is False
         assert tool.annotations is not None
-    assert listed["terminal_create_session"].input_schema["required"] == ["taskId", "agentId"]
-    assert listed["terminal_execute_command"].input_schema["required"] == ["sessionId", "command"]
+    create = listed["terminal_create_session"].input_schema
+    execute = listed["terminal_execute_command"].input_schema
+    assert create["required"] == ["taskId", "agentId"]
+    assert {name: one["type"] for name, one in create["properties"].items()} == {
+        "taskId": "string",
+        "agentId": "string",
+        "workingDirectory": "string",
+        "environment": "object",
+    }
+    assert execute["required"] == ["sessionId", "command"]
+    for name, kind in {"command": "string", "args": "array", "timeout": "number"}.items():
+        assert execute["properties"][name]["type"] == kind
+    assert execute["properties"]["args"]["items"] == {"type": "string"}
+    for name in ("terminal_close_session", "terminal_get_status"):
+        assert list(listed[name].input_schema["properties"]) == ["sessionId"]
     destructive = [n for n, t in listed.items() if t.annotations and t.annotations.destructive_hint]
     read_only = [n for n, t in listed.items() if t.annotations and t.annotations.read_only_hint]
     assert destructive == ["terminal_execute_command", "terminal_close_session"]
     assert read_only == ["terminal_get_status"]
 
 
-@pytest.mark.proves("T4-1", "C-39", "S4-1", "S4-3")
+@pytest.mark.proves("T4-1", "C-39", "S4-2")
 async def test_a_session_from_its_beginning_to_its_end(tools: Tools) -> None:
     session = await tools.create()
     executed = await tools(
@@ -138,7 +151,7 @@ async def test_a_session_from_its_beginning_to_its_end(tools: Tools) -> None:
     assert after["error"] == "SESSION_NOT_FOUND"
 
 
-@pytest.mark.proves("C-39", "TX-10", "S4-52")
+@pytest.mark.proves("C-39", "TX-10", "S4-52", "S4-9")
 async def test_every_kind_of_end_is_answered_as_the_schema_says(
     tools: Tools, project: Project
 ) -> None:

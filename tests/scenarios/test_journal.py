@@ -416,7 +416,7 @@ async def test_a_damaged_page_is_told_and_nothing_is_overwritten(
         reading.verify(journal)
 
 
-@pytest.mark.proves("T4-19")
+@pytest.mark.proves("T4-19", "S4-58")
 async def test_a_locked_journal_holds_nobody_up_and_is_written_later(
     open_terminal: Open, journal: Path
 ) -> None:

@@ -74,6 +74,7 @@ def kinds(journal: Path) -> list[str]:
     return [line.entry.kind for line in reading.entries(journal)]
 
 
+@pytest.mark.proves("T4-19")
 def test_what_can_never_be_written_is_counted_and_holds_nothing_up(
     writer: Writer, journal: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from time import monotonic
 
 import anyio
 import pytest
@@ -38,7 +39,16 @@ async def test_a_timeout_ends_the_tree_and_keeps_what_was_printed(
     assert next_one["stdout"] == "usable\n"
 
 
-@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45", "C-22")
+@pytest.mark.proves("S4-56")
+async def test_a_timeout_is_a_sigterm_first(call: Caller, project: Project) -> None:
+    project.tool("polite", "trap 'echo asked to end; exit 0' TERM; echo on; sleep 60 & wait")
+    answer = await call.execute(await call.create(), "polite", timeout=2000)
+
+    assert (answer["success"], answer["error"]) == (False, "TIMEOUT_EXCEEDED")
+    assert (answer["exitCode"], answer["stdout"]) == (-1, "on\nasked to end\n")
+
+
+@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45", "C-22", "S4-53", "S4-2")
 @pytest.mark.parametrize(
     ("asked", "held", "clamped"),
     [
@@ -63,7 +73,7 @@ async def test_the_limit_that_held_is_reported(
     assert ("warning" in answer) is clamped
 
 
-@pytest.mark.proves("T4-10")
+@pytest.mark.proves("T4-10", "S4-30")
 @pytest.mark.parametrize(
     "asked", ["abc", "1000", -1, 0, True, float("nan"), float("inf"), 10**400, [1000], {}]
 )
@@ -76,6 +86,7 @@ async def test_a_timeout_that_is_none_is_refused(call: Caller, asked: object) ->
     assert (await call.status(session))["commandCount"] == 0
 
 
+@pytest.mark.proves("T4-10")
 async def test_the_limits_are_those_of_the_settings(terminal: Terminal, project: Project) -> None:
     async with project.contexts(terminal, TaskLimits(default=7.0, most=9.0, output=5)) as call:
         session = await call.create()
@@ -90,7 +101,7 @@ async def test_the_limits_are_those_of_the_settings(terminal: Terminal, project:
 # Output and ends
 
 
-@pytest.mark.proves("T4-11", "S4-46", "S4-54", "C-50", "S4-53")
+@pytest.mark.proves("T4-11", "S4-46", "S4-54", "C-50", "S4-53", "S4-2", "S4-20")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
     ("size", "shown"), [(MIB, MIB), (MIB + 1, MIB), (2 * MIB, MIB), (MIB - 1, MIB - 1)]
@@ -163,19 +174,21 @@ async def test_text_is_never_longer_than_the_limit_nor_cut_within_a_character(
 async def test_an_end_of_its_own_is_no_error_of_ours(
     call: Caller, project: Project, body: str, code: int, name: str | None
 ) -> None:
-    project.tool("fails", body)
+    project.tool("fails", f"sleep 0.3; {body}")
     session = await call.create()
+    began = monotonic()
     answer = await call.execute(session, "fails")
+    waited = (monotonic() - began) * 1000
 
     assert (answer["success"], answer["exitCode"]) == (False, code)
     assert "error" not in answer
     assert answer["stderr"] == "oops\n"
-    assert answer["duration"] > 0
+    assert 300 <= answer["duration"] <= waited + 1
     assert answer.get("signal") == name
     assert await call.state(session) == "failed"
 
 
-@pytest.mark.proves("T4-13", "S4-29")
+@pytest.mark.proves("T4-13", "S4-29", "T4-18", "S4-34")
 async def test_a_program_that_is_not_there_is_an_execution_error(
     call: Caller, project: Project
 ) -> None:

@@ -96,7 +96,7 @@ async def test_what_is_wrong_with_a_new_session_is_said_by_field(
     assert not call.contexts.everybody()
 
 
-@pytest.mark.proves("T4-3", "C-36")
+@pytest.mark.proves("T4-3", "C-36", "S4-7")
 async def test_ids_are_unique_however_fast_they_come(terminal: Terminal, project: Project) -> None:
     async with project.contexts(terminal, TaskLimits(sessions=1000)) as call:
         ids = [await call.create("T-1.x_y") for _ in range(1000)]
@@ -105,7 +105,7 @@ async def test_ids_are_unique_however_fast_they_come(terminal: Terminal, project
     assert all(re.fullmatch(r"term-T-1\.x_y-\d{13}", name) for name in ids)
 
 
-@pytest.mark.proves("T4-4", "S4-55", "C-69")
+@pytest.mark.proves("T4-4", "S4-55", "C-69", "S4-1", "S4-2", "S4-6", "S4-50")
 async def test_each_session_has_its_own_directory_and_environment(
     call: Caller, project: Project
 ) -> None:
@@ -191,7 +191,7 @@ async def test_what_decides_which_code_runs_is_refused(call: Caller, name: str) 
 # What may not run
 
 
-@pytest.mark.proves("T4-6", "S4-25", "S4-32", "C-37", "C-77", "S4-2", "S4-53")
+@pytest.mark.proves("T4-6", "S4-25", "S4-32", "C-37", "C-77", "S4-2", "S4-53", "S4-1", "S4-13")
 async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, project: Project) -> None:
     ran = project.place / "ran"
     project.tool("rm", f'echo ran > "{ran}"')
@@ -214,7 +214,7 @@ async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, projec
     assert violation["agentId"] == "agent-1"
 
 
-@pytest.mark.proves("S4-18", "S4-26", "T4-25")
+@pytest.mark.proves("S4-18", "S4-26", "T4-25", "S4-2", "S4-53")
 @pytest.mark.parametrize(
     "argument", ["test; rm -rf /", "$(whoami)", "`whoami`", "$PATH/../../../", "$HOME"]
 )

@@ -11,15 +11,15 @@ from shelltie.model import Outcome
 from shelltie.running.context_fields import TaskLimits
 from shelltie.running.run import Run
 from tests.task_project import Caller, Project
-from tests.tree import new_tag, nobody_left, until
+from tests.tree import new_tag, nobody_left, tagged, until
 
 
-@pytest.mark.proves("T4-15", "S4-20", "S4-31", "C-37")
-@pytest.mark.parametrize("most", [50, 3])
+@pytest.mark.proves("T4-15", "S4-20", "S4-31", "C-37", "S4-2")
+@pytest.mark.parametrize(("limits", "most"), [(TaskLimits(), 50), (TaskLimits(sessions=3), 3)])
 async def test_one_session_too_many_is_refused_until_one_is_closed(
-    terminal: Terminal, project: Project, most: int
+    terminal: Terminal, project: Project, limits: TaskLimits, most: int
 ) -> None:
-    async with project.contexts(terminal, TaskLimits(sessions=most)) as call:
+    async with project.contexts(terminal, limits) as call:
         sessions = [await call.create() for _ in range(most)]
         refused = await call("create_session", taskId="t", agentId="a")
         still = await call.execute(sessions[0], "echo", "unaffected")
@@ -52,10 +52,11 @@ async def test_closing_ends_what_runs_and_answers_whoever_waits(
                 running.start_soon(execute, "echo", "queued")
             await anyio.wait_all_tasks_blocked()
             closed = await call.close(session)
+            left = tagged(tag)
     again = await call.close(session)
     unknown = await call.close("term-never-1697123456789")
 
-    await nobody_left(tag)
+    assert left == []
     assert closed["message"] == "Session closed and resources freed"
     assert [answer["error"] for answer in answers] == ["EXECUTION_ERROR"] * 4
     assert sorted(a["details"]["reason"] for a in answers) == ["ended", *["session_closed"] * 3]
@@ -138,7 +139,7 @@ async def test_closing_a_session_whose_command_cannot_be_ended_comes_back(
     assert (await call.close(session))["message"] == "Session already closed"
 
 
-@pytest.mark.proves("T4-17", "S4-44", "C-78", "S4-2", "S4-53")
+@pytest.mark.proves("T4-17", "S4-44", "C-78", "S4-2", "S4-53", "S4-20")
 async def test_the_end_of_a_task_closes_its_sessions_and_no_others(
     call: Caller,
 ) -> None:
@@ -184,7 +185,7 @@ async def test_a_session_at_work_is_not_unused(terminal: Terminal, project: Proj
     assert state == "completed"
 
 
-@pytest.mark.proves("T4-17")
+@pytest.mark.proves("T4-17", "S4-53")
 async def test_when_the_server_leaves_every_session_is_closed(
     terminal: Terminal, project: Project
 ) -> None:
@@ -205,6 +206,7 @@ async def test_when_the_server_leaves_every_session_is_closed(
     assert call.seen().count("terminal:session:closed") == 3
 
 
+@pytest.mark.proves("S4-53")
 async def test_when_its_owner_leaves_only_what_was_its_own_is_closed(call: Caller) -> None:
     other = Caller(call.contexts, call.events, "somebody else")
     mine, theirs = await call.create(), await other.create()

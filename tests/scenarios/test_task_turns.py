@@ -191,6 +191,7 @@ async def test_a_thousand_tombstones_and_no_more_are_kept(
     assert kept["message"] == "Session already closed"
 
 
+@pytest.mark.proves("S4-11")
 @pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
 async def test_a_hundred_sessions_leave_no_descriptor_behind(call: Caller) -> None:
     async def one() -> None:

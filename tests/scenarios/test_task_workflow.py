@@ -33,12 +33,12 @@ def package(project: Project) -> Path:
     return place
 
 
+@pytest.mark.proves("S4-5", "S4-10", "S4-21", "S4-1")
 @pytest.mark.timeout(180)
-@pytest.mark.proves("S4-5", "S4-10", "S4-21")
 async def test_a_package_is_installed_checked_tested_and_built(call: Caller, package: Path) -> None:
     session = await call.create(workingDirectory="./package")
     try:
-        await call.execute(session, "npm", "ci")
+        installed = [await call.execute(session, "npm", word) for word in ("install", "ci")]
         linted = await call.execute(session, "npm", "run", "lint")
         tested = await call.execute(session, "npm", "test", "--", "--coverage", timeout=120_000)
         built = await call.execute(session, "npm", "run", "build")
@@ -46,11 +46,12 @@ async def test_a_package_is_installed_checked_tested_and_built(call: Caller, pac
     finally:
         closed = await call.close(session)
 
+    assert [one["success"] for one in installed] == [True, True], installed
     assert linted["success"], linted
     assert (tested["success"], tested["exitCode"], tested["truncated"]) == (True, 0, False)
     assert tested["stdout"].endswith("ok --coverage\n")
     assert isinstance(tested["duration"], int)
     assert built["success"], built
     assert (package / "out.js").read_text(encoding="utf-8") == "1"
-    assert (status["state"], status["commandCount"]) == ("completed", 4)
+    assert (status["state"], status["commandCount"]) == ("completed", 5)
     assert closed["success"]

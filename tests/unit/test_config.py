@@ -7,6 +7,7 @@ from shelltie import config as settings
 from shelltie import trust
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong
+from shelltie.policy.allowlist_file import PROJECT_FILE
 
 
 @pytest.fixture
@@ -222,7 +223,16 @@ def test_task_contexts_are_set_up_by_their_own_variables(home: Path) -> None:
     with pytest.raises(ConfigWrong, match="TERMINAL_MAX_TIMEOUT"):
         load(home, TERMINAL_MAX_TIMEOUT="abc")
     assert load(home, ENABLE_TERMINAL_ACCESS="false").access_enabled is False
-    assert load(home).access_enabled is False
+
+
+@pytest.mark.proves("S4-4", "S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "S4-20")
+def test_without_them_task_contexts_are_off_and_have_the_limits_of_s4(home: Path) -> None:
+    config = load(home)
+
+    assert (config.access_enabled, config.allowlist) == (False, None)  # the project's own
+    assert PROJECT_FILE == "apps/tools/caws/tools-allow.json"
+    assert (config.task_timeout, config.task_timeout_max) == (60, 300)
+    assert (config.task_output, config.tasks_max) == (1_048_576, 50)
 
 
 def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(
