@@ -258,7 +258,7 @@ async def test_the_list_is_a_table(call: Caller) -> None:
     assert listed["sessions"][0]["running"] is True
 
 
-@pytest.mark.proves("T2-32")
+@pytest.mark.proves("T2-32", "S2-70")
 async def test_sessions_do_not_mix_their_output(call: Caller) -> None:
     for letter in "abc":
         await call("terminal_start", command=f"while read x; do echo {letter}$x; done", maxWait=0)
@@ -274,7 +274,10 @@ async def test_sessions_do_not_mix_their_output(call: Caller) -> None:
 
         for number, letter in enumerate("abc", 1):
             tasks.start_soon(ask, number, letter)
+    listed, table = await call("terminal_list")
 
+    assert [one["id"] for one in listed["sessions"]] == ["term-1", "term-2", "term-3"]
+    assert len(table.splitlines()) == 5
     assert {letter: set(re.findall(r"[abc]1", text)) for letter, text in found.items()} == {
         letter: {f"{letter}1"} for letter in "abc"
     }

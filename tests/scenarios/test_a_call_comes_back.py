@@ -4,6 +4,7 @@ import signal
 from time import monotonic
 
 import anyio
+import psutil
 import pytest
 
 from shelltie import EscalationStep, Terminal
@@ -87,6 +88,8 @@ async def test_who_ignores_sigterm_is_killed_after_the_grace(
 
     async with open_terminal(events.append) as terminal:
         result = await terminal.run(command, **limits, escalation=QUICK)  # type: ignore[arg-type]  # as named
+        below_us = psutil.Process().children(recursive=True)
+        dead = [one for one in below_us if one.status() == psutil.STATUS_ZOMBIE]
 
     assert (result.status, result.timeout_reason, result.exit_code) == ("timeout", reason, -1)
     assert (result.termination_mode, result.signal) == ("hard", "SIGKILL")
@@ -100,6 +103,7 @@ async def test_who_ignores_sigterm_is_killed_after_the_grace(
     assert (asked.signal, killed.signal) == (signal.SIGTERM, signal.SIGKILL)
     assert result.timed_out_at_ms is not None
     assert result.duration_ms >= result.timed_out_at_ms + 300
+    assert dead == []
     await nobody_left(tag)
 
 

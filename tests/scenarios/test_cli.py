@@ -171,7 +171,6 @@ def test_check_answers_each_line_and_survives_bad_ones() -> None:
 # policy
 
 
-@pytest.mark.proves("S0-16")
 def test_policy_init_writes_a_file_that_is_then_in_force() -> None:
     file = Path("config/terminal_timeout_policy.json")
 

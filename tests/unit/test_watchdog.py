@@ -133,7 +133,7 @@ def test_forgiven_silence_still_ends_at_the_total_limit() -> None:
     assert watchdog.due(100) == [TimeOut(Limit.TOTAL, idle=100, elapsed=100)]
 
 
-@pytest.mark.proves("S0-29", "C-41", "C-42")
+@pytest.mark.proves("S0-29", "C-41", "C-42", "T0-16", "S0-47")
 def test_the_end_goes_from_polite_to_forced_to_giving_up() -> None:
     watchdog = dog(1, None)
     watchdog.due(1)
