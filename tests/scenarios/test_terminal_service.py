@@ -1,5 +1,6 @@
 """TerminalService, with the names and promises of S2."""
 
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -244,8 +245,11 @@ async def test_a_state_survives_a_round_trip_and_can_be_shown(service: TerminalS
     await sessions.start_interactive_session(InteractiveSessionOptions("sleep 60"))
     copy = service.attach("two")
 
-    copy.deserialize(state.serialize())
+    copy.deserialize(json.loads(json.dumps(state.serialize())))
 
+    assert copy.settings == state.settings
+    assert (copy.settings.crop_output, copy.settings.timeout) == (7, 3)
+    assert (copy.settings.waiting.least, copy.provider_name) == (0.5, "local")
     assert copy.serialize() == state.serialize()
     assert state.show() == [
         "Provider: local",

@@ -197,8 +197,10 @@ def test_each_figure_has_its_threshold() -> None:
     assert heard.wrong == ["truncated"]
     heard.tell(CommandRefused(RunId("X"), 1.0, "rm", "COMMAND_DENIED", "no"))
     assert heard.wrong == ["violations", "truncated"]
-    for number in range(51):
+    for number in range(50):
         heard.tell(SessionOpened(Asker(f"S{number}", "t", "a"), 1.0, "/"))
+    assert heard.wrong == ["violations", "truncated"]
+    heard.tell(SessionOpened(Asker("S50", "t", "a"), 1.0, "/"))
     assert heard.wrong == ["sessions", "violations", "truncated"]
 
 
