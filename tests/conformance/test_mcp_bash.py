@@ -1,11 +1,13 @@
 """Who is asked before `bash` runs something, for how long, and what `bash` is told."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
 
 from shelltie import Config
+from shelltie.events import Event, RunStarted
 from shelltie.frontends.mcp import session_schemas
 from shelltie.running.gate import Patience
 from tests.conformance.servers import server_of
@@ -33,7 +35,7 @@ async def test_an_unknown_command_that_nobody_answers_for_is_refused_in_the_end(
     open_terminal: Open, tmp_path: Path, on_timeout: str
 ) -> None:
     canary, person = tmp_path / "canary", Person(None)
-    settings: dict[str, object] = {"unknown_wait": 0.5, "on_timeout": on_timeout}
+    settings: dict[str, object] = {"unknown_wait": 2.0, "on_timeout": on_timeout}
     async with open_terminal(**settings) as terminal:
         server = server_of(terminal, Config(**settings))  # type: ignore[arg-type]  # as named
         async with Client(server, mode="legacy", elicitation_callback=person) as client:
@@ -66,11 +68,25 @@ async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
     async with open_terminal(**settings) as terminal:
         async with Client(server_of(terminal, Config(**settings))) as client:  # type: ignore[arg-type]  # as named
             call = Caller(client)
-            first, _ = await call(
-                "terminal_start", command=f"{count}; sleep 6; {count}; sleep 60", pty=False
-            )
-            second, _ = await call("terminal_continue", sessionId="term-1", waitFor="1")
-            third, _ = await call("terminal_continue", sessionId="term-1")
+            command = f"{count}; read x; {count}; read x"
+            first, _ = await call("terminal_start", command=command, pty=False)
+            second, _ = await call("terminal_continue", sessionId="term-1", stdin="go")
 
-    assert (first["output"], first["complete"]) == ("1\n2\n3\n", False)
-    assert (second["output"] + third["output"], third["complete"]) == ("1\n2\n3\n", False)
+    for answer in (first, second):
+        assert (answer["output"], answer["complete"]) == ("1\n2\n3\n", False)
+
+
+@pytest.mark.proves("S2-46", "T2-16")
+@pytest.mark.parametrize(("settings", "total"), [({}, 60), ({"bash_timeout": 4.0}, 4)])
+async def test_bash_has_a_minute_unless_the_settings_say_otherwise(
+    open_terminal: Open, settings: dict[str, Any], total: float
+) -> None:
+    events: list[Event] = []
+    command = "echo begun; sleep 60" if settings else "echo begun"
+    async with open_terminal(events.append, **settings) as terminal:
+        async with Client(server_of(terminal, Config(**settings))) as client:
+            answer, _ = await Caller(client)("bash", command=command)
+
+    (started,) = [event for event in events if isinstance(event, RunStarted)]
+    assert started.limits.total == total
+    assert (answer["status"], answer["output"]) == ("timeout" if settings else "success", "begun\n")

@@ -91,7 +91,7 @@ async def test_an_install_that_is_stuck_does_not_hang_the_agent(
         settings.write(f"registry={address}\n")
     async with registry, anyio.create_task_group() as tasks:
         tasks.start_soon(registry.serve, say_nothing)
-        limits = {"timeout_sec": 100, "no_output_timeout_sec": 15}
+        limits = {"timeout_sec": 100, "no_output_timeout_sec": 20}
         install = {"command": "npm install left-pad", "env": {tag: "1"}, **limits}
         answer = await ask(client, "run", **install)
         tasks.cancel_scope.cancel()

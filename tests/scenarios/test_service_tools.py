@@ -156,13 +156,13 @@ async def test_bash_has_a_minute_unless_the_agent_has_another_limit(tmp_path: Pa
     async with TerminalService(TERMINAL, config, tmp_path, events.append) as service:
         (bash, *_) = tools_of(service)
         service.attach("usual")
-        service.attach("hasty", {"bash": {"timeoutSeconds": 2}})
+        service.attach("hasty", {"bash": {"timeoutSeconds": 4}})
         await bash.execute({"command": "true"}, "usual")
         late = await bash.execute({"command": "echo begun; sleep 60"}, "hasty")
 
     started = [event.limits.total for event in events if isinstance(event, RunStarted)]
-    assert started == [60, 2]
-    assert "timed out after 2 s" in late
+    assert started == [60, 4]
+    assert "timed out after 4 s" in late
     assert "begun\n" in late
 
 

@@ -42,7 +42,7 @@ async def test_a_timeout_ends_the_tree_and_keeps_what_was_printed(
 @pytest.mark.proves("S4-56")
 async def test_a_timeout_is_a_sigterm_first(call: Caller, project: Project) -> None:
     project.tool("polite", "trap 'echo asked to end; exit 0' TERM; echo on; sleep 60 & wait")
-    answer = await call.execute(await call.create(), "polite", timeout=2000)
+    answer = await call.execute(await call.create(), "polite", timeout=3000)
 
     assert (answer["success"], answer["error"]) == (False, "TIMEOUT_EXCEEDED")
     assert (answer["exitCode"], answer["stdout"]) == (-1, "on\nasked to end\n")
