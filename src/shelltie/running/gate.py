@@ -110,7 +110,7 @@ class Gate:
 
     async def _first(self, command: Command) -> Verdict:
         """A long text may take a second; others have their turns meanwhile."""
-        if len(command.text) <= _LONG:
+        if len(command.text) + len(command.stdin or b"") <= _LONG:
             return self.judge.first(command)
         return await anyio.to_thread.run_sync(self.judge.first, command)
 

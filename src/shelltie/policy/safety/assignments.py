@@ -44,7 +44,7 @@ def rate_loop(case: Case) -> None:
     if name is not None and name != CASE:
         args = case.where.values.args(case.simple.words)
         values = [guess for arg in args for guess in arg.guesses] or [""]
-        rate_pair(case, name, values, Arg((), "", case.span, name), before_command=False)
+        rate_pair(case, name, values, Arg((), "", case.simple.span, name), before_command=False)
 
 
 def subscript(case: Case, name: str, arg: Arg) -> None:

@@ -1,7 +1,7 @@
 """One command while it is looked at: where it stands, what it was given, what was found. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shelltie.frozen import frozen
@@ -18,17 +18,40 @@ _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
 class Where:
     """The text around a command, and the programs around that text.
 
-    `span` is the place of the text in what was asked, when it is only a word there.
+    `span` is the place of the text in what was asked, when it is only a word there. `input` is what
+    the whole command reads, unless something in the text is put before it. A text that stands in
+    what was asked letter for letter begins there at `offset`.
     """
 
     script: Script
     values: Values
     wrappers: tuple[str, ...] = ()
     span: Span | None = None
+    input: Arg | None = None
+    offset: int = 0
 
     def within(self, label: str) -> "Where":
         """The same text, inside one more program."""
-        return Where(self.script, self.values, (*self.wrappers, label), self.span)
+        return replace(self, wrappers=(*self.wrappers, label))
+
+    def inner(self, script: Script, label: str, span: Span) -> "Where":
+        """A text inside this one, in one more program."""
+        wrappers = (*self.wrappers, label)
+        given = self.input
+        if given is None or not self.is_input:
+            return Where(script, Values(script), wrappers, self.place(span), given)
+        if script.text == given.value:
+            return Where(script, Values(script), wrappers, offset=given.span.start)
+        return Where(script, Values(script), wrappers, given.span)
+
+    @property
+    def is_input(self) -> bool:
+        """What is looked at is the input of the whole command."""
+        return self.input is not None and self.span == self.input.span
+
+    def place(self, span: Span) -> Span:
+        """A place of this text in what was asked."""
+        return self.span or Span(span.start + self.offset, span.end + self.offset)
 
 
 class Again(Protocol):
@@ -66,7 +89,7 @@ class Case:
 
     def say(self, rating: Rating, code: Code, message: str, arg: Arg | None = None) -> None:
         """Remember why the command is not safe."""
-        span = self.where.span or (arg.span if arg is not None else self.span)
+        span = self.span if arg is None else self.where.place(arg.span)
         reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
         if reason not in self.reasons:
             self.reasons.append(reason)
@@ -82,7 +105,7 @@ class Case:
     @property
     def span(self) -> Span:
         """The command in the text that was asked."""
-        return self.where.span or self.simple.span
+        return self.where.place(self.simple.span)
 
     @property
     def words(self) -> tuple[Arg, ...]:
@@ -106,6 +129,12 @@ class Case:
             )
         if args:
             self.again.text(text.replace(HOLE, _HOLE_TEXT), self, label, args[0].span)
+
+    def at_input(self) -> "Case":
+        """The same command, where what is said of it is about the input of the whole."""
+        given = self.where.input
+        assert given is not None
+        return replace(self, where=replace(self.where, span=given.span))
 
     def feeders(self) -> list[Simple]:
         """Every command whose output reaches this one."""

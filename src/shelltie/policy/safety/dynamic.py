@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 
 from shelltie.policy.safety.args import HOLE, Arg, literal
 from shelltie.policy.safety.case import Case, base_name
+from shelltie.policy.safety.flows import scan_given
 from shelltie.policy.safety.sources import Source, origin_of
 from shelltie.regex import regex
 from shelltie.verdict import Code
@@ -28,6 +29,7 @@ def rate_dynamic_program(case: Case) -> None:
         case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", program)
     for name in _candidates(program):
         case.again.danger([literal(name, program.span), *case.words], case, program.text)
+    scan_given(case)
     if HOLE in program.shape and any(_FORCE.fullmatch(arg.head) for arg in case.words):
         case.dangerous(
             Code.DESTROYS_DATA, "an unknown program is told to delete whole trees", program

@@ -13,6 +13,7 @@ from shelltie.policy.safety.sources import (
     Source,
     bodies,
     dumps_environment,
+    given_input,
     origin,
     origin_of,
     written_input,
@@ -28,11 +29,13 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
     if case.reasons or rule.stdin is not None or rule.wraps:
         rate_made_files(case, given.operands)
         rate_made_files(case, [option.value for option in given.flags if option.value])
-    written = written_input(case)
-    if written is not None and case.reasons and not case.again.guessing and _names_input(given):
-        _scan_written(case, written)
     if rule.stdin is not None and given.operands:
         rate_run_file(case, given.operands[0])
+    written = written_input(case)
+    if written is None and (written := given_input(case)) is not None:
+        case = case.at_input()
+    if written is not None and case.reasons and not case.again.guessing and _names_input(given):
+        scan_written(case, written)
     if rule.stdin is not None and _reads_input(given):
         _rate_stdin(case, rule.stdin, written)
 
@@ -54,10 +57,11 @@ def _names_input(given: Arguments) -> bool:
     return bool(given.operands) or not {"-", "/dev/stdin"}.isdisjoint(values)
 
 
-def _scan_written(case: Case, text: str) -> None:
-    inline.scan(case, text, literal(text, case.span))
+def scan_written(case: Case, text: str) -> None:
+    """What is certainly dangerous in a text that may be run, by whatever reads it."""
+    inline.scan(case, text, literal(text, case.simple.span))
     for line in text.splitlines()[:_LINES_MAX]:
-        case.again.danger_in_text(line.strip(), case, case.program, case.span)
+        case.again.danger_in_text(line.strip(), case, case.program, case.simple.span)
 
 
 def _reads_input(given: Arguments) -> bool:
@@ -70,10 +74,10 @@ def _reads_input(given: Arguments) -> bool:
 
 def _rate_written(case: Case, role: Role, text: str) -> None:
     if role is Role.SHELL:
-        case.again.text(text, case, case.program, case.span)
+        case.again.text(text, case, case.program, case.simple.span)
     else:
         case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
-        inline.scan(case, text, literal(text, case.span))
+        inline.scan(case, text, literal(text, case.simple.span))
 
 
 def _rate_fed(case: Case, role: Role) -> None:
@@ -90,6 +94,14 @@ def _rate_fed(case: Case, role: Role) -> None:
         if redirect.body is not None:
             for arg in case.where.values.of(redirect.body):
                 case.again.danger_in_text(arg.guesses[0], case, case.program, redirect.span)
+    scan_given(case)
+
+
+def scan_given(case: Case) -> None:
+    """What the whole command reads may be run, on whatever way it comes to be."""
+    given = case.where.input
+    if given is not None and not case.again.guessing:
+        scan_written(case.at_input(), given.guesses[0])
 
 
 def rate_made_files(case: Case, args: Sequence[Arg]) -> None:

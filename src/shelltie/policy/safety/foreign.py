@@ -53,7 +53,7 @@ def _rate_shell(case: Case, line: str) -> None:
     case.unknown(Code.FOREIGN_SHELL, f"{case.program} is a shell whose text we do not judge")
     if _ENCODED.search(line):
         case.dangerous(Code.REMOTE_CODE, "the code is hidden by an encoding")
-    case.again.danger_in_text(_OPTIONS.sub("", line, count=1), case, case.program, case.span)
+    case.again.danger_in_text(_OPTIONS.sub("", line, count=1), case, case.program, case.simple.span)
 
 
 def dangers_in(text: str) -> Iterator[tuple[Code, str]]:

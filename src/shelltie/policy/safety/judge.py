@@ -20,7 +20,7 @@ from shelltie.policy.safety.rating import Examined, Mode, examine
 from shelltie.policy.safety.rules import Rules
 from shelltie.policy.safety.surroundings import Place, are_near, doubts
 from shelltie.policy.safety.variables import Effect, effect
-from shelltie.shell.parse import of_argv, parse
+from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.shell.script import Script
 from shelltie.shell.second import SHFMT_ARGS, agree
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
@@ -28,6 +28,7 @@ from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 _REMEMBERED = 1024
 _REMEMBERED_LENGTH = 4096
 _PATIENCE = 5.0  # it takes a hundredth of a second, but not on a busy machine
+_Key = tuple[str, tuple[str, ...] | None, str | None]
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -60,7 +61,7 @@ class Judge:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
         self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
         self._agreed: OrderedDict[str, bool] = OrderedDict()
-        self._known: OrderedDict[tuple[str, tuple[str, ...] | None], Examined] = OrderedDict()
+        self._known: OrderedDict[_Key, Examined] = OrderedDict()
 
     def first(self, command: Command) -> Verdict:
         """What the rules say. Safe must be confirmed before anything relies on it."""
@@ -86,12 +87,13 @@ class Judge:
         return await self.confirm(command, self.first(command))
 
     def _examined(self, command: Command) -> Examined:
-        key = (command.text, command.argv)
+        stdin = _text_of(command.stdin)
+        key = (command.text, command.argv, stdin)
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)
             return known
-        examined = examine(_script_of(command), self._rules, self._mode, self._lists)
-        if len(command.text) <= _REMEMBERED_LENGTH:
+        examined = examine(_script_of(command), self._rules, self._mode, self._lists, stdin)
+        if len(command.text) + len(stdin or "") <= _REMEMBERED_LENGTH:
             self._known[key] = examined
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
@@ -149,6 +151,13 @@ async def _parsed(command: Command) -> Script:
 
 def _script_of(command: Command) -> Script:
     return parse(command.text) if command.argv is None else of_argv(command.argv)
+
+
+def _text_of(stdin: bytes | None) -> str | None:
+    """The input as far as it is looked at, and a little more: so that it is seen to be too long."""
+    if not stdin:
+        return None
+    return stdin[: 4 * READ_MAX + 4].decode("utf-8", "surrogateescape")
 
 
 def _from_environment(command: Command) -> list[Reason]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shelltie.frozen import frozen
-from shelltie.policy.safety.args import Arg
+from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.arithmetic import rate_expansions
 from shelltie.policy.safety.assignments import rate_assignments, rate_loop
 from shelltie.policy.safety.builtins import BUILTINS
@@ -59,11 +59,20 @@ def rate(
 
 
 def examine(
-    script: Script, rules: Rules, mode: Mode = "proven", lists: Lists | None = None
+    script: Script,
+    rules: Rules,
+    mode: Mode = "proven",
+    lists: Lists | None = None,
+    stdin: str | None = None,
 ) -> Examined:
-    """Like `rate`, with the conditions under which the verdict holds. Never raises."""
+    """Like `rate`, with the conditions under which the verdict holds. Never raises.
+
+    A place in `stdin` is told as if it began on a line of its own behind the text.
+    """
     rater = _Rater(rules, mode, lists or Lists())
-    where = Where(script, Values(script))
+    start = len(script.text) + 1
+    given = None if stdin is None else literal(stdin, Span(start, start + len(stdin)))
+    where = Where(script, Values(script), input=given)
     rater.problems(script)
     rater.script(where)
     return rater.examined()
@@ -142,7 +151,6 @@ class _Rater:
     # ---- what cases ask for ----------------------------------------------------------------
 
     def text(self, text: str, case: Case, label: str, span: Span) -> None:
-        where = case.where
         if self._is_too_deep(case):
             return
         script = parse(text)
@@ -150,8 +158,10 @@ class _Rater:
             case.unknown(problem.code, f"{label}: {problem.message}")
         if len(text) > READ_MAX:
             case.dangerous(Code.TOO_LONG, f"{label}: too long to be looked at")
+        if case.where.is_input and (pattern := self.lists.dangerous_in(text)) is not None:
+            case.dangerous(Code.LISTED, f"matches your dangerous pattern {pattern}")
         guessing, self.guessing = self.guessing, False
-        self.script(Where(script, Values(script), (*where.wrappers, label), where.span or span))
+        self.script(case.where.inner(script, label, span))
         self.guessing = guessing
 
     def command(self, args: Sequence[Arg], case: Case, label: str) -> None:

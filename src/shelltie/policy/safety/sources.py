@@ -99,6 +99,20 @@ def written_input(case: Case) -> str | None:
     return output_text(case, case.simple.feeds[0]) if len(case.simple.feeds) == 1 else None
 
 
+def given_input(case: Case) -> str | None:
+    """The input of the whole command, where nothing in the text is put before it."""
+    inputs = [it for it in case.simple.redirects if it.operator.startswith("<")]
+    given = case.where.input
+    if given is None or case.simple.feeds or not all(map(_is_standard_input, inputs)):
+        return None
+    return given.value
+
+
+def _is_standard_input(redirect: Redirect) -> bool:
+    target = None if redirect.target is None else redirect.target.value
+    return redirect.body is None and target in ("0", "/dev/stdin", "/dev/fd/0")
+
+
 def body_text(case: Case, redirect: Redirect) -> str | None:
     """A here-document or here-string, if it stands in the text."""
     args = case.where.values.of(redirect.body) if redirect.body is not None else ()

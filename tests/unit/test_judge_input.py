@@ -1,0 +1,122 @@
+"""The input of a command is judged as what it is: text for a shell or an interpreter, or data."""
+
+import pytest
+
+from shelltie.model import Command, TerminalSize
+from shelltie.policy.safety.judge import Judge
+from shelltie.policy.safety.listed import lists_of
+from shelltie.policy.safety.rules import Rules
+from shelltie.shell.parse import READ_MAX
+from shelltie.verdict import Code, Rating
+
+RULES = Rules()
+SAFE, UNKNOWN, DANGEROUS = Rating
+REMOVES = "rm -rf victim\n"
+
+
+def rating(text: str, stdin: str) -> Rating:
+    return Judge(RULES).first(Command(text, stdin=stdin.encode())).rating
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        *((shell, REMOVES) for shell in ("bash", "sh -s", "bash -s a b", "bash -", "dash")),
+        *((around, REMOVES) for around in ("env bash", "timeout 5 bash", "exec bash", "(bash)")),
+        ("bash -c 'bash'", REMOVES),
+        ("f() { bash; }; f", REMOVES),
+        ("if true; then bash; fi", REMOVES),
+        ("bash < /dev/stdin", REMOVES),
+        ("bash <&0", REMOVES),
+        ("bash /dev/stdin", REMOVES),
+        ("source /dev/stdin", REMOVES),
+        (". /dev/stdin", REMOVES),
+        ("read l; $l", REMOVES),
+        ("while read l; do $l; done", REMOVES),
+        ("x=$(cat); $x", REMOVES),
+        ('eval "$(cat)"', REMOVES),
+        ('mapfile a; "${a[@]}"', REMOVES),
+        ("xargs -I{} sh -c {}", REMOVES),
+        ("cat | bash", REMOVES),
+        ("python3 -", "import shutil\nshutil.rmtree('victim')\n"),
+        ("cat | python3", "import shutil\nshutil.rmtree('victim')\n"),
+        ("node", "require('fs').rmSync('victim', {recursive: true})"),
+        ("perl", "system('rm -rf victim')"),
+        ("make -f -", "x:\n\trm -rf victim\n"),
+        ("awk -f /dev/stdin", 'BEGIN { system("rm -rf victim") }'),
+        ("sqlite3", ".shell rm -rf victim\n"),
+    ],
+)
+def test_input_that_is_run_is_judged_like_a_here_document(command: str, stdin: str) -> None:
+    assert rating(command, stdin) is DANGEROUS
+    assert rating(command, "") is not SAFE
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat", "grep x", "jq .", "head -1", "wc -l", "sort | uniq", "ls; cat", "bash < f"],
+)
+def test_input_that_is_only_read_changes_nothing(command: str) -> None:
+    judge = Judge(RULES)
+
+    given = judge.first(Command(command, stdin=REMOVES.encode()))
+
+    assert given == judge.first(Command(command))
+
+
+def test_an_answer_to_a_prompt_is_data() -> None:
+    assert rating("npm init", "y\n") is rating("npm init", "")
+    assert rating("git rebase -i HEAD~3", "rm\n") is rating("git rebase -i HEAD~3", "")
+
+
+def test_without_a_shell_input_is_judged_as_well() -> None:
+    verdict = Judge(RULES).first(Command("", argv=("bash", "-s"), stdin=REMOVES.encode()))
+
+    assert verdict.rating is DANGEROUS
+
+
+def test_a_place_in_the_input_is_told_as_if_it_stood_behind_the_text() -> None:
+    command, stdin = "cat; bash", "ls\n" + REMOVES
+
+    verdict = Judge(RULES).first(Command(command, stdin=stdin.encode()))
+
+    whole = f"{command}\n{stdin}"
+    shown = {whole[it.span.start : it.span.end] for it in verdict.reasons if it.rating is DANGEROUS}
+    assert shown == {"rm -rf victim"}
+
+
+def test_a_session_that_takes_more_input_is_not_safe_for_what_it_is_given_first() -> None:
+    command = Command("bash", stdin=b"ls\n", stays_open=True, pty=TerminalSize())
+
+    verdict = Judge(RULES).first(command)
+
+    assert verdict.rating is UNKNOWN
+    assert Code.INTERACTIVE in {reason.code for reason in verdict.reasons}
+
+
+def test_the_same_command_with_another_input_is_another_one() -> None:
+    judge = Judge(RULES)
+
+    assert judge.first(Command("bash", stdin=b"ls\n")).rating is UNKNOWN
+    assert judge.first(Command("bash", stdin=REMOVES.encode())).rating is DANGEROUS
+    assert judge.first(Command("bash")).rating is UNKNOWN
+
+
+def test_input_that_is_too_long_to_be_looked_at_is_dangerous_for_a_shell_alone() -> None:
+    stdin = "echo x\n" * READ_MAX
+
+    assert rating("bash", stdin) is DANGEROUS
+    assert rating("wc -l", stdin) is SAFE
+
+
+def test_input_that_is_no_text_is_looked_at_all_the_same() -> None:
+    verdict = Judge(RULES).first(Command("bash", stdin=b"\xff\xfe\0\nrm -rf victim\n"))
+
+    assert verdict.rating is DANGEROUS
+
+
+def test_the_users_own_patterns_are_searched_in_input_that_is_run() -> None:
+    judge = Judge(RULES, lists=lists_of((), ("prod-db",)))
+
+    assert judge.first(Command("bash", stdin=b"ls prod-db\n")).rating is DANGEROUS
+    assert judge.first(Command("cat", stdin=b"ls prod-db\n")).rating is SAFE
