@@ -136,9 +136,12 @@ class LocalTerminal:
     async def send_input(self, session_id: str, text: str) -> None:
         """Type a line; its newline is added if it is missing.
 
-        Raises: UnknownSession, RunOver, InputFull.
+        Raises: UnknownSession, CommandDenied, RunOver, InputFull.
         """
-        self._session(session_id).send(keys.line(text))
+        session, line = self._session(session_id), keys.line(text)
+        async with session.typing:
+            await self._sessions.let_type(session, line, self._party)
+            session.send(line)
 
     async def collect_output(
         self, session_id: str, from_position: int, wait: OutputWaitOptions

@@ -3,14 +3,20 @@
 import time
 from dataclasses import field, replace
 
-from shelltie.errors import ConfirmationRequired, TerminalError
+from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
 from shelltie.events import CommandRefused, Publish
 from shelltie.frozen import frozen
 from shelltie.model import Command, Isolation, RunId
 from shelltie.providers.provider import Provider
 from shelltie.running.gate import Gate, Party, Request
 from shelltie.running.places import Asked, Place, Places
+from shelltie.running.run import Run
 from shelltie.verdict import Rating, Verdict
+
+_UNSEEN = (
+    "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
+    " can type it with `shelltie attach`"
+)
 
 
 @frozen
@@ -74,6 +80,26 @@ class Entry:
             await _asked(run, command, verdict, ticket, gate, Place(provider), None)
         except TerminalError as refusal:
             self._refused(run, command, refusal)
+            raise
+
+    async def let_type(self, run: Run, command: Command, ticket: Ticket) -> None:
+        """Let input be typed into a run: that of the command which reads it there.
+
+        Raises: CommandDenied.
+        """
+        verdict = await self.gate.rate_input(command)
+        if verdict is None:
+            return
+        if (seen := run.look()) is not None and seen.password:
+            # It may be a password: then no question may show it, and no record have it.
+            raise CommandDenied(_UNSEEN, Verdict(Rating.DANGEROUS))
+        place = Place(self._places.all[run.provider])
+        isolated = run.isolation is not Isolation.NONE
+        instead = await self._instead(place, verdict, ticket, self.gate) if isolated else None
+        try:
+            await _asked(run.id, command, verdict, ticket, self.gate, place, instead)
+        except TerminalError as refusal:
+            self._refused(run.id, command, refusal)
             raise
 
     async def _instead(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 import anyio.to_thread
@@ -90,6 +90,13 @@ class Gate:
         if verdict.rating is Rating.SAFE and matters:
             verdict = await self.judge.confirm(command, verdict)
         return verdict
+
+    async def rate_input(self, command: Command) -> Verdict | None:
+        """What is dangerous about a command's input beside the command itself, if anything is."""
+        whole = await self._first(command)
+        known = (await self._first(replace(command, stdin=None))).reasons
+        reasons = [it for it in whole.reasons if it.rating is Rating.DANGEROUS and it not in known]
+        return replace(whole, reasons=tuple(reasons)) if reasons else None
 
     async def admit(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
         """Let a command of this verdict run.

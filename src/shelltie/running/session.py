@@ -62,6 +62,8 @@ class Session:
         self._shown = 0  # up to where somebody was shown all of it
         self._end_shown = False
         self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
+        self.typing = anyio.Lock()  # what was judged goes in before anything else is typed
+        self.unfinished = ""  # a line of which the end has not been typed
         self.size = run.command.pty
         self._characters = Characters()
         self._printed: float | None = None

@@ -11,6 +11,8 @@ from shelltie.errors import ProcessError, TooManySessions, UnknownSession
 from shelltie.frozen import frozen
 from shelltie.model import Command, RunId
 from shelltie.regex import regex
+from shelltie.running import typed
+from shelltie.running.gate import Party
 from shelltie.running.run import Run
 from shelltie.running.session import Session
 from shelltie.running.settling import Waiting
@@ -66,6 +68,17 @@ class Sessions:
         self._sessions[session.id] = session
         self._tell(owner)
         return session
+
+    async def let_type(
+        self, session: Session, data: bytes, party: Party, *, end: bool = False
+    ) -> None:
+        """Ask whether this may be typed for the session's program.
+
+        Raises: CommandDenied.
+        """
+        command = session.run.command
+        if not session.complete:
+            await typed.admit(self._supervisor, session, command, data, party, end=end)
 
     def get(self, session_id: str, owner: str) -> Session:
         """The session of that id.

@@ -24,6 +24,7 @@ from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.frozen import frozen
 from shelltie.model import Command, Limits, RunId, TerminalSize
 from shelltie.policy.patterns import Pattern
+from shelltie.running import typed
 from shelltie.running.gate import Gate, Judge, Party
 from shelltie.running.session import Reading, Session
 from shelltie.running.sessions import Sessions
@@ -62,13 +63,14 @@ class CommandEnd:
 
 @frozen
 class Start:
-    """How a shell is started."""
+    """How a shell is started; `stdin` is typed for its first command."""
 
     cwd: str = "."
     env: Mapping[str, str | None] = field(default_factory=dict)
     size: TerminalSize = field(default_factory=TerminalSize)
     limits: Limits = field(default_factory=lambda: Limits(None, None, "sessions have no limit"))
     party: Party = field(default_factory=Party)
+    stdin: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -159,9 +161,20 @@ class ShellSession:
         """
         self._check_free()
         self.session.run.forget_input()  # it was meant for somebody else
+        self.session.unfinished = ""
         self._number += 1
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
+
+    async def let_type(self, data: bytes, party: Party, *, end: bool = False) -> None:
+        """Ask whether this may be typed for the command that runs.
+
+        Raises: CommandDenied.
+        """
+        if self._sent is not None and self.busy:
+            cwd = self.cwd or self.session.run.surroundings.cwd
+            reader = Command(self._sent.text, cwd=cwd)
+            await typed.admit(self._supervisor, self.session, reader, data, party, end=end)
 
     def type(self, data: bytes, *, end: bool = False) -> None:
         """Input for the command that runs, or its `end`.
@@ -273,11 +286,13 @@ async def open_shell(
     Raises: TooManySessions, InvalidParameters, CommandDenied, JournalBroken; and then nothing was
     run.
     """
-    command = Command(first, cwd=start.cwd, env=start.env)
+    command = Command(first, cwd=start.cwd, env=start.env, stdin=start.stdin)
     await _admit(supervisor, new_run_id(), command, start.party)
     desk = Desk()
     try:
-        shell = replace(command, text="bash", argv=desk.argv, stays_open=True, pty=start.size)
+        shell = replace(
+            command, text="bash", argv=desk.argv, stdin=None, stays_open=True, pty=start.size
+        )
         session = await sessions.open(
             shell, Wish(None, start.limits, party=start.party), owner, Waiting()
         )
@@ -293,6 +308,8 @@ async def open_shell(
         raise
     if not session.complete:
         opened.begin(first)
+        if start.stdin:
+            opened.type(start.stdin)
     return opened
 
 

@@ -226,6 +226,14 @@ class Supervisor:
         ticket = Ticket("session", self.asked_place(Wish()), party)
         await self.entry.give(run, command, ticket, gate or self.gate, self.places.usual)
 
+    async def let_type(self, run: Run, command: Command, party: Party) -> None:
+        """Let the input of the command that runs there be typed.
+
+        Raises: CommandDenied.
+        """
+        ticket = Ticket("session", self.asked_place(Wish()), party)
+        await self.entry.let_type(run, command, ticket)
+
     def asked_place(self, wish: Wish) -> AskedPlace:
         """Where a call wants to run."""
         workspace = wish.workspace or self._habits.workspace

@@ -124,13 +124,11 @@ class SessionTools:
         arguments = call.arguments
         waiting, wait_for = self._waiting(call), _pattern(arguments)
         start = _shell_start(call)
-        first, typed = str(arguments["command"]), _text(arguments)
+        first = str(arguments["command"])
         shell = await open_shell(self._sessions, self._supervisor, call.owner, first, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
         call.follow(Subject(shell.session.run))
-        if typed and shell.busy:
-            shell.type(typed)
         made = self._ended(shell, await shell.follow(waiting, wait_for))
         return as_json(made), said.started_text(made)
 
@@ -148,9 +146,16 @@ class SessionTools:
             return self._told(shell, await shell.run(str(text), waiting, wait_for, call.party))
         if shell is not None:
             if typed or end:
-                shell.type(typed, end=end)
+                async with session.typing:
+                    await shell.let_type(typed, call.party, end=end)
+                    shell.type(typed, end=end)
             return self._told(shell, await shell.follow(waiting, wait_for))
-        made = self._read(session, await session.exchange(typed, waiting, wait_for, end=end))
+        if not (typed or end):
+            made = self._read(session, await session.exchange(b"", waiting, wait_for))
+            return as_json(made), said.continued_text(made)
+        async with session.typing:
+            await self._sessions.let_type(session, typed, call.party, end=end)
+            made = self._read(session, await session.exchange(typed, waiting, wait_for, end=end))
         return as_json(made), said.continued_text(made)
 
     async def _output(self, call: Call) -> _Answer:
@@ -288,7 +293,8 @@ def _shell_start(call: Call) -> Start:
         raise InvalidParameters('mode "shell" cannot be isolated: start a program')
     command, wish = _command(call)
     assert isinstance(wish.limits, Limits)
-    return Start(command.cwd, command.env, command.pty or TerminalSize(), wish.limits, call.party)
+    size, typed = command.pty or TerminalSize(), _text(call.arguments)
+    return Start(command.cwd, command.env, size, wish.limits, call.party, typed or None)
 
 
 def _check_kind(session: Session, shell: ShellSession | None, text: object, *, typed: bool) -> None:
