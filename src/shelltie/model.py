@@ -10,6 +10,7 @@ from typing import NewType
 from shelltie.frozen import frozen
 
 RunId = NewType("RunId", str)
+Directory = tuple[int, int]  # the directory itself, whatever its name: st_dev and st_ino
 
 
 class Stream(StrEnum):

@@ -36,6 +36,14 @@ def test_without_a_terminal_and_limits_these_fields_are_empty() -> None:
     assert frame[HEADER.size :] == b"1\0\0/\0\x001\0true\0"
 
 
+def test_the_directory_that_is_meant_stands_with_the_flags() -> None:
+    frame = run_frame(
+        1, ["true"], {}, "/", tty=True, resources=Resources(), directory=(66306, 131074)
+    )
+
+    assert frame[HEADER.size :].startswith(b"1\0td66306.131074\0/\0")
+
+
 def test_bytes_that_are_no_text_pass_unchanged() -> None:
     frame = run_frame(1, ["\udcff\udc80", "ü"], {}, "/", tty=False, resources=Resources())
 

@@ -27,13 +27,13 @@ class Approved:
         self._mark: tuple[int, ...] | None = None
         self._digests: frozenset[str] = frozenset()
 
-    def holds(self, digest: str) -> bool:
-        """Whether a question with this digest has been answered for good."""
+    def holds(self, question: Question) -> bool:
+        """Whether a question has been answered for good; its directory is then one by its name."""
         mark = self._look()
         if mark != self._mark or (mark and time.time() - mark[0] / 1e9 < _TICK):
             self._mark = mark
             self._load()
-        return digest in self._digests
+        return fingerprint(question.command, question.provider) in self._digests
 
     def add(self, question: Question) -> None:
         """Approve this for good.

@@ -133,7 +133,7 @@ class Broker:
         Whoever wants the command may be asked, too, through a channel of their `own`. Whoever is
         cancelled here takes the question back.
         """
-        known = self._known(question.digest)
+        known = self._known(question)
         if known is not None:
             return known
         everybody = self._channels if own is None else [*self._channels, own]
@@ -275,14 +275,15 @@ class Broker:
 
     # What was answered before
 
-    def _known(self, digest: str) -> Answer | None:
+    def _known(self, question: Question) -> Answer | None:
         """An answer that was given earlier. One for a single use is used up by this."""
         self._expire()
+        digest = question.digest
         if digest in self._retries:
             return self._retries.pop(digest)[1]
         if digest in self._session:
             return self._session[digest]
-        if self._approved is not None and self._approved.holds(digest):
+        if self._approved is not None and self._approved.holds(question):
             return Answer(allowed=True, scope=Scope.ALWAYS, by=str(self._approved.path))
         return None
 

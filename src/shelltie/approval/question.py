@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Self
 
 from shelltie.frozen import frozen
-from shelltie.model import Command
+from shelltie.model import Command, Directory
 from shelltie.verdict import Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
@@ -59,13 +59,15 @@ class Question:
     asked_at: float
     digest: str
     input: Input | None = None
+    directory: Directory | None = None  # that its cwd was when this was asked
 
     @classmethod
     def about(cls, command: Command, verdict: Verdict, provider: str, client: str = "") -> Self:
-        """A new question. A link in the directory's name is followed now: it may lead elsewhere
-        by the time somebody says yes.
+        """A new question. A link in the directory's name is followed now, and the yes is bound to
+        where it leads: by the time somebody says it, another directory may have the name.
         """
         command = replace(command, cwd=os.path.realpath(command.cwd))
+        directory = _directory_of(command.cwd)
         return cls(
             id=_new_id(),
             command=command,
@@ -73,15 +75,16 @@ class Question:
             provider=provider,
             client=client,
             asked_at=time.time(),
-            digest=fingerprint(command, provider),
+            digest=fingerprint(command, provider, directory),
             input=_input(command.stdin),
+            directory=directory,
         )
 
 
-def fingerprint(command: Command, provider: str) -> str:
+def fingerprint(command: Command, provider: str, directory: Directory | None = None) -> str:
     """The same for two commands only if they would do the same, to the letter, in the same place.
 
-    `command.cwd` must be absolute.
+    `command.cwd` must be absolute. Without `directory` it is one by its name alone.
     """
     bound = {
         "text": command.text if command.argv is None else None,
@@ -91,8 +94,18 @@ def fingerprint(command: Command, provider: str) -> str:
         "stdin": None if command.stdin is None else hashlib.sha256(command.stdin).hexdigest(),
         "pty": command.pty is not None,
         "provider": provider,
+        **({} if directory is None else {"directory": directory}),
     }
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _directory_of(path: str) -> Directory:
+    """The directory that has this name now; where there is none, one that there never is."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116  of a text
+    except OSError:
+        return 0, 0
+    return seen.st_dev, seen.st_ino
 
 
 def _input(stdin: bytes | None) -> Input | None:

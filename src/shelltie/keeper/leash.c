@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +88,15 @@ static int limit(const char *text) {
     return 0;
 }
 
+/* Whether we are in the directory that `flags` name as dDEVICE.INODE, if they name one. */
+static bool is_expected(const char *flags) {
+    char *end = strchr(flags, 'd');
+    if (!end) return true;
+    struct stat here;
+    unsigned long long device = strtoull(end + 1, &end, 10), inode = strtoull(end + 1, NULL, 10);
+    return !stat(".", &here) && here.st_dev == device && here.st_ino == inode;
+}
+
 static _Noreturn void become(const struct order *order, const int *stdio) {
     setsid();
     for (int i = 0; i < STDIO; i++)
@@ -94,6 +104,7 @@ static _Noreturn void become(const struct order *order, const int *stdio) {
     if (strchr(order->flags, 't') && ioctl(0, TIOCSCTTY, 0)) give_up("tty");
     if (limit(order->limits)) give_up("limit");
     if (*order->cwd && chdir(order->cwd)) give_up("chdir");
+    if (!is_expected(order->flags)) errno = ESTALE, give_up("chdir");
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -32,7 +32,7 @@ from shelltie.keeper.protocol import (
     shoot_frame,
 )
 from shelltie.keeper.undumpable import bare_environment
-from shelltie.model import Resources
+from shelltie.model import Directory, Resources
 
 _READ_SIZE = 16 * 1024  # a word has less than 500 bytes
 _FIXED_FIELDS = 5  # of a RUN frame, before argv and env
@@ -244,13 +244,16 @@ class Link:
         resources: Resources,
         listen: Callable[[Word], None],
         joins: tuple[int, ...] = (),
+        directory: Directory | None = None,
     ) -> Leash:
         """Ask for a leash that `joins` cgroups; `listen` hears the rest. All may be closed at once.
 
         Raises: CannotStart; then nothing was started, and nothing more is heard.
         """
         leash_id = next(self._ids)
-        frame = _checked_frame(leash_id, argv, env, cwd, tty=tty, resources=resources)
+        frame = _checked_frame(
+            leash_id, argv, env, cwd, tty=tty, resources=resources, directory=directory
+        )
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -422,9 +425,12 @@ def _checked_frame(
     *,
     tty: bool,
     resources: Resources,
+    directory: Directory | None,
 ) -> bytes:
     try:
-        frame = run_frame(leash_id, argv, env, cwd, tty=tty, resources=resources)
+        frame = run_frame(
+            leash_id, argv, env, cwd, tty=tty, resources=resources, directory=directory
+        )
     except UnicodeEncodeError as error:
         raise CannotStart(f"the command cannot be written as bytes: {error}") from error
     if frame.count(0, HEADER.size) != _FIXED_FIELDS + len(argv) + len(env):

@@ -7,7 +7,8 @@ Server to keeper, frames of `<II` (body length, kind) and a body of NUL-terminat
 
     RUN    id flags cwd limits argc argv… env…     carries four descriptors: stdin, stdout,
            stderr and the leash's end of the control socket, on the first byte of the frame; then
-           up to four files of cgroups, which the leash joins by writing 0
+           up to four files of cgroups, which the leash joins by writing 0. Of the flags, t is a
+           terminal, and dDEVICE.INODE the directory that cwd must lead to; else chdir has failed
     SHOOT  id                                      kill the leash itself: it does not answer
 
 Keeper to server, lines:
@@ -32,7 +33,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from shelltie.frozen import frozen
-from shelltie.model import Resources
+from shelltie.model import Directory, Resources
 
 HEADER = struct.Struct("<II")
 RUN, SHOOT = 1, 2
@@ -124,6 +125,7 @@ def run_frame(
     *,
     tty: bool,
     resources: Resources,
+    directory: Directory | None = None,
 ) -> bytes:
     """The frame that starts a command; its four descriptors travel beside it."""
     limits = " ".join(
@@ -131,7 +133,8 @@ def run_frame(
         for name, letter in _LETTERS.items()
         if (value := getattr(resources, name)) is not None
     )
-    fields = [str(leash_id), "t" if tty else "", cwd, limits, str(len(argv)), *argv]
+    flags = ("t" if tty else "") + ("" if directory is None else "d{}.{}".format(*directory))
+    fields = [str(leash_id), flags, cwd, limits, str(len(argv)), *argv]
     fields += [f"{name}={value}" for name, value in env.items()]
     body = "\0".join((*fields, "")).encode("utf-8", "surrogateescape")
     return HEADER.pack(len(body), RUN) + body

@@ -33,10 +33,8 @@ PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, TICK, STUCK_MAX = 4, 36, 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
 WAKING = (signal.SIGCHLD, signal.SIGTERM, END)
 ASKING_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-LIMITS = {
-    letter: getattr(resource, f"RLIMIT_{name}")
-    for letter, name in zip("ncuvt", ("NOFILE", "CORE", "NPROC", "AS", "CPU"), strict=True)
-}
+NAMES = {"n": "NOFILE", "c": "CORE", "u": "NPROC", "v": "AS", "t": "CPU"}
+LIMITS = {letter: getattr(resource, f"RLIMIT_{name}") for letter, name in NAMES.items()}
 LIBC = ctypes.CDLL(None)
 PORTABLE = sys.platform != "linux" or "SHELLTIE_PYKEEPER_PORTABLE" in os.environ
 
@@ -178,6 +176,8 @@ def become(body: bytes, stdio: list[int], report: int) -> NoReturn:
             limit(LIMITS[word[0]], int(word[1:]))
         step = "chdir"
         os.chdir(cwd or b".")
+        if b"d" in flags and not flags.endswith(b"d%d.%d" % os.stat(".")[2:0:-1]):  # noqa: PTH116
+            raise OSError(errno.ESTALE, "another directory")  # noqa: TRY301 (reported below)
         step = "exec"
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         execute([program, *arguments], {name: value for name, _, value in pairs})

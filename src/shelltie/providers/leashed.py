@@ -83,6 +83,7 @@ def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> Lea
             resources=prepared.resources,
             listen=listen,
             joins=() if group is None else group.joins,
+            directory=prepared.directory,
         )
         ours.pop_all()
     if note:

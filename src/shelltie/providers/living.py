@@ -16,11 +16,11 @@ import anyio
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
-from shelltie.model import Resources
+from shelltie.model import Directory, Resources
 from shelltie.providers.arrivals import Arrivals
 from shelltie.providers.guarded import Held, put_aside
 from shelltie.providers.leashed import LeashedProcess, spawn
-from shelltie.providers.provider import Prepared
+from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
 from shelltie.providers.repositories import Watched
 
 _SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
@@ -134,9 +134,13 @@ class Rooms(Generic[R]):
                 f"{cwd} is not to be seen in the {self._kind}, whose workspace is {room.place}:"
                 f" run it there, or {self._more}"
             )
+        if prepared.directory is not None and not _is_directory(cwd, prepared.directory):
+            raise CannotStart(f"{cwd} {OTHER_DIRECTORY}")
         hear = self._hearing(room, listen)
+        # Inside, its numbers need not be those it has here.
+        inside = replace(prepared, cwd=cwd, env=env, directory=None)
         try:
-            process = spawn(room.link, replace(prepared, cwd=cwd, env=env), hear)
+            process = spawn(room.link, inside, hear)
         except CannotStart as error:
             if room.link.serves:
                 raise
@@ -216,6 +220,15 @@ def _leave(room: Room) -> None:
     if room.arrivals is not None:
         room.arrivals.close()
     room.shut()
+
+
+def _is_directory(path: str, directory: Directory) -> bool:
+    """Whether that directory, and no other, has this name."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116  of a text
+    except OSError:
+        return False
+    return (seen.st_dev, seen.st_ino) == directory
 
 
 def _cancel(room: Room) -> None:

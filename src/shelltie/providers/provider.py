@@ -5,7 +5,12 @@ from typing import Protocol
 
 from shelltie.frozen import frozen
 from shelltie.keeper.protocol import Word
-from shelltie.model import Bar, Isolation, Resources, TerminalSize
+from shelltie.model import Bar, Directory, Isolation, Resources, TerminalSize
+
+OTHER_DIRECTORY = (
+    "is not the directory any more that was asked about: nothing was run. Call again, and let it be"
+    " approved again"
+)
 
 
 @frozen
@@ -13,7 +18,8 @@ class Prepared:
     """A command with everything decided: what a provider starts, to the letter.
 
     `workspace` is the directory in which a place that isolates lets it write. With `one_output`
-    stderr is the same pipe, or terminal, as stdout; a terminal is then for output alone.
+    stderr is the same pipe, or terminal, as stdout; a terminal is then for output alone. If
+    `directory` is given, `cwd` must lead to that one.
     """
 
     argv: tuple[str, ...]
@@ -25,6 +31,7 @@ class Prepared:
     stays_open: bool = False
     workspace: str = ""
     one_output: bool = False
+    directory: Directory | None = None
 
 
 class Process(Protocol):

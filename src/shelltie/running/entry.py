@@ -134,10 +134,10 @@ async def _asked(
         party = replace(party, patience=0.0)
     try:
         request = Request(ticket.profile, place.provider.name, party)
-        await gate.admit(run, command, verdict, request)
+        directory = await gate.admit(run, command, verdict, request)
     except ConfirmationRequired as nobody:
         if instead is None:
             raise
         told = f"{nobody}. So it ran isolated, by {instead.provider.name}"
         return Place(instead.provider, (*instead.notes, told))
-    return place
+    return replace(place, directory=directory)

@@ -12,7 +12,7 @@ from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
 from shelltie.frozen import frozen
-from shelltie.model import Caller, Command, RunId
+from shelltie.model import Caller, Command, Directory, RunId
 from shelltie.verdict import Decision, Rating, Reason, Verdict
 
 _LONG = 4096
@@ -98,8 +98,10 @@ class Gate:
         reasons = [it for it in whole.reasons if it.rating is Rating.DANGEROUS and it not in known]
         return replace(whole, reasons=tuple(reasons)) if reasons else None
 
-    async def admit(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
-        """Let a command of this verdict run.
+    async def admit(
+        self, run: RunId, command: Command, verdict: Verdict, request: Request
+    ) -> Directory | None:
+        """Let a command of this verdict run; if somebody said yes, in that directory alone.
 
         Raises: CommandDenied; then it may not.
         """
@@ -108,7 +110,8 @@ class Gate:
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
         if decision is Decision.ASK:
-            await self._ask(run, command, verdict, request)
+            return await self._ask(run, command, verdict, request)
+        return None
 
     def can_ask(self, party: Party) -> bool:
         """Whether somebody is there who would see a question at once."""
@@ -121,7 +124,9 @@ class Gate:
             return self.judge.first(command)
         return await anyio.to_thread.run_sync(self.judge.first, command)
 
-    async def _ask(self, run: RunId, command: Command, verdict: Verdict, request: Request) -> None:
+    async def _ask(
+        self, run: RunId, command: Command, verdict: Verdict, request: Request
+    ) -> Directory | None:
         party = request.party
         question = Question.about(command, verdict, request.provider, party.caller.client)
         self._publish(ApprovalAsked(run, time.time(), question.id))
@@ -139,7 +144,7 @@ class Gate:
             )
         )
         if answer.allowed:
-            return
+            return question.directory
         if answer.by == NOBODY:
             raise ConfirmationRequired(
                 f"a person must approve {_named(verdict)}: {answer.reason}",

@@ -3,6 +3,7 @@
 import errno as errno_names
 
 from shelltie.model import Command, Limit, Limits, human_duration
+from shelltie.providers.provider import OTHER_DIRECTORY
 from shelltie.running.watchdog import Warn
 
 # The machine has too little of something; the command is not to blame.
@@ -60,6 +61,8 @@ def _failure(step: str, errno: int, command: Command) -> tuple[str, int]:
     name = command.argv[0] if command.argv else "the shell"
     reason = _reason(errno)
     match step:
+        case "chdir" if errno == errno_names.ESTALE:
+            return f"{command.cwd} {OTHER_DIRECTORY}", 126
         case "chdir":
             return f"cannot enter the directory {command.cwd}: {reason}", 126
         case "exec" if errno in _NOT_FOUND:

@@ -15,7 +15,7 @@ from shelltie.errors import (
     Silent,
 )
 from shelltie.frozen import frozen
-from shelltie.model import Isolation
+from shelltie.model import Directory, Isolation
 from shelltie.providers.provider import Provider
 from shelltie.verdict import Rating, Verdict
 
@@ -27,10 +27,14 @@ Demands = Mapping[Rating, str]
 
 @frozen
 class Place:
-    """A provider that is ready, and what to tell about the choice."""
+    """A provider that is ready, and what to tell about the choice.
+
+    A yes is for one `directory`, whatever has its name by now.
+    """
 
     provider: Provider
     notes: tuple[str, ...] = ()
+    directory: Directory | None = None
 
 
 @frozen

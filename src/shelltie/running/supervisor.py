@@ -290,6 +290,7 @@ class Supervisor:
         publish: Publish | None = None,
     ) -> Run:
         prepared, surroundings = ready
+        prepared = replace(prepared, directory=place.directory)
         if verdict is not None and verdict.rating is Rating.SAFE:
             # Nobody was asked about it, so nothing that a repository configures shall run with it.
             prepared = replace(prepared, env={**prepared.env, **environment.hardened_git()})
