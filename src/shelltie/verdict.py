@@ -1,5 +1,6 @@
 """The words about safety: what we think of a command, why, and what follows. Pure."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from shelltie.frozen import frozen
@@ -88,6 +89,16 @@ class Reason:
     program: str = ""
     rule: str = ""
     wrappers: tuple[str, ...] = ()
+
+
+def foremost(reasons: Sequence[Reason], most: int) -> list[Reason]:
+    """So many of them, the strictest first, and of each kind at least one."""
+    ordered = sorted(reasons, key=lambda reason: -reason.rating.rank)
+    kinds = dict[tuple[Rating, Code], int]()
+    for place, reason in enumerate(ordered):
+        kinds.setdefault((reason.rating, reason.code), place)
+    places = dict.fromkeys((*kinds.values(), *range(len(ordered))))
+    return [ordered[place] for place in sorted([*places][: max(most, len(kinds))])]
 
 
 @frozen

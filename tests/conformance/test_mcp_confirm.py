@@ -161,6 +161,22 @@ async def test_whatever_is_no_explicit_yes_is_no(
     assert runs(mark) == 0
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_yes_to_what_was_not_shown_is_none(
+    connect: Connect, tmp_path: Path, era: str
+) -> None:
+    person, mark = Person(YES), tmp_path / "mark"
+    command = "\n".join(f"rm -rf {tmp_path}/build{n}" for n in range(400))
+
+    async with connect(era, person, dangerous_wait=2.0) as (client, _):
+        result = await client.call_tool("run", {"command": f"{command}\necho launch >> {mark}"})
+
+    assert said(result)["errorCode"] == "CONFIRMATION_REQUIRED"
+    assert "a yes here does not count" in person.read[0]
+    assert "shelltie approve" in person.read[0]
+    assert runs(mark) == 0
+
+
 def test_a_dialogue_that_was_closed_says_nothing() -> None:
     assert answer_of(ElicitResult(action="cancel"), "test") is None
     assert answer_of(YES, "test") == Answer(allowed=True, by="test")
@@ -303,10 +319,10 @@ async def test_the_dialogue_shows_everything_but_secrets_and_what_cannot_be_seen
 async def test_a_long_command_is_shown_with_where_to_read_the_rest(
     connect: Connect, tmp_path: Path, era: str
 ) -> None:
-    person, mark = Person(YES), tmp_path / "mark"
-    command = "".join(f": {number}\n" for number in range(5000)) + f"echo launch >> {mark}"
+    person = Person(YES)
+    command = "".join(f": {number}\n" for number in range(500)) + f"rm -rf {tmp_path}/none"
 
-    async with connect(era, person) as (client, _):
+    async with connect(era, person, dangerous_commands=()) as (client, _):
         with anyio.fail_after(30):
             result = await client.call_tool("run", {"command": command})
 

@@ -60,7 +60,7 @@ def test_an_id_is_understood_as_it_is_typed_and_read() -> None:
 
 
 def test_a_large_input_is_described_and_begins_as_it_does() -> None:
-    question = Question.about(Command("sh", cwd="/", stdin=b"a" * 100_000), DANGEROUS, "local")
+    question = Question.about(Command("sh", cwd="/", stdin=b"a" * 200_000), DANGEROUS, "local")
 
     assert question.input is not None
-    assert (question.input.size, len(question.input.head)) == (100_000, 65_536)
+    assert (question.input.size, len(question.input.head)) == (200_000, 131_072)

@@ -49,7 +49,7 @@ def test_what_has_no_secrets_is_shown_as_it_is() -> None:
 
 
 def test_values_that_we_know_are_never_shown() -> None:
-    text = message(asked("echo open-sesame-1"), {"MINE": "open-sesame-1"}, time.time())
+    text = message(asked("echo open-sesame-1"), {"MINE": "open-sesame-1"}, time.time()).text
 
     assert "open-sesame" not in text
     assert "[REDACTED:MINE]" in text
@@ -60,7 +60,7 @@ def test_arguments_without_a_shell_are_redacted_too() -> None:
     command = Command("x", argv=("echo", TOKEN), cwd="/", env={"A": None, "B": TOKEN})
     question = Question.about(command, Verdict(Rating.UNKNOWN), "local")
 
-    shown = message(question, {}, time.time())
+    shown = message(question, {}, time.time()).text
 
     assert TOKEN not in shown
     assert "unset   A" in shown

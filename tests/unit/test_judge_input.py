@@ -38,6 +38,9 @@ def rating(text: str, stdin: str) -> Rating:
         ('mapfile a; "${a[@]}"', REMOVES),
         ("xargs -I{} sh -c {}", REMOVES),
         ("cat | bash", REMOVES),
+        ("bash <(cat)", REMOVES),
+        ("ssh host", REMOVES),
+        ("ed file", "!rm -rf victim\n"),
         ("python3 -", "import shutil\nshutil.rmtree('victim')\n"),
         ("cat | python3", "import shutil\nshutil.rmtree('victim')\n"),
         ("node", "require('fs').rmSync('victim', {recursive: true})"),
@@ -54,7 +57,18 @@ def test_input_that_is_run_is_judged_like_a_here_document(command: str, stdin: s
 
 @pytest.mark.parametrize(
     "command",
-    ["cat", "grep x", "jq .", "head -1", "wc -l", "sort | uniq", "ls; cat", "bash < f"],
+    [
+        "cat",
+        "grep x",
+        "jq .",
+        "head -1",
+        "wc -l",
+        "sort | uniq",
+        "ls; cat",
+        "bash < f",
+        "tee f",
+        "touch x; cat",
+    ],
 )
 def test_input_that_is_only_read_changes_nothing(command: str) -> None:
     judge = Judge(RULES)

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from shelltie.approval.approved import Approved
+from shelltie.approval.card import text_of
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frozen import frozen
@@ -319,7 +320,15 @@ class Broker:
 def _length(question: Question) -> int:
     command = question.command
     words = (command.text, *(command.argv or ()), *command.env, *command.env.values())
-    return sum(len(word or "") for word in words)
+    return sum(len(word or "") for word in words) + _run_input(question)
+
+
+def _run_input(question: Question) -> int:
+    """The size of its input, if that is what is dangerous about it."""
+    start = len(text_of(question)) + 1
+    dangers = [it for it in question.verdict.reasons if it.rating is Rating.DANGEROUS]
+    runs = question.input is not None and any(it.span.end > start for it in dangers)
+    return question.input.size if question.input is not None and runs else 0
 
 
 def _no(reason: str) -> Answer:

@@ -1,15 +1,19 @@
 """A question as a person reads it, so that a yes means what they think it means. Pure."""
 
 import shlex
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 
 from shelltie.approval import lookalikes, shown
 from shelltie.approval.question import Question
+from shelltie.frozen import frozen
 from shelltie.model import human_duration, human_size
-from shelltie.verdict import Reason
+from shelltie.verdict import Rating, Reason, Span, foremost
 
 _LINES_MAX = 40  # more of a text are shown only where all of it is wanted
 _HEAD, _TAIL = 20, 8
+_DANGER_LINES_MAX = 160  # of what is dangerous in between; a dialogue that shows more is not read
 _AT_A_GLANCE = 3  # lines in which nobody needs help to find what a reason is about
 _REASONS_MAX = 12
 _AROUND = 24  # characters before and after what a reason is about
@@ -20,8 +24,8 @@ _INDENT = "  "
 def card(question: Question, *, now: float, width: int = 80, full: bool = False) -> list[str]:
     """Everything that a yes is bound to, and why it is asked.
 
-    The strictest reasons come last, where the eye is, with what they are about: no length of a
-    command hides them. `full` leaves nothing out.
+    The strictest reasons come last, where the eye is, with what they are about, and the lines they
+    are about are shown: no length of a command hides them. `full` leaves nothing out.
     """
     room = width - len(_INDENT)
     parts = (
@@ -34,6 +38,34 @@ def card(question: Question, *, now: float, width: int = 80, full: bool = False)
     return [_heading(question, now), *(_INDENT + line for part in parts for line in part)]
 
 
+def hides_danger(question: Question, *, width: int = 80) -> bool:
+    """Whether a card that is not full leaves out a part of what is dangerous: then nobody who sees
+    no more may say yes.
+    """
+    room = width - len(_INDENT)
+    text, given = judged_text(question), question.input
+    if given is not None and given.size > len(given.head):
+        text = text[: len(text_of(question))]  # nobody is shown all of the input
+    listings = _listed(text_of(question), 0, room), _listed_input(question, room)
+    kept = [listing.kept(question) for listing in listings]
+    pieces = _told(question) if _is_long(text, room) else []
+    for reason in _dangers(question):
+        told = reason in pieces and len(_around(text, reason)) <= _PIECE_MAX
+        lines = [listing.of(reason.span) for listing in listings]
+        listed = all(map(set.issuperset, kept, lines))
+        if reason.span.end > len(text) or not (told or listed):
+            return True
+    return False
+
+
+def elsewhere(question: Question) -> str:
+    """What to tell somebody to whom danger is not shown."""
+    return (
+        "It is too long to be shown here, and some of what is dangerous is left out: a yes here"
+        f" does not count. Read and answer it with: shelltie approve {question.id}"
+    )
+
+
 def text_of(question: Question) -> str:
     """The command as one text, as it would be typed."""
     command = question.command
@@ -42,7 +74,7 @@ def text_of(question: Question) -> str:
 
 def main_reason(question: Question) -> str:
     """The code of the first of the strictest reasons."""
-    return next((str(reason.code) for reason in _strictest_first(question)), "")
+    return next((str(reason.code) for reason in foremost(question.verdict.reasons, 1)), "")
 
 
 def _heading(question: Question, now: float) -> str:
@@ -76,7 +108,7 @@ def _command(question: Question, room: int, *, full: bool) -> Iterator[str]:
     text = text_of(question)
     kind = "shell text" if question.command.argv is None else "program and arguments, no shell"
     yield f"command ({kind}, {_count(text)})"
-    yield from _cut(shown.lines(text, room), question.id, full=full)
+    yield from _shown(_listed(text, 0, room), question, full=full)
 
 
 def _stdin(question: Question, room: int, *, full: bool) -> Iterator[str]:
@@ -84,18 +116,69 @@ def _stdin(question: Question, room: int, *, full: bool) -> Iterator[str]:
     if given is None:
         return
     yield f"input ({human_size(given.size)})"
-    text = given.head.decode("utf-8", "surrogateescape")
-    yield from _cut(shown.lines(text, room), question.id, full=full)
+    yield from _shown(_listed_input(question, room), question, full=full)
     if given.size > len(given.head):
         yield f"⟨{human_size(given.size - len(given.head))} more of the input are not shown⟩"
 
 
-def _cut(lines: list[str], question: str, *, full: bool) -> list[str]:
-    if full or len(lines) <= _LINES_MAX:
-        return lines
-    left = len(lines) - _HEAD - _TAIL
-    told = f"⟨{left} more lines: shelltie pending {question} --full⟩"
-    return [*lines[:_HEAD], told, *lines[-_TAIL:]]
+@frozen
+class _Listing:
+    """A text as lines that are shown; it begins `at` some place of what was judged."""
+
+    at: int
+    lines: tuple[str, ...]
+    ends: tuple[int, ...]  # where each block of lines ends in what was judged,
+    blocks: tuple[range, ...]  # and which lines these are
+
+    def of(self, span: Span) -> list[int]:
+        """The lines that show a place."""
+        if span.end <= self.at:
+            return []
+        last = bisect_left(self.ends, max(span.start, span.end - 1))
+        blocks = self.blocks[bisect_left(self.ends, span.start) : last + 1]
+        return [line for block in blocks for line in block]
+
+    def kept(self, question: Question) -> set[int]:
+        """What is shown of a long one: how it begins and ends, and what is dangerous in between."""
+        every = range(len(self.lines))
+        if len(every) <= _LINES_MAX:
+            return {*every}
+        kept = {*every[:_HEAD], *every[-_TAIL:]}
+        most = len(kept) + _DANGER_LINES_MAX
+        for reason in _dangers(question):
+            more = kept.union(self.of(reason.span))
+            kept = more if len(more) <= most else kept
+        return kept
+
+
+def _listed(text: str, at: int, room: int) -> _Listing:
+    lines, ends, blocks = list[str](), list[int](), list[range]()
+    for end, block in shown.blocks(text, room):
+        blocks.append(range(len(lines), len(lines) + len(block)))
+        ends.append(at + end)
+        lines += block
+    return _Listing(at, tuple(lines), tuple(ends), tuple(blocks))
+
+
+def _shown(listing: _Listing, question: Question, *, full: bool) -> Iterator[str]:
+    kept = {*range(len(listing.lines))} if full else listing.kept(question)
+    left = 0
+    for place, line in enumerate(listing.lines):
+        if place not in kept:
+            left += 1
+            continue
+        if left:
+            yield f"⟨{left} more lines: shelltie pending {question.id} --full⟩"
+            left = 0
+        yield line
+
+
+def _dangers(question: Question) -> list[Reason]:
+    return [it for it in question.verdict.reasons if it.rating is Rating.DANGEROUS]
+
+
+def _listed_input(question: Question, room: int) -> _Listing:
+    return _listed(_input_text(question), len(text_of(question)) + 1, room)
 
 
 def _doubts(question: Question, room: int) -> Iterator[str]:
@@ -106,21 +189,29 @@ def _doubts(question: Question, room: int) -> Iterator[str]:
 
 
 def _reasons(question: Question, room: int) -> Iterator[str]:
-    reasons = _strictest_first(question)
-    if len(reasons) > _REASONS_MAX:
-        yield f"· and {len(reasons) - _REASONS_MAX} more reasons, none of them stricter"
-    text = question.command.text
-    long = len(shown.lines(text, room)) > _AT_A_GLANCE
-    for reason in reversed(reasons[:_REASONS_MAX]):
+    told = _told(question)
+    left = Counter(question.verdict.reasons) - Counter(told)
+    for code, count in sorted(Counter(str(reason.code) for reason in left.elements()).items()):
+        yield f"· + {count} more: {code}"
+    text = judged_text(question)
+    long = _is_long(text, room)
+    for reason in reversed(told):
         yield from _said(f"✗ {reason.rating}, {reason.code}: ", reason.message, room)
         if long:
             yield from _piece(text, reason, room)
 
 
+def _told(question: Question) -> list[Reason]:
+    return foremost(question.verdict.reasons, _REASONS_MAX)
+
+
+def _is_long(text: str, room: int) -> bool:
+    return len(shown.lines(text, room)) > _AT_A_GLANCE
+
+
 def _piece(text: str, reason: Reason, room: int) -> Iterator[str]:
     """What a reason is about, with a little around it."""
-    start, end = max(0, reason.span.start - _AROUND), reason.span.end + _AROUND
-    piece = text[start:end]
+    piece = _around(text, reason)
     if len(piece) <= _PIECE_MAX:
         yield from shown.lines(piece, room)
     else:
@@ -129,8 +220,18 @@ def _piece(text: str, reason: Reason, room: int) -> Iterator[str]:
         yield from shown.lines(piece[-_PIECE_MAX // 2 :], room)
 
 
-def _strictest_first(question: Question) -> list[Reason]:
-    return sorted(question.verdict.reasons, key=lambda reason: -reason.rating.rank)
+def _around(text: str, reason: Reason) -> str:
+    return text[max(0, reason.span.start - _AROUND) : reason.span.end + _AROUND]
+
+
+def judged_text(question: Question) -> str:
+    """The text, and behind it the input: what the places of reasons count."""
+    given = "" if question.input is None else "\n" + _input_text(question)
+    return text_of(question) + given
+
+
+def _input_text(question: Question) -> str:
+    return "" if question.input is None else question.input.head.decode("utf-8", "surrogateescape")
 
 
 def _count(text: str) -> str:

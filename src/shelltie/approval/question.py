@@ -17,7 +17,7 @@ NOBODY = "nobody"  # who answered when there was no answer
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing that is misheard or misread
 _LENGTH = 6
 _IDS = len(_LETTERS) ** _LENGTH
-_HEAD = 64 * 1024
+_HEAD = 128 * 1024
 
 
 class Scope(StrEnum):

@@ -47,15 +47,21 @@ class _Atom:
 
 def lines(text: str, width: int = 80) -> list[str]:
     """The whole text, in lines of at most that many columns; a line break is a new line."""
+    return [line for _, block in blocks(text, width) for line in block]
+
+
+def blocks(text: str, width: int = 80) -> Iterator[tuple[int, list[str]]]:
+    """The same by lines of the text, those that are alike together: where each ends in the text."""
     room = max(width - len(GUTTER) - _ROOM_FOR_BLANKS, _ROOM_MIN)
-    found: list[str] = []
+    end = -1
     for line, group in groupby(text.split("\n")):
         count = len(list(group))
+        end += count * (len(line) + 1)
         once = list(_wrapped(line, room))
-        found += once * count if count <= _REPEATS_MAX else once
         if count > _REPEATS_MAX:
-            found.append(f"{GUTTER}⟨this line {count - 1} more times⟩")
-    return found
+            yield end, [*once, f"{GUTTER}⟨this line {count - 1} more times⟩"]
+        else:
+            yield end, once * count
 
 
 def inline(text: str) -> str:

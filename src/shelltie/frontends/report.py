@@ -25,11 +25,12 @@ from shelltie.policy.learned import Usual, proposed, summary
 from shelltie.running.blocked import blocked, blocked_hint
 from shelltie.running.hint import hint, withheld_hint
 from shelltie.running.run import Run
-from shelltie.verdict import Rating, Verdict
+from shelltie.verdict import Rating, Verdict, foremost
 from shelltie.whereabouts import user_file
 
 _ALL = 1024 * 1024
 _WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes
+_REASONS_MAX = 20  # for one command, and of each kind at least one
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
 
 
@@ -263,7 +264,6 @@ def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
 
 def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
     """The reasons for the wire, the strictest first."""
-    ordered = sorted(verdict.reasons, key=lambda reason: -reason.rating.rank)
     return tuple(
         ReasonReport(
             code=str(reason.code),
@@ -275,7 +275,7 @@ def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
             rule=reason.rule,
             wrappers=reason.wrappers,
         )
-        for reason in ordered
+        for reason in foremost(verdict.reasons, _REASONS_MAX)
     )
 
 

@@ -31,7 +31,7 @@ from shelltie.memo import remembered
 from shelltie.model import Limits, Outcome, Printed
 from shelltie.output.redact import Redactor
 from shelltie.record.samples import sample_of
-from shelltie.verdict import Decision, Rating
+from shelltie.verdict import Decision, Rating, foremost
 
 _ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10
@@ -270,7 +270,7 @@ def _asker(asker: Asker) -> Body:
 
 
 def _verdict(judged: CommandJudged, redactor: Redactor) -> Body:
-    reasons = judged.verdict.reasons[:_REASONS_MAX]
+    reasons = foremost(judged.verdict.reasons, _REASONS_MAX)
     verdict = judged.verdict
     proved = verdict.agreed or verdict.rating is not Rating.SAFE
     body: Body = {

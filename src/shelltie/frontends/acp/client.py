@@ -152,7 +152,7 @@ class _ClientChannel:
             )
         except RequestError:
             return UNREACHED
-        return permission_answer(said.model_dump(by_alias=True), self.name) or UNREACHED
+        return permission_answer(asked, said.model_dump(by_alias=True), self.name) or UNREACHED
 
 
 def _refusal(error: TerminalError) -> RequestError:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shelltie.approval.card import card, text_of
+from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.approval.shown import brief
 
@@ -21,7 +21,9 @@ def permission_request(question: Question, session_id: str, secret: str) -> dict
 
     `secret` is for its tool call: an agent that knew the id could show other words under it.
     """
-    told = "\n".join(card(question, now=question.asked_at, width=_WIDTH))
+    lines = card(question, now=question.asked_at, width=_WIDTH)
+    whole = not hides_danger(question, width=_WIDTH)
+    told = "\n".join(lines if whole else (*lines, "", elsewhere(question)))
     return {
         "sessionId": session_id,
         "toolCall": {
@@ -32,15 +34,20 @@ def permission_request(question: Question, session_id: str, secret: str) -> dict
             "content": [{"type": "content", "content": {"type": "text", "text": fenced(told)}}],
         },
         "options": [
-            {"optionId": option, "name": name, "kind": kind} for option, name, kind in _OPTIONS
+            {"optionId": option, "name": name, "kind": kind}
+            for option, name, kind in _OPTIONS
+            if whole or option not in _ALLOWED
         ],
     }
 
 
-def permission_answer(result: object, by: str) -> Answer | None:
+def permission_answer(asked: dict[str, Any], result: object, by: str) -> Answer | None:
     """What was chosen; `None` if this is no answer: others may still be asked."""
+    offered = {option["optionId"] for option in asked["options"]}
     match result:
         case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
+            if option in _ALLOWED and option not in offered:
+                return None
             allowed = option in _ALLOWED
             return Answer(allowed=allowed, scope=_ALLOWED.get(option, Scope.ONCE), by=by)
         case {"outcome": {"outcome": "cancelled"}}:

@@ -311,7 +311,7 @@ class _EditorChannel:
     async def ask(self, question: Question) -> Answer | Later:
         """See `Channel`. An editor that answers with an error has asked nobody."""
         asked = permission_request(question, self._session, secrets.token_hex(16))
-        return permission_answer(await self._proxy.ask(asked), self.name) or UNREACHED
+        return permission_answer(asked, await self._proxy.ask(asked), self.name) or UNREACHED
 
 
 def _key(request: object) -> str:

@@ -73,9 +73,10 @@ class Dialogue:
 
     async def ask(self, question: Question) -> Answer | None:
         """See `Channel`."""
-        text = await message_for(question, self._secrets)
+        message = await message_for(question, self._secrets)
         session, call = self._context.session, self._context.request_id
-        return answer_of(await session.elicit_form(text, _FORM, call), self.name)
+        said = await session.elicit_form(message.text, _FORM, call)
+        return answer_of(said, self.name, whole=message.whole)
 
     def instead_of(self, result: CallToolResult) -> Outcome:
         """What the call returns."""
@@ -101,9 +102,10 @@ class Round:
 
     async def ask(self, question: Question) -> Answer | Later | None:
         """See `Channel`."""
+        message = await message_for(question, self._secrets)
         if self._answered is not None and self._answered[0] == question.digest:
-            return answer_of(self._answered[1], self.name)
-        self._wanted = question, await message_for(question, self._secrets)
+            return answer_of(self._answered[1], self.name, whole=message.whole)
+        self._wanted = question, message.text
         return LATER
 
     def instead_of(self, result: CallToolResult) -> Outcome:
@@ -180,15 +182,16 @@ class Confirmations:
         return token
 
 
-def answer_of(said: ElicitResult, name: str) -> Answer | None:
+def answer_of(said: ElicitResult, name: str, *, whole: bool = True) -> Answer | None:
     """Yes only if it is said in so many words: some clients accept whatever they are asked.
 
-    A dialogue that was closed, or that a client without a person closed itself, says nothing.
+    A dialogue that was closed, or that a client without a person closed itself, says nothing; nor
+    does a yes to what was not shown as a `whole`.
     """
     if said.action == "cancel":
         return None
     allowed = said.action == "accept" and (said.content or {}).get(_KEY) is True
-    return Answer(allowed=allowed, by=name)
+    return Answer(allowed=allowed, by=name) if whole or not allowed else None
 
 
 def _unanswered(result: CallToolResult) -> object:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import anyio.to_thread
 
-from shelltie.approval.card import card
+from shelltie.approval.card import card, elsewhere, hides_danger, judged_text
 from shelltie.approval.question import Question
+from shelltie.frozen import frozen
 from shelltie.model import Command
 from shelltie.output.redact import Redactor
 from shelltie.policy import environment
@@ -20,7 +21,15 @@ _MOVED_MAX = 50  # reasons; each costs a look at the whole text,
 _SHORT = 1024  # which is quick only if it is short
 
 
-async def message_for(question: Question, secrets: Mapping[str, str]) -> str:
+@frozen
+class Message:
+    """What a person reads before they say yes; whether all that is dangerous is in it."""
+
+    text: str
+    whole: bool
+
+
+async def message_for(question: Question, secrets: Mapping[str, str]) -> Message:
     """What a person reads before they say yes. `secrets` are values never to repeat."""
     now, command = time.time(), question.command
     texts = (command.text, *(command.argv or ()), *filter(None, command.env.values()))
@@ -29,11 +38,14 @@ async def message_for(question: Question, secrets: Mapping[str, str]) -> str:
     return await anyio.to_thread.run_sync(message, question, secrets, now, abandon_on_cancel=True)
 
 
-def message(question: Question, secrets: Mapping[str, str], now: float) -> str:
+def message(question: Question, secrets: Mapping[str, str], now: float) -> Message:
     """The same, however long it takes."""
     question = without_secrets(question, secrets)
+    whole = not hides_danger(question)
+    advice = _ADVICE if whole else elsewhere(question)
     lines = [(_MARGIN + line).rstrip() for line in card(question, now=now)]
-    return "\n".join(("An agent wants to run this command:", "", *lines, "", _ADVICE))
+    text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
+    return Message(text, whole)
 
 
 def without_secrets(question: Question, secrets: Mapping[str, str]) -> Question:
@@ -41,13 +53,12 @@ def without_secrets(question: Question, secrets: Mapping[str, str]) -> Question:
     command, given = question.command, question.input
     values = {name: value for name, value in command.env.items() if value is not None}
     redactor = Redactor({**secrets, **environment.sift(values).secrets})
-    text = redactor.audit(command.text)
-    return replace(
+    shown = replace(
         question,
-        command=_redacted(command, text, redactor),
-        verdict=_about(question.verdict, command.text, text, redactor),
+        command=_redacted(command, redactor.audit(command.text), redactor),
         input=None if given is None else replace(given, head=_bytes(given.head, redactor)),
     )
+    return replace(shown, verdict=_about(question, shown, redactor))
 
 
 def _redacted(command: Command, text: str, redactor: Redactor) -> Command:
@@ -69,19 +80,21 @@ def _bytes(head: bytes, redactor: Redactor) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _about(verdict: Verdict, text: str, shown: str, redactor: Redactor) -> Verdict:
-    """Its reasons, at their places in the text that is shown."""
-    costly = text != shown and (len(verdict.reasons) > _MOVED_MAX or len(text) > _SHORT)
-    whole = Span(0, len(shown))
+def _about(question: Question, shown: Question, redactor: Redactor) -> Verdict:
+    """Its reasons, at their places in what is shown."""
+    text, by_now = judged_text(question), judged_text(shown)
+    reasons = question.verdict.reasons
+    costly = text != by_now and (len(reasons) > _MOVED_MAX or len(text) > _SHORT)
+    whole = Span(0, len(by_now))
     return replace(
-        verdict,
+        question.verdict,
         reasons=tuple(
             replace(
                 reason,
                 message=redactor.audit(reason.message),
-                span=whole if costly else _moved(reason.span, text, shown, redactor),
+                span=whole if costly else _moved(reason.span, text, by_now, redactor),
             )
-            for reason in verdict.reasons
+            for reason in reasons
         ),
     )
 

@@ -32,9 +32,12 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
     if rule.stdin is not None and given.operands:
         rate_run_file(case, given.operands[0])
     written = written_input(case)
+    may_run = bool(given.operands)  # it may read its input as well: `ed file`, `ssh host`
     if written is None and (written := given_input(case)) is not None:
-        case = case.at_input()
-    if written is not None and case.reasons and not case.again.guessing and _names_input(given):
+        # Every command of the text inherits it, and most of them do not care.
+        case, may_run = case.at_input(), may_run and (rule.stdin is not None or rule.network)
+    may_run = (may_run or _names_input(given)) and not case.again.guessing
+    if written is not None and case.reasons and may_run:
         scan_written(case, written)
     if rule.stdin is not None and _reads_input(given):
         _rate_stdin(case, rule.stdin, written)
@@ -52,9 +55,9 @@ def _rate_stdin(case: Case, role: Role, written: str | None) -> None:
 
 
 def _names_input(given: Arguments) -> bool:
-    """It is told to read its input: `make -f -`; or it has operands, and may read it as well."""
-    values = [option.value.value for option in given.flags if option.value is not None]
-    return bool(given.operands) or not {"-", "/dev/stdin"}.isdisjoint(values)
+    """It is told to read its input: `make -f -`."""
+    values = [option.value for option in given.flags if option.value is not None]
+    return not {"-", "/dev/stdin"}.isdisjoint(arg.value for arg in (*values, *given.operands))
 
 
 def scan_written(case: Case, text: str) -> None:

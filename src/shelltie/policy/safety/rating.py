@@ -23,13 +23,14 @@ from shelltie.policy.safety.wrappers import places_of, scan_suffixes
 from shelltie.regex import regex
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
-from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict
+from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict, foremost
 
 Mode = Literal["proven", "listed"]
 
 _DEPTH_MAX = 8
 _WORK_MAX = 1000  # commands looked at, those that only may be there included
 _REASONS_MAX = 20
+_DANGERS_MAX = 200  # whoever is asked is shown them all
 _SYSTEM_DIRECTORY = regex(
     r"(?:/usr(?:/local)?|/opt/homebrew|/opt/local|/snap)?/s?bin/[^/]+|/usr/libexec/[^/]+"
 )
@@ -95,8 +96,8 @@ class _Rater:
 
     def examined(self) -> Examined:
         rating = max((it.rating for it in self.reasons), key=lambda it: it.rank, default=None)
-        reasons = sorted(dict.fromkeys(self.reasons), key=lambda it: -it.rating.rank)
-        verdict = Verdict(rating or Rating.SAFE, tuple(reasons[:_REASONS_MAX]), tuple(self.judged))
+        reasons = _chosen([*dict.fromkeys(self.reasons)])
+        verdict = Verdict(rating or Rating.SAFE, tuple(reasons), tuple(self.judged))
         return Examined(
             verdict, frozenset(self.conditions), tuple(self.programs), tuple(self.directories)
         )
@@ -301,3 +302,15 @@ class _Rater:
         if self.mode == "listed" and "/" not in path and is_listed(path):
             return True
         return self.lists.trusts(" ".join(arg.text or arg.shape for arg in case.args))
+
+
+def _chosen(reasons: Sequence[Reason]) -> list[Reason]:
+    """Of each kind at least one; what is dangerous and left out may stand anywhere in the text."""
+    bad = [it for it in reasons if it.rating is Rating.DANGEROUS]
+    told = foremost(bad, _DANGERS_MAX)
+    if len(told) < len(bad):
+        whole = Span(0, max(it.span.end for it in bad))
+        more = f"and {len(bad) - len(told)} more that are dangerous"
+        told.append(Reason(Code.TOO_LONG, Rating.DANGEROUS, more, whole))
+    others = [it for it in reasons if it.rating is not Rating.DANGEROUS]
+    return [*told, *foremost(others, _REASONS_MAX - len(told))]
