@@ -141,17 +141,26 @@ class Person:
 @asynccontextmanager
 async def person(*args: str, rows: int = 30, columns: int = 100) -> AsyncIterator[Person]:
     """They type `shelltie ARGS` at a terminal of this size."""
+    async with person_with([*SHELLTIE, *args], rows=rows, columns=columns) as somebody:
+        yield somebody
+
+
+@asynccontextmanager
+async def person_with(
+    argv: Sequence[str], rows: int = 30, columns: int = 100
+) -> AsyncIterator[Person]:
+    """They have a terminal of this size, in which this runs."""
     master, slave = pty.openpty()
     _resize(slave, rows, columns)
-    somebody = Person(master, slave, _at_terminal(slave, args))
+    somebody = Person(master, slave, _at_terminal(slave, argv))
     try:
         yield somebody
     finally:
         somebody.close()
 
 
-def _at_terminal(slave: int, args: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.programs.at_terminal", *SHELLTIE, *args]
+def _at_terminal(slave: int, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.programs.at_terminal", *argv]
     return subprocess.Popen(
         command, stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, start_new_session=True
     )

@@ -25,6 +25,11 @@ _READABLE = 128 * 1024  # characters; what nobody can read, nobody can approve
 _SESSION_MAX = 1000
 _OLD_IDS_MAX = 20  # of one question that was asked again and again
 
+_UNHELD = (
+    "a command got rid of what held it: only the client's own dialogue counts, and terminals that"
+    " were open before the server, until it is restarted"
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -100,6 +105,7 @@ class Broker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.reachable = False
+        self.unheld = False  # somebody whom this server started may be held by nobody
         self._approved = approved
         self._approve_unknown = approve_unknown_on_timeout
         self._clock = clock
@@ -110,8 +116,9 @@ class Broker:
 
     @property
     def problem(self) -> str:
-        """Why the approved commands of the user are not used, if that is so."""
-        return "" if self._approved is None else self._approved.problem
+        """Why the approved commands of the user are not used, or not every answer is, if so."""
+        told = [] if self._approved is None else [self._approved.problem]
+        return "; ".join(filter(None, [*told, _UNHELD if self.unheld else ""]))
 
     @property
     def can_ask(self) -> bool:

@@ -2,8 +2,11 @@
 
 The kernel hands the orphans of a command to its leash, and those of a leash to its keeper, so that
 neither a double fork nor a new session nor an emptied environment hides where a process comes from.
+Who has killed both is an orphan like any other, once it has forgotten the mark of its run. So after
+such an end (`unheld`) only a terminal counts that was there before the server: sessions of the
+kernel are inherited, and none can be entered from outside.
 What this cannot see: somebody outside who does the command's bidding (cron, ssh, a tmux that was
-there before), and who forgot the mark of its run after it had killed both leash and keeper.
+there before), and the orphans of another server.
 """
 
 import subprocess
@@ -32,21 +35,29 @@ class Seen:
     started: int
     leashed: bool  # a keeper, a leash, or marked as one of our commands
     nested: bool = False  # in a pid namespace below ours
+    session: int = 0  # the pid of its session's leader; nobody else gets it while the session lives
+    terminal: int = 0  # that controls it
 
 
 Look = Callable[[int], Seen | None]
+View = Callable[[], Look]
 
 
-def objection(pid: int, server: int | None = None) -> str | None:
+def objection(
+    pid: int, server: int | None = None, *, unheld: bool = False, view: View | None = None
+) -> str | None:
     """Why this process may not answer for a person; `None` if nothing speaks against it.
 
-    Whoever descends from `server` was started by it, and so is no person either.
+    Whoever descends from `server` was started by it, and so is no person either. If something that
+    it started may be `unheld`, ancestors prove nothing.
     """
+    view = view or _view
     for _ in range(_LOOKS):
-        first, second = ancestry(pid, _view()), ancestry(pid, _view())
+        first, second = ancestry(pid, view()), ancestry(pid, view())
         # Twice the same: no parent died in between and gave its pid to a stranger.
         if first == second and _in_order(first):
-            return _objection(first, server)
+            why = _objection(first, server)
+            return _newcomer(first[0], server, view()) if why is None and unheld else why
     return "its ancestors change while they are looked at"
 
 
@@ -79,6 +90,17 @@ def _objection(line: tuple[Seen, ...], server: int | None) -> str | None:
     return None
 
 
+def _newcomer(one: Seen, server: int | None, look: Look) -> str | None:
+    """Why nobody can say that it sits at a terminal which was there before the server."""
+    leader, us = look(one.session), None if server is None else look(server)
+    if leader is not None and us is not None and one.terminal and leader.started < us.started:
+        return None
+    return (
+        "a command of this server got rid of what held it, and may pose as anybody. Answer where"
+        " the client asks, or at a terminal that was open before this server; or restart the server"
+    )
+
+
 def _view() -> Look:
     return _from_proc if sys.platform == "linux" else processes_by_ps().get
 
@@ -98,6 +120,8 @@ def _from_proc(pid: int) -> Seen | None:
         started=int(fields[19]),
         leashed=name.partition(b"(")[2] == _KEEPER.encode() or _keeps(words) or _marked(folder),
         nested=_nested(status),
+        session=int(fields[3]),
+        terminal=int(fields[4]),
     )
 
 

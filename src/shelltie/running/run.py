@@ -81,6 +81,7 @@ class Run:
         self.is_silence: Callable[[Stream], bool] | None = None  # of what `on_output` just heard
         self.on_ended: list[Callable[[], None]] = []
         self.on_settled: list[Callable[[], None]] = []
+        self.on_lost: list[Callable[[], None]] = []  # nobody can say what is left of it
         self._provider = provider
         self._publish = publish
         self._alarms = alarms
@@ -290,6 +291,8 @@ class Run:
     def _nobody_left(self, word: protocol.Gone | protocol.Lost) -> None:
         self._ending.gone = True
         self._ending.lost = isinstance(word, protocol.Lost)
+        for hear in self.on_lost if self._ending.lost else ():
+            hear()
         self._ending.cpu = word.cpu if isinstance(word, protocol.Gone) else None
         if self.outcome is not None:
             self._settle()

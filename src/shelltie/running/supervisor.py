@@ -307,6 +307,7 @@ class Supervisor:
         )
         self.runs[run_id] = run
         run.on_settled.append(partial(self._forget, run))
+        run.on_lost.append(self._note_lost)
         run.on_ended.append(partial(self._note_end, run))
         for note in place.notes:
             run.warn(note)
@@ -329,6 +330,10 @@ class Supervisor:
     def _note_end(self, run: Run) -> None:
         assert run.outcome is not None
         self._breaker.note(run.outcome, self._alarms.now())
+
+    def _note_lost(self) -> None:
+        """Whoever is left is on no leash any more, and looks like a person."""
+        self.gate.broker.unheld = True
 
     def _forget(self, run: Run) -> None:
         self.runs.pop(run.id, None)

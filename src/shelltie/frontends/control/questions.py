@@ -41,7 +41,7 @@ def commands(broker: Broker) -> dict[str, Perform]:
 
     async def answer(peer: Peer, given: Fields) -> Fields:
         name, digest, said = _said(given, f"a person (uid {peer.uid})")
-        await must_be_a_person(peer)
+        await must_be_a_person(peer, lambda: broker.unheld)
         taken, late = await broker.answer(name, digest, said)
         return {"allowed": taken.allowed, "scope": taken.scope, "late": late, "note": taken.reason}
 

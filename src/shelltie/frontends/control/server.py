@@ -6,11 +6,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
@@ -165,15 +167,24 @@ async def _send(stream: SocketStream, line: bytes) -> None:
         await stream.send(line)
 
 
-async def must_be_a_person(peer: Peer) -> None:
-    """Let only those go on who are not on one of our leashes.
+async def must_be_a_person(peer: Peer, unheld: Callable[[], bool] = lambda: False) -> None:
+    """Let only those go on who are not on one of our leashes, nor may have been.
 
     Raises: Refused.
     """
-    why = await anyio.to_thread.run_sync(objection, peer.pid, os.getpid())
+    why = await _objection(peer, unheld=False)
+    # Whose leash has died has seen it close its socket before: then we have heard of it by now.
+    await anyio.lowlevel.checkpoint()
+    if why is None and unheld():
+        why = await _objection(peer, unheld=True)
     # Only now: had it ended before, its pid could have been somebody else's while we looked.
     if why is None and not peer.present():
         why = "it has ended"
     if why is not None:
         _log.warning("process %d may not answer for a person: %s", peer.pid, why)
         raise Refused(f"only a person may do this, and whoever asks may not: {why}")
+
+
+async def _objection(peer: Peer, *, unheld: bool) -> str | None:
+    look = partial(objection, peer.pid, os.getpid(), unheld=unheld)
+    return await anyio.to_thread.run_sync(look)
