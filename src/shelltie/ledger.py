@@ -1,9 +1,17 @@
-"""A list of a person's decisions in a TOML file: read with suspicion, written as a whole."""
+"""A list of a person's decisions in a TOML file: read with suspicion, written as a whole.
 
+Beside it stand the digests of the entries that we wrote, each after a person's yes. Another entry
+was written by somebody else, and nobody was asked about it: it does not count. This notices an
+edit; it does not stop one who runs as the same user, knows of it, and writes both.
+"""
+
+import hashlib
+import json
 import os
 import stat
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +41,37 @@ def read(path: Path, table: str) -> list[dict[str, object]]:
     if found or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise ConfigWrong(f"{path}: may have nothing but [[{table}]] entries")
     return entries
+
+
+def split(path: Path, table: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The entries that we wrote, and those that somebody else did.
+
+    Raises: ConfigWrong.
+    """
+    entries = read(path, table)
+    written = _written(path.resolve()) if entries else Counter[str]()
+    ours: list[dict[str, object]] = []
+    others: list[dict[str, object]] = []
+    for entry in entries:
+        (ours if written[_digest(entry)] else others).append(entry)
+    return ours, others
+
+
+def _digest(entry: Entry) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(f".{path.name}.written")
+
+
+def _written(path: Path) -> Counter[str]:
+    try:
+        return Counter(_content(_record(path)).decode("ascii", "replace").split())
+    except FileNotFoundError:
+        return Counter()
+    except OSError as error:
+        raise ConfigWrong(f"{_record(path)}: cannot be read: {error.strerror}") from error
 
 
 def _content(path: Path) -> bytes:
@@ -71,14 +110,26 @@ def change(
         raise ConfigWrong(f"{path}: somebody else is writing it; try again") from error
     try:
         with file:
-            text = _as_text(table, edit(read(path, table)), heading)
-            file.write(text.encode("utf-8"))
+            known, written = read(path, table), _written(path)
+            entries = [*edit(known)]
+            file.write(_as_text(table, entries, heading).encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
+        every = Counter(map(_digest, entries))
+        # First: without it, what is new would not count.
+        _replace(_record(path), (every - Counter(map(_digest, known))) + (written & every))
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def _replace(path: Path, digests: Counter[str]) -> None:
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    with _create(unfinished) as file:
+        file.write("".join(f"{digest}\n" for digest in digests.elements()).encode())
+    unfinished.replace(path)
 
 
 def _create(path: Path) -> BinaryIO:

@@ -5,6 +5,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from shelltie import ledger
@@ -46,6 +47,7 @@ class Trusted:
     project: Path
     digest: str
     since: str
+    ours: bool = True  # written by `shelltie trust`; any other counts for nothing
 
 
 def look(project: Path) -> Snapshot:
@@ -95,7 +97,8 @@ def is_trusted(snapshot: Snapshot, store: Path) -> bool:
         known = listed(store)
     except ConfigWrong:
         return False
-    return any((one.project, one.digest) == (snapshot.project, snapshot.digest) for one in known)
+    wanted = snapshot.project, snapshot.digest
+    return any(one.ours and (one.project, one.digest) == wanted for one in known)
 
 
 def listed(store: Path) -> list[Trusted]:
@@ -103,7 +106,9 @@ def listed(store: Path) -> list[Trusted]:
 
     Raises: ConfigWrong.
     """
-    return [_understood(entry, store) for entry in ledger.read(store, _TABLE)]
+    ours, others = ledger.split(store, _TABLE)
+    foreign = (replace(_understood(entry, store), ours=False) for entry in others)
+    return [*(_understood(entry, store) for entry in ours), *foreign]
 
 
 def _understood(entry: Mapping[str, object], store: Path) -> Trusted:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.approval.approved import Approved
+from shelltie import whereabouts
+from shelltie.approval.approved import Approved, shown_rule
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Question, Scope
-from shelltie.errors import ConfigWrong
+from shelltie.errors import CommandDenied, ConfigWrong
 from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict
+from tests.asking import not_on_a_leash, shelltie
+from tests.conftest import Open
 
 ALWAYS = Answer(allowed=True, scope=Scope.ALWAYS)
 
@@ -140,3 +143,82 @@ async def test_who_writes_at_the_same_time_is_told(approved: Approved) -> None:
     approved.add(question("rm -rf other"))
     assert approved.holds(question())
     assert approved.holds(question("rm -rf other"))
+
+
+async def test_an_entry_that_shelltie_did_not_write_is_not_honoured(approved: Approved) -> None:
+    approved.add(question())
+    text = approved.path.read_text(encoding="utf-8")
+    forged = text + text[text.index("[[") :].replace("rm -rf build", "rm -rf ~")
+    approved.path.write_text(forged, encoding="utf-8")
+    again = Approved(approved.path)
+
+    assert again.holds(question())
+    assert not again.holds(question("rm -rf ~"))
+    assert "was changed, and not by shelltie: 1 of its entries" in again.problem
+
+
+async def test_a_file_written_by_somebody_else_alone_approves_nothing(approved: Approved) -> None:
+    approved.path.parent.mkdir()
+    approved.path.write_text(shown_rule(question()), encoding="utf-8")
+    approved.path.chmod(0o600)
+    again = Approved(approved.path)
+
+    assert not again.holds(question())
+
+    again.add(question())
+
+    assert again.holds(question())
+    assert Approved(approved.path).holds(question())
+
+
+async def test_what_others_add_while_a_server_lives_is_not_for_it(approved: Approved) -> None:
+    approved.add(question())
+    living = Approved(approved.path)
+
+    Approved(approved.path).add(question("rm -rf other"))
+
+    assert living.holds(question())
+    assert not living.holds(question("rm -rf other"))
+    assert "since this server began" in living.problem
+    assert Approved(approved.path).holds(question("rm -rf other"))
+
+    living.add(question("rm -rf third"))
+    assert living.holds(question("rm -rf third"))
+    assert not living.holds(question("rm -rf other"))
+
+
+async def test_an_entry_that_was_deleted_is_asked_about_again(approved: Approved) -> None:
+    approved.add(question())
+    approved.path.unlink()
+    approved.add(question("rm -rf other"))
+
+    assert not approved.holds(question())
+    assert approved.holds(question("rm -rf other"))
+
+
+@not_on_a_leash
+async def test_a_command_that_writes_the_file_approves_nothing(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    victim, path = tmp_path / "victim", whereabouts.approved_file()
+    victim.mkdir()
+    command = Command(f"rm -rf {victim}", cwd=str(tmp_path))
+    entry = shown_rule(Question.about(command, Verdict(Rating.DANGEROUS), "local"))
+    script = tmp_path / "forge.py"
+    script.write_text(
+        f"import os, pathlib\nos.umask(0o077)\np = pathlib.Path({str(path)!r})\n"
+        f"p.parent.mkdir(exist_ok=True)\np.write_text({entry!r})\n",
+        encoding="utf-8",
+    )
+
+    async with open_terminal() as terminal:
+        forged = await terminal.run(["python3", str(script)])
+        with pytest.raises(CommandDenied):
+            await terminal.run(command.text, cwd=tmp_path)
+    async with open_terminal() as terminal:
+        with pytest.raises(CommandDenied):
+            await terminal.run(command.text, cwd=tmp_path)
+    _, doctor, _ = await shelltie("doctor")
+
+    assert (forged.exit_code, path.exists(), victim.exists()) == (0, True, True)
+    assert "was changed, and not by shelltie" in doctor

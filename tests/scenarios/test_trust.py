@@ -209,3 +209,25 @@ async def test_a_command_cannot_trust_anything(project: Path, store: Path) -> No
 
     assert b"only a person may trust a project" in said
     assert not is_trusted(project, store)
+
+
+@not_on_a_leash
+async def test_an_entry_that_shelltie_did_not_write_trusts_nothing(
+    project: Path, store: Path
+) -> None:
+    trust.trust(trust.look(project), store)
+    entries = store.read_text(encoding="utf-8")
+    store.unlink()
+    store.with_name(".trusted.toml.written").unlink()
+    store.write_text(entries, encoding="utf-8")
+    store.chmod(0o600)
+
+    _, listed, _ = await shelltie("trust", "--list")
+    _, doctor, _ = await shelltie("doctor")
+    forged = is_trusted(project, store)
+    await shelltie("trust", str(project), "--yes")
+
+    assert not forged
+    assert "not written by shelltie: not trusted" in listed
+    assert "was changed, and not by shelltie" in doctor
+    assert is_trusted(project, store)

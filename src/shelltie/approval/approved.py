@@ -19,13 +19,20 @@ _TICK = 2.0  # two writes within one tick of a file system's clock leave the sam
 
 
 class Approved:
-    """The file, read again whenever it has changed. A broken one approves nothing."""
+    """The file, read again whenever it has changed. A broken one approves nothing.
+
+    What counts is what was in it at the start, and what is added here: whatever else comes to it
+    meanwhile may be the work of a command.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problem = ""
-        self._mark: tuple[int, ...] | None = None
+        self._mark = self._look()
+        self._believed: frozenset[str] | None = None
         self._digests: frozenset[str] = frozenset()
+        self._load()
+        self._believed = self._digests
 
     def holds(self, question: Question) -> bool:
         """Whether a question has been answered for good; its directory is then one by its name."""
@@ -49,6 +56,7 @@ class Approved:
             yield made
 
         ledger.change(self.path, _TABLE, edit, _HEADING)
+        self._believed = (self._believed or frozenset()) | self._digests_of([made])
 
     def _look(self) -> tuple[int, ...] | None:
         try:
@@ -60,9 +68,19 @@ class Approved:
     def _load(self) -> None:
         self.problem, self._digests = "", frozenset()
         try:
-            self._digests = self._digests_of(ledger.read(self.path, _TABLE))
+            ours, others = ledger.split(self.path, _TABLE)
+            written, foreign = self._digests_of(ours), self._digests_of(others)
         except ConfigWrong as error:
             self.problem = f"{error}; nothing is approved by it"
+            return
+        self._digests = written if self._believed is None else written & self._believed
+        if foreign:
+            self.problem = (
+                f"{self.path} was changed, and not by shelltie: {len(foreign)} of its entries do"
+                " not count. Approve these commands again with --always, or delete them there"
+            )
+        elif written - self._digests:
+            self.problem = f"what was added to {self.path} since this server began is not used here"
 
     def _digests_of(self, entries: list[dict[str, object]]) -> frozenset[str]:
         return frozenset(

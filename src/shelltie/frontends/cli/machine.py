@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from shelltie import config as settings
-from shelltie import whereabouts
+from shelltie import trust, whereabouts
+from shelltie.approval.approved import Approved
 from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
@@ -233,8 +234,25 @@ def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
         yield found("wrong", BAD, wrong, "repair it; until then nothing runs")
     for ignored in config.ignored:
         yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
+    yield from _decisions()
     yield _state_directory(Path(config.state_dir))
     yield from _journal(config)
+
+
+def _decisions() -> Iterator[Finding]:
+    """What stands in the files of a person's decisions that nobody decided."""
+    approved = Approved(whereabouts.approved_file())
+    if approved.problem:
+        yield Finding("settings", "approved", POOR, approved.problem)
+    store = whereabouts.trust_file()
+    try:
+        foreign = [str(one.project) for one in trust.listed(store) if not one.ours]
+    except ConfigWrong as error:
+        yield Finding("settings", "trusted", POOR, f"{error}; nothing is trusted by it")
+        return
+    if foreign:
+        text = f"{store} was changed, and not by shelltie: {', '.join(foreign)} does not count"
+        yield Finding("settings", "trusted", POOR, text, "shelltie trust DIR, or delete the entry")
 
 
 def _state_directory(place: Path) -> Finding:

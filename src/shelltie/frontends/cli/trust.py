@@ -11,7 +11,7 @@ from shelltie.approval import shown
 from shelltie.approval.descent import objection
 from shelltie.frontends.cli.asking import NOT_DONE, REFUSED, confirmed
 from shelltie.frontends.cli.words import Ink, complain, marked, print_json, table, width
-from shelltie.trust import Snapshot
+from shelltie.trust import Snapshot, Trusted
 
 
 def main(args: Namespace) -> int:
@@ -38,16 +38,21 @@ def _list(store: Path, *, as_json: bool) -> int:
             ]
         )
     elif known:
-        state = {True: "changed since: not trusted", False: "trusted"}
         table(
             [
-                (one.since, state[changed[one.project]], shown.inline(str(one.project)))
+                (one.since, _state(one, changed[one.project]), shown.inline(str(one.project)))
                 for one in known
             ]
         )
     else:
         print("No project is trusted.")
     return 0
+
+
+def _state(one: Trusted, changed: bool) -> str:
+    if not one.ours:
+        return "not written by shelltie: not trusted"
+    return "changed since: not trusted" if changed else "trusted"
 
 
 def _revoke(project: Path, store: Path) -> int:
