@@ -207,7 +207,7 @@ async def test_a_command_that_writes_the_file_approves_nothing(
     script = tmp_path / "forge.py"
     script.write_text(
         f"import os, pathlib\nos.umask(0o077)\np = pathlib.Path({str(path)!r})\n"
-        f"p.parent.mkdir(exist_ok=True)\np.write_text({entry!r})\n",
+        f"p.parent.mkdir(parents=True, exist_ok=True)\np.write_text({entry!r})\n",
         encoding="utf-8",
     )
 
