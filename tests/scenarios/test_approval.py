@@ -15,7 +15,9 @@ from shelltie.approval.broker import Broker
 from shelltie.approval.question import Question
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
+from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.questions import answerable
+from shelltie.frontends.control.server import Refused, must_be_a_person
 from shelltie.keeper.link import Link
 from shelltie.keeper.programs import choose
 from shelltie.model import Command
@@ -173,6 +175,22 @@ async def test_nor_can_somebody_who_is_not_there_any_more() -> None:
         "it cannot be seen: it has ended, or lives in another pid namespace"
     )
     assert descent.objection(0) is not None
+
+
+@not_on_a_leash
+async def test_who_has_ended_meanwhile_says_nothing() -> None:
+    class Ended(Peer):
+        """Whose pid is somebody's who may; but it is not its own any more."""
+
+        def __init__(self) -> None:
+            self.pid, self.uid = os.getppid(), os.geteuid()
+
+        def present(self) -> bool:
+            return False
+
+    assert descent.objection(os.getppid(), os.getpid()) is None
+    with pytest.raises(Refused, match="it has ended"):
+        await must_be_a_person(Ended())
 
 
 @pytest.mark.needs("ps")

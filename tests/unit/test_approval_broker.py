@@ -2,11 +2,15 @@
 
 import functools
 import math
+import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
+from shelltie.approval.approved import Approved
 from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, UNREACHED, Broker, Later
 from shelltie.approval.callback import CallbackChannel
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
@@ -402,6 +406,60 @@ async def test_what_nobody_can_read_nobody_can_approve(reachable: Broker) -> Non
     answer = await reachable.ask(question("x" * 200_000))
 
     assert (answer.allowed, answer.by) == (False, NOBODY)
+
+
+@pytest.mark.parametrize("env", [{"A": "x" * 200_000}, {"x" * 200_000: None}])
+async def test_variables_that_nobody_can_read_are_none_to_approve(
+    reachable: Broker, env: dict[str, str | None]
+) -> None:
+    reachable.add(Voice("eager", YES, at_once=True))
+    asked = Question.about(Command("rm x", cwd="/", env=env), Verdict(Rating.DANGEROUS), "local")
+
+    answer = await reachable.ask(asked)
+
+    assert (answer.allowed, answer.by) == (False, NOBODY)
+
+
+class Slow(Approved):
+    """Takes its time to write."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/no/such/place/approved.toml"))
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def add(self, question: Question) -> None:  # noqa: ARG002  as in Approved
+        self.begun.set()
+        assert self.goes_on.wait(20)
+
+
+async def test_while_a_yes_is_written_down_there_is_no_second_answer() -> None:
+    approved = Slow()
+    broker, other = Broker(approved), Voice("other", NO)
+    broker.reachable = True
+    broker.add(other)
+    asked, answers = question(), []
+
+    async def ask() -> None:
+        answers.append(await broker.ask(asked))
+
+    async def always() -> None:
+        await broker.answer(asked.id, asked.digest, Answer(allowed=True, scope=Scope.ALWAYS))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await listed(broker, 1)
+            tasks.start_soon(always)
+            await anyio.to_thread.run_sync(approved.begun.wait)
+            other.speak.set()
+            with pytest.raises(InvalidParameters, match="waits for an answer"):
+                await broker.answer(asked.id, asked.digest, NO)
+            await anyio.wait_all_tasks_blocked()
+            too_early = list(answers)
+            approved.goes_on.set()
+
+    assert too_early == []
+    assert [one.allowed for one in answers] == [True]
 
 
 # Functions
