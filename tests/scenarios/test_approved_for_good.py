@@ -162,11 +162,14 @@ async def test_a_file_written_by_somebody_else_alone_approves_nothing(approved: 
     approved.path.write_text(shown_rule(question()), encoding="utf-8")
     approved.path.chmod(0o600)
     again = Approved(approved.path)
+    broker = Broker(again)
+    broker.reachable = True
 
-    assert not again.holds(question())
-
+    answer = await broker.ask(question(), 0)
     again.add(question())
 
+    assert not answer.allowed
+    assert "has an entry for it that shelltie did not write" in answer.reason
     assert again.holds(question())
     assert Approved(approved.path).holds(question())
 

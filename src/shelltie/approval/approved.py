@@ -31,6 +31,7 @@ class Approved:
         self._mark = self._look()
         self._believed: frozenset[str] | None = None
         self._digests: frozenset[str] = frozenset()
+        self._foreign: frozenset[str] = frozenset()
         self._load()
         self._believed = self._digests
 
@@ -41,6 +42,10 @@ class Approved:
             self._mark = mark
             self._load()
         return fingerprint(question.command, question.provider) in self._digests
+
+    def disowns(self, question: Question) -> bool:
+        """Whether there is an entry for it that we did not write; it counts for nothing."""
+        return fingerprint(question.command, question.provider) in self._foreign
 
     def add(self, question: Question) -> None:
         """Approve this for good.
@@ -66,17 +71,17 @@ class Approved:
         return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino
 
     def _load(self) -> None:
-        self.problem, self._digests = "", frozenset()
+        self.problem, self._digests, self._foreign = "", frozenset(), frozenset()
         try:
             ours, others = ledger.split(self.path, _TABLE)
-            written, foreign = self._digests_of(ours), self._digests_of(others)
+            written, self._foreign = self._digests_of(ours), self._digests_of(others)
         except ConfigWrong as error:
             self.problem = f"{error}; nothing is approved by it"
             return
         self._digests = written if self._believed is None else written & self._believed
-        if foreign:
+        if self._foreign:
             self.problem = (
-                f"{self.path} was changed, and not by shelltie: {len(foreign)} of its entries do"
+                f"{self.path} was changed, and not by shelltie: {len(others)} of its entries do"
                 " not count. Approve these commands again with --always, or delete them there"
             )
         elif written - self._digests:

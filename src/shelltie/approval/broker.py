@@ -266,8 +266,13 @@ class Broker:
         return _no(
             f"nobody answered{waited}. A person may still allow it:"
             f" shelltie approve {one.question.id}; then repeat the same call"
-            f" (within {human_duration(RETRY)})"
+            f" (within {human_duration(RETRY)})" + self._disowned(one.question)
         )
+
+    def _disowned(self, question: Question) -> str:
+        if self._approved is None or not self._approved.disowns(question):
+            return ""
+        return f". {self._approved.path} has an entry for it that shelltie did not write"
 
     def _find(self, question: str) -> _Open:
         self._expire()
