@@ -2,8 +2,14 @@
 
 import pytest
 
-from shelltie.approval.question import Scope
-from shelltie.frontends.acp.permission import fenced, permission_answer
+from shelltie.approval.question import Question, Scope
+from shelltie.frontends.acp.permission import fenced, permission_answer, permission_request
+from shelltie.model import Command
+from shelltie.verdict import Rating, Verdict
+
+ASKED = permission_request(
+    Question.about(Command("rm x", cwd="/"), Verdict(Rating.DANGEROUS), "local"), "s", "x"
+)
 
 
 def selected(option: object) -> dict[str, object]:
@@ -14,7 +20,7 @@ def selected(option: object) -> dict[str, object]:
     ("option", "scope"), [("allow-once", Scope.ONCE), ("allow-session", Scope.SESSION)]
 )
 def test_only_the_two_options_that_were_offered_are_a_yes(option: str, scope: Scope) -> None:
-    answer = permission_answer(selected(option), "the editor")
+    answer = permission_answer(ASKED, selected(option), "the editor")
 
     assert answer is not None
     assert (answer.allowed, answer.scope, answer.by) == (True, scope, "the editor")
@@ -24,7 +30,7 @@ def test_only_the_two_options_that_were_offered_are_a_yes(option: str, scope: Sc
     "option", ["allow", "allow-", "allow-always", "allow-once ", "ALLOW-ONCE", "reject-once", ""]
 )
 def test_an_option_that_was_not_offered_is_a_no(option: str) -> None:
-    answer = permission_answer(selected(option), "the editor")
+    answer = permission_answer(ASKED, selected(option), "the editor")
 
     assert answer is not None
     assert not answer.allowed
@@ -34,7 +40,7 @@ def test_an_option_that_was_not_offered_is_a_no(option: str) -> None:
     "result", [None, {}, [], selected(5), {"outcome": "selected"}, {"outcome": {"outcome": "x"}}]
 )
 def test_what_is_no_answer_is_none(result: object) -> None:
-    assert permission_answer(result, "the editor") is None
+    assert permission_answer(ASKED, result, "the editor") is None
 
 
 @pytest.mark.parametrize("text", ["plain", "a ``` b", "```\nnot code\n```", "`" * 7 + "x"])
