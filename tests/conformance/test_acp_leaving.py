@@ -91,6 +91,21 @@ os._exit(7)
 """
 
 
+@pytest.mark.parametrize(("grace", "code"), [(None, 7), ("0.2", 143)])
+async def test_an_agent_has_some_seconds_to_leave_by_itself(
+    tmp_path: Path, grace: str | None, code: int
+) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text("import sys, time\nsys.stdin.read()\ntime.sleep(3.5)\nsys.exit(7)\n")
+    env = {**os.environ, **({} if grace is None else {"SHELLTIE_ACP_AGENT_GRACE": grace})}
+    argv = [*PROGRAM, "--", sys.executable, "-I", str(agent)]
+
+    with anyio.fail_after(LIMIT):
+        done = await anyio.run_process(argv, input=b"", env=env, check=False)
+
+    assert done.returncode == code
+
+
 @pytest.mark.parametrize("read", [True, False])
 async def test_an_agent_may_flood_its_stderr(tmp_path: Path, read: bool) -> None:
     agent = tmp_path / "agent.py"

@@ -56,12 +56,16 @@ async def test_a_session_gets_our_mcp_server_and_the_end_says_what_came_through_
             number = await both.editor.request("session/new", cwd=str(tmp_path), mcpServers=[])
             (server,) = (await both.agent.hear())["params"]["mcpServers"]
             await both.agent.say({"jsonrpc": "2.0", "id": number, "result": {"sessionId": "s2"}})
+            ids = {"sessionId": "s2", "cwd": str(tmp_path)}
+            await both.editor.request("session/load", **ids, mcpServers=[server])
+            loaded = (await both.agent.hear())["params"]["mcpServers"]
             terminal = await both.agent.terminal("echo", "hello")
             await both.agent.of(terminal, "wait_for_exit")
 
             answer = await anyio.to_thread.run_sync(called, server, tmp_path)
             await leave(both.process)
 
+    assert loaded == [server]
     assert "from-mcp" in json.dumps(answer)
     said = (tmp_path / "stderr").read_text()
     assert "shelltie: 1 command of the agent through terminals, 1 through MCP; it may have" in said

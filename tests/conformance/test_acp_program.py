@@ -223,6 +223,26 @@ async def test_a_cancel_that_is_not_ours_reaches_the_editor(both: Pair) -> None:
     assert await both.editor.hear() == cancel
 
 
+@pytest.mark.parametrize(
+    ("setting", "live", "tty"),
+    [
+        *(("auto", True, True), ("auto", False, False)),
+        *(("always", False, True), ("never", True, False)),
+    ],
+)
+async def test_commands_have_a_terminal_where_the_editor_draws_one_or_as_it_is_set(
+    tmp_path: Path, setting: str, live: bool, tty: bool
+) -> None:
+    async with pair(tmp_path, SHELLTIE_ACP_PTY=setting) as both:
+        await both.begin(tmp_path, _meta={"terminal_output": live})
+
+        terminal = await both.agent.terminal("sh", "-c", "test -t 1; echo $?")
+
+        await both.agent.of(terminal, "wait_for_exit")
+        said = (await both.agent.of(terminal, "output"))["output"]
+        assert said == ("0\n" if tty else "1\n")
+
+
 @pytest.mark.proves("C-32")
 async def test_an_empty_result_may_be_null(tmp_path: Path) -> None:
     async with pair(tmp_path, SHELLTIE_ACP_EMPTY_RESULT="null") as both:

@@ -77,6 +77,26 @@ async def test_the_end_of_a_terminal_is_told_before_its_call_and_its_turn_end(
 
 
 @pytest.mark.parametrize("mode", MODES)
+async def test_a_call_that_ends_as_it_shows_its_terminal_is_told_at_once(
+    tmp_path: Path, mode: str
+) -> None:
+    async with pair(tmp_path, "--display", mode) as both:
+        await both.begin(tmp_path)
+        number = await prompt(both)
+        terminal = await both.agent.terminal("sh", "-c", QUICK)
+        await both.agent.of(terminal, "wait_for_exit")
+
+        await both.agent.say(call_update(content=terminal_content(terminal), status="completed"))
+        await both.agent.say({"jsonrpc": "2.0", "method": "session/x"})
+        await end_turn(both, number)
+
+        heard = await heard_until(both.editor, number)
+        (marker,) = places(heard, "session/x")
+        assert places(heard[:marker], ENDS[mode])
+        assert not places(heard[marker:], ENDS[mode])
+
+
+@pytest.mark.parametrize("mode", MODES)
 async def test_a_release_is_answered_when_all_has_been_told(tmp_path: Path, mode: str) -> None:
     async with pair(tmp_path, "--display", mode) as both:
         await both.begin(tmp_path)

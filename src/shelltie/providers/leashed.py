@@ -157,10 +157,10 @@ def _one_output(
     is refused /dev/tty, instead of waiting for somebody who cannot type.
     """
     their_stdin, stdin = _input(prepared, theirs, ours)
-    output, theirs_too = _pair(os.pipe if prepared.pty is None else os.openpty, ours, theirs)
+    output, their_output = _pair(os.pipe if prepared.pty is None else os.openpty, ours, theirs)
     if prepared.pty is not None:
-        resize(theirs_too, prepared.pty)
-    return (their_stdin, theirs_too, theirs_too), _Ends(output, None, stdin)
+        resize(their_output, prepared.pty)
+    return (their_stdin, their_output, their_output), _Ends(output, None, stdin)
 
 
 def _input(

@@ -125,7 +125,7 @@ def find(path: Path, name: str) -> PastRun:
     return found[0]
 
 
-def counted(path: Path, agent: str) -> dict[str, int]:
+def count_by_client(path: Path, agent: str) -> dict[str, int]:
     """How many runs there were for an agent since its own began, by client.
 
     Raises: Unusable, Unreadable.

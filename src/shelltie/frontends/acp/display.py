@@ -6,7 +6,7 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
-from shelltie.frontends.acp.following import Following
+from shelltie.frontends.acp.follower import TerminalFollower
 from shelltie.frontends.acp.host import TerminalHost
 from shelltie.frontends.acp.looks import Look, MetaLook, Mode, Shown, TextLook, Update, V2Look
 from shelltie.frontends.acp.speech import Speaker
@@ -30,7 +30,7 @@ class Display:
             Mode.V2: V2Look(),
         }
         self._calls: dict[tuple[str, str], Update] = {}
-        self._followed: dict[tuple[str, str, str], Following] = {}
+        self._followed: dict[tuple[str, str, str], TerminalFollower] = {}
         self._between_turns: set[str] = set()
 
     @property
@@ -95,9 +95,9 @@ class Display:
         if key in self._followed or not self._make_room():
             return
         held = shown.session in self._between_turns
-        following = Following(shown, self._look_of(shown), self._tell, held=held)
-        self._followed[key] = following
-        self._tasks.start_soon(self._follow, following)
+        follower = TerminalFollower(shown, self._look_of(shown), self._tell, held=held)
+        self._followed[key] = follower
+        self._tasks.start_soon(self._follow, follower)
 
     def _make_room(self) -> bool:
         """Forget one that is over; whether there is room for another."""
@@ -108,9 +108,9 @@ class Display:
             del self._followed[over]
         return over is not None
 
-    async def _follow(self, following: Following) -> None:
+    async def _follow(self, follower: TerminalFollower) -> None:
         with suppress(OSError):  # the editor has left, and with it everybody who looks
-            await following.follow()
+            await follower.follow()
 
     async def _tell(self, session: str, update: Update) -> None:
         params = {"sessionId": session, "update": update}
@@ -121,8 +121,8 @@ class Display:
     def begin_turn(self, session: str) -> None:
         """The editor has sent a prompt: what still runs may be told of again."""
         self._between_turns.discard(session)
-        for following in self._of_session(session):
-            following.resume()
+        for follower in self._of_session(session):
+            follower.resume()
 
     async def end_turn(self, session: str) -> None:
         """Tell the rest before the answer to the prompt, and nothing after it.
@@ -130,8 +130,8 @@ class Display:
         Raises: OSError.
         """
         self._between_turns.add(session)
-        for following in self._of_session(session):
-            await following.hold()
+        for follower in self._of_session(session):
+            await follower.hold()
 
     async def end_call(self, session: object, update: object) -> None:
         """Tell the rest of a tool call before the agent says that it has ended.
@@ -140,18 +140,18 @@ class Display:
         """
         match update:
             case {"toolCallId": str(call), "status": "completed" | "failed"}:
-                for following in self._of_session(session):
-                    if following.shown.call == call:
-                        await following.catch_up()
+                for follower in self._of_session(session):
+                    if follower.shown.call == call:
+                        await follower.catch_up()
             case _:
                 pass
 
     async def end_terminal(self, terminal_id: object) -> None:
         """Tell the rest of a terminal before its release is answered."""
         with suppress(OSError):
-            for following in tuple(self._followed.values()):
-                if following.shown.terminal.id == terminal_id:
-                    await following.catch_up()
+            for follower in tuple(self._followed.values()):
+                if follower.shown.terminal.id == terminal_id:
+                    await follower.catch_up()
 
-    def _of_session(self, session: object) -> list[Following]:
+    def _of_session(self, session: object) -> list[TerminalFollower]:
         return [one for one in self._followed.values() if one.shown.session == session]

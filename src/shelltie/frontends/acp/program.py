@@ -27,7 +27,7 @@ from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.lines import Lines, own_wire, read
 from shelltie.frozen import frozen
 from shelltie.policy import environment
-from shelltie.record.past import counted
+from shelltie.record.past import count_by_client
 from shelltie.running.gate import Patience
 from shelltie.running.sessions import Sessions
 
@@ -68,11 +68,11 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
             steerable(supervisor, Sessions(supervisor), inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
         ):
-            with _wrapped(config, choices, inherited) as env:
+            with _agent_environment(config, choices, inherited) as env:
                 process = AgentProcess(agent, env, keeper, grace=config.acp_leave)
                 code = await _converse(host, process, choices, config)
             if host.sessions_opened:
-                _log.info(summary(host.terminals_made, _seen(config, process.mark)))
+                _log.info(summary(host.terminals_made, _count_recorded(config, process.mark)))
             return code
 
 
@@ -85,7 +85,7 @@ async def _converse(
 
 
 @contextmanager
-def _wrapped(
+def _agent_environment(
     config: Config, choices: Choices, inherited: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """The environment of the agent, with what makes it run its commands through us."""
@@ -100,9 +100,9 @@ def _wrapped(
             yield {**inherited, **shell_prefix(Path(directory))}
 
 
-def _seen(config: Config, mark: str) -> dict[str, int] | None:
+def _count_recorded(config: Config, mark: str) -> dict[str, int] | None:
     try:
-        return counted(config.journal, mark) if config.audit_enabled else None
+        return count_by_client(config.journal, mark) if config.audit_enabled else None
     except TerminalError:
         return None
 

@@ -165,6 +165,8 @@ class Proxy:
             await self._tell_the_rest(message)
             changed = self._watch(message)
             await self._editor.say(one_line(line) if changed is None else as_line(changed))
+            # Once more: a call may end with the very update that first shows a terminal.
+            await self._tell_the_rest(message)
 
     async def _take(self, message: Message) -> bool:
         """Whether it was meant for us."""

@@ -11,7 +11,7 @@ from shelltie.output.text import decoder, from_line_start
 Tell = Callable[[str, Update], Awaitable[None]]
 
 
-class Following:
+class TerminalFollower:
     """A terminal in a tool call. `tell` sends the editor an update of a session.
 
     Output is told as it comes, with pauses, while the agent has its turn. `catch_up` tells the
