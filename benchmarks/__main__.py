@@ -12,7 +12,7 @@ from benchmarks.rows import Row, table
 
 _NAMES = (
     *("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
-    *("judge", "task_contexts", "providers", "journal", "learned_limits"),
+    *("judge", "judging", "task_contexts", "providers", "journal", "learned_limits"),
 )
 
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Protocol
 
-import anyio.to_thread
-
 from shelltie.approval.broker import Broker, Channel
 from shelltie.approval.question import NOBODY, Question
 from shelltie.errors import CommandDenied, ConfirmationRequired
@@ -15,15 +13,13 @@ from shelltie.frozen import frozen
 from shelltie.model import Caller, Command, Directory, RunId
 from shelltie.verdict import Decision, Rating, Reason, Verdict
 
-_LONG = 4096
-
 
 class Judge(Protocol):
-    """Who rates commands. `first` looks at the text alone; what it calls safe has to be confirmed
+    """Who rates commands. `look` looks at the text alone; what it calls safe has to be confirmed
     by a second parser and a look at the disk; `judge` does both.
     """
 
-    def first(self, command: Command) -> Verdict: ...
+    async def look(self, command: Command) -> Verdict: ...
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict: ...
 
@@ -85,7 +81,7 @@ class Gate:
     async def rate(self, command: Command, profile: str, *, doubt: bool = False) -> Verdict:
         """What we think of a command; safe is confirmed where it matters, or somebody doubts."""
         decisions = self._profiles[profile]
-        verdict = await self._first(command)
+        verdict = await self.judge.look(command)
         matters = doubt or decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]
         if verdict.rating is Rating.SAFE and matters:
             verdict = await self.judge.confirm(command, verdict)
@@ -93,8 +89,8 @@ class Gate:
 
     async def rate_input(self, command: Command) -> Verdict | None:
         """What is dangerous about a command's input beside the command itself, if anything is."""
-        whole = await self._first(command)
-        known = (await self._first(replace(command, stdin=None))).reasons
+        whole = await self.judge.look(command)
+        known = (await self.judge.look(replace(command, stdin=None))).reasons
         reasons = [it for it in whole.reasons if it.rating is Rating.DANGEROUS and it not in known]
         return replace(whole, reasons=tuple(reasons)) if reasons else None
 
@@ -117,12 +113,6 @@ class Gate:
         """Whether somebody is there who would see a question at once."""
         own = party.channel is not None and party.channel.can_ask
         return own or self.broker.can_ask
-
-    async def _first(self, command: Command) -> Verdict:
-        """A long text may take a second; others have their turns meanwhile."""
-        if len(command.text) + len(command.stdin or b"") <= _LONG:
-            return self.judge.first(command)
-        return await anyio.to_thread.run_sync(self.judge.first, command)
 
     async def _ask(
         self, run: RunId, command: Command, verdict: Verdict, request: Request

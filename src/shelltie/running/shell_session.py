@@ -341,8 +341,8 @@ class _Doubter:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    def first(self, command: Command) -> Verdict:
-        return _doubted(self._judge.first(command), command.text)
+    async def look(self, command: Command) -> Verdict:
+        return _doubted(await self._judge.look(command), command.text)
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
         return _doubted(await self._judge.confirm(command, verdict), command.text)

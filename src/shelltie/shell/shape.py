@@ -13,6 +13,7 @@ from shelltie.regex import regex
 from shelltie.shell.split import segments, strip_prefixes
 
 _TEXT_MAX = 8 * 1024
+_SEGMENTS_MAX = 200
 _PARTS_MAX = 4
 _WORDS_MAX = 64
 _LENGTH_MAX = 40
@@ -48,7 +49,7 @@ _SPLIT = regex(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 def shape(text: str) -> str:
     """The shape of a command; empty if it only does what takes no time."""
     parts: dict[str, None] = {}
-    for segment in segments(text[:_TEXT_MAX]):
+    for segment in segments(text[:_TEXT_MAX])[:_SEGMENTS_MAX]:
         words = _SPLIT.findall(strip_prefixes(segment)[:_TEXT_MAX])[:_WORDS_MAX]
         if words and (part := _part(words)):
             parts[part] = None

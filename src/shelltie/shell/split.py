@@ -11,7 +11,10 @@ from enum import Enum, auto
 from shelltie.frozen import frozen
 from shelltie.regex import regex
 
-_DEPTH_MAX = 32  # deeper nesting is read flat: each level costs one more copy of its text
+_STEPS_MAX = 1500  # operators, quotes and brackets; no text may keep the event loop busy
+_PREFIX_MAX = 8 * 1024  # characters that are looked at to find a segment's own program
+_PREFIXES_MAX = 100
+_DEPTH_MAX = 16  # deeper nesting is read flat: each level costs one more copy of its text
 _SPECIAL = regex(r"[\\'\"`$();&|<>\n#{}]")
 _BLANKS = regex(r"[ \t]*+")
 _ANSI_QUOTED = regex(r"(?:[^'\\]++|\\.)*+'?+", re.DOTALL)
@@ -45,10 +48,13 @@ _ASKS_ONLY = regex(r"[ \t]+-[vV]")  # `command -v x` names a program, it does no
 def segments(text: str) -> tuple[str, ...]:
     """Every simple command of a compound text, in the order they begin.
 
-    Never raises: a text with unbalanced quotes or brackets is read as far as it makes sense.
+    Never raises: a text with unbalanced quotes or brackets is read as far as it makes sense, and
+    one with too much in it only at its beginning.
     """
     scan = _Scan(text)
-    while found := _SPECIAL.search(text, scan.at):
+    for _ in range(_STEPS_MAX):
+        if not (found := _SPECIAL.search(text, scan.at)):
+            break
         scan.step(found.start(), found[0])
     scan.finish()
     return tuple(scan.found[start] for start in sorted(scan.found))
@@ -61,7 +67,9 @@ def strip_prefixes(segment: str) -> str:
     """
     segment = segment.strip()
     at, wrapper_at = 0, len(segment)
-    while word := _WORD.match(segment, at):
+    for _ in range(_PREFIXES_MAX):
+        if not (word := _WORD.match(segment, at, _PREFIX_MAX)):
+            break
         name = word[0].rpartition("/")[2]
         if _ASSIGNMENT.match(word[0]) or word[0] in _KEYWORDS:
             at = _next_word(segment, word.end())

@@ -84,6 +84,7 @@ class Case:
     program: str = ""
     rule: str = ""
     reasons: list[Reason] = field(default_factory=list)
+    said: set[Reason] = field(default_factory=set)  # the same, to be found at once
     conditions: set[str] = field(default_factory=set)
     doubtful: bool = False  # the program is not certain: nothing about it can be safe
 
@@ -91,7 +92,8 @@ class Case:
         """Remember why the command is not safe."""
         span = self.span if arg is None else self.where.place(arg.span)
         reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
-        if reason not in self.reasons:
+        if reason not in self.said:
+            self.said.add(reason)
             self.reasons.append(reason)
 
     def unknown(self, code: Code, message: str, arg: Arg | None = None) -> None:

@@ -6,17 +6,20 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 
 import sysconfig
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import TypeVar, TypeVarTuple
 
+import anyio
 import anyio.to_thread
 
+from shelltie.memo import remembered
 from shelltie.model import Command
 from shelltie.policy.safety.listed import Lists
 from shelltie.policy.safety.paths import is_secret_path
-from shelltie.policy.safety.rating import Examined, Mode, examine
+from shelltie.policy.safety.rating import Examined, Mode, Most, examine
 from shelltie.policy.safety.rules import Rules
 from shelltie.policy.safety.surroundings import Place, are_near, doubts
 from shelltie.policy.safety.variables import Effect, effect
@@ -27,9 +30,15 @@ from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _REMEMBERED = 1024
 _REMEMBERED_LENGTH = 4096
+# What the event loop may look at itself, which takes 20 ms at most.
+_SHORT = 512
+_FEW = Most(commands=30, words=300, characters=_SHORT)
+_ALL = Most()
 _PATIENCE = 5.0  # it takes a hundredth of a second, but not on a busy machine
-_Key = tuple[str, tuple[str, ...] | None, str | None]
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
 
 
 def find_shfmt() -> str | None:
@@ -61,12 +70,23 @@ class Judge:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
         self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
         self._agreed: OrderedDict[str, bool] = OrderedDict()
-        self._known: OrderedDict[_Key, Examined] = OrderedDict()
+        self._remembered = remembered(self._examine)
+        # Threads share one interpreter: two long texts would be ready no sooner, and the event
+        # loop would have its turn less often.
+        self._threads = anyio.CapacityLimiter(1)
 
     def first(self, command: Command) -> Verdict:
-        """What the rules say. Safe must be confirmed before anything relies on it."""
-        verdict = self._examined(command).verdict
+        """What the rules say. Safe must be confirmed before anything relies on it.
+
+        It may take a second: `look` is for event loops.
+        """
+        verdict = self._examined(command, _ALL).verdict
         return _with(verdict, _from_environment(command))
+
+    async def look(self, command: Command) -> Verdict:
+        """The same; the event loop goes on meanwhile."""
+        reasons = await self._beside(command, _from_environment, command)
+        return _with((await self._look(command)).verdict, reasons)
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
@@ -74,30 +94,46 @@ class Judge:
             return verdict
         if not await self._agrees(command):
             return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
-        examined = self._examined(command)
+        examined = await self._look(command)
         looks = self._place(command, examined), examined.conditions, examined.programs
-        found = (
-            doubts(*looks) if are_near(*looks) else await anyio.to_thread.run_sync(doubts, *looks)
-        )
+        if not _is_long(command) and are_near(*looks):
+            found = doubts(*looks)
+        else:
+            found = await anyio.to_thread.run_sync(doubts, *looks)
         reasons = [_reason(code, message, command) for code, message in found]
         return replace(_with(verdict, reasons), agreed=True)
 
     async def judge(self, command: Command) -> Verdict:
         """Both, one after the other."""
-        return await self.confirm(command, self.first(command))
+        return await self.confirm(command, await self.look(command))
 
-    def _examined(self, command: Command) -> Examined:
+    async def _look(self, command: Command) -> Examined:
+        """A short text may hold much as well: who reads it one way has to read it in others."""
+        if not _is_long(command):
+            examined = self._examined(command, _FEW)
+            if examined.complete:
+                return examined
+        return await self._in_thread(self._examined, command, _ALL)
+
+    async def _beside(self, command: Command, work: Callable[[*Ts], T], *given: *Ts) -> T:
+        """Work on a command; on a long one in a thread."""
+        return await self._in_thread(work, *given) if _is_long(command) else work(*given)
+
+    async def _in_thread(self, work: Callable[[*Ts], T], *given: *Ts) -> T:
+        return await anyio.to_thread.run_sync(
+            work, *given, abandon_on_cancel=True, limiter=self._threads
+        )
+
+    def _examined(self, command: Command, most: Most) -> Examined:
         stdin = _text_of(command.stdin)
-        key = (command.text, command.argv, stdin)
-        if (known := self._known.get(key)) is not None:
-            self._known.move_to_end(key)
-            return known
-        examined = examine(_script_of(command), self._rules, self._mode, self._lists, stdin)
-        if len(command.text) + len(stdin or "") <= _REMEMBERED_LENGTH:
-            self._known[key] = examined
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return examined
+        read = self._remembered if len(stdin or "") <= _REMEMBERED_LENGTH else self._examine
+        return read(command.text, command.argv, stdin, most)
+
+    def _examine(
+        self, text: str, argv: tuple[str, ...] | None, stdin: str | None, most: Most
+    ) -> Examined:
+        script = _script_of(text, argv)
+        return examine(script, self._rules, self._mode, self._lists, stdin, most)
 
     def _place(self, command: Command, examined: Examined) -> Place:
         path = command.env.get("PATH") or self._path
@@ -112,13 +148,14 @@ class Judge:
         if (known := self._agreed.get(command.text)) is not None:
             self._agreed.move_to_end(command.text)
             return known
-        script = await _parsed(command)
+        script = await self._beside(command, parse, command.text)
         if self._shfmt is None:
             return script.plain
         # In a thread: asyncio takes twice as long to start a process.
         output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
-        agreed = output is not None and agree(script, output) is None
-        self._agreed[command.text] = agreed
+        agreed = output is not None and await self._beside(command, agree, script, output) is None
+        if len(command.text) <= _REMEMBERED_LENGTH:
+            self._agreed[command.text] = agreed
         if len(self._agreed) > _REMEMBERED:
             self._agreed.popitem(last=False)
         return agreed
@@ -142,15 +179,14 @@ def _run(argv: Sequence[str], text: str) -> bytes | None:
     return output if process.returncode == 0 else None
 
 
-async def _parsed(command: Command) -> Script:
-    """A long text takes long; others have their turns meanwhile."""
-    if len(command.text) <= _REMEMBERED_LENGTH:
-        return _script_of(command)
-    return await anyio.to_thread.run_sync(_script_of, command)
+def _is_long(command: Command) -> bool:
+    """Whether it may take longer than others shall wait for their turn."""
+    texts = (command.text, *(command.argv or ()), *command.env, *command.env.values())
+    return len(command.stdin or b"") + sum(len(text or "") for text in texts) > _SHORT
 
 
-def _script_of(command: Command) -> Script:
-    return parse(command.text) if command.argv is None else of_argv(command.argv)
+def _script_of(text: str, argv: tuple[str, ...] | None) -> Script:
+    return parse(text) if argv is None else of_argv(argv)
 
 
 def _text_of(stdin: bytes | None) -> str | None:

@@ -28,7 +28,6 @@ from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict, foremo
 Mode = Literal["proven", "listed"]
 
 _DEPTH_MAX = 8
-_WORK_MAX = 1000  # commands looked at, those that only may be there included
 _REASONS_MAX = 20
 _DANGERS_MAX = 200  # whoever is asked is shown them all
 _SYSTEM_DIRECTORY = regex(
@@ -39,17 +38,30 @@ _NOTHING = Span(0, 0)
 
 
 @frozen
+class Most:
+    """How much of a text is looked at, all that only may be there included.
+
+    `characters` are those of the texts for a shell inside it.
+    """
+
+    commands: int = 1000
+    words: int = 40_000
+    characters: int = 4 * READ_MAX
+
+
+@frozen
 class Examined:
     """A verdict, and what must hold when the command runs for it to stay safe.
 
     `programs` are the names that will be looked up, `directories` those that the text goes to,
-    `None` for one that only the run will tell.
+    `None` for one that only the run will tell. Unless `complete`, there was too much in it.
     """
 
     verdict: Verdict
     conditions: frozenset[str] = frozenset()
     programs: tuple[str, ...] = ()
     directories: tuple[str | None, ...] = ()
+    complete: bool = True
 
 
 def rate(
@@ -65,12 +77,13 @@ def examine(
     mode: Mode = "proven",
     lists: Lists | None = None,
     stdin: str | None = None,
+    most: Most = Most(),  # noqa: B008  frozen
 ) -> Examined:
     """Like `rate`, with the conditions under which the verdict holds. Never raises.
 
     A place in `stdin` is told as if it began on a line of its own behind the text.
     """
-    rater = _Rater(rules, mode, lists or Lists())
+    rater = _Rater(rules, mode, lists or Lists(), most.commands, most.words, most.characters)
     start = len(script.text) + 1
     given = None if stdin is None else literal(stdin, Span(start, start + len(stdin)))
     where = Where(script, Values(script), input=given)
@@ -86,12 +99,14 @@ class _Rater:
     rules: Rules
     mode: Mode
     lists: Lists
+    commands_left: int
+    words_left: int
+    characters_left: int
     reasons: list[Reason] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)
     conditions: set[str] = field(default_factory=set)
     programs: dict[str, None] = field(default_factory=dict)
     directories: dict[str | None, None] = field(default_factory=dict)
-    work: int = _WORK_MAX
     guessing: bool = False
 
     def examined(self) -> Examined:
@@ -99,7 +114,11 @@ class _Rater:
         reasons = _chosen([*dict.fromkeys(self.reasons)])
         verdict = Verdict(rating or Rating.SAFE, tuple(reasons), tuple(self.judged))
         return Examined(
-            verdict, frozenset(self.conditions), tuple(self.programs), tuple(self.directories)
+            verdict,
+            frozenset(self.conditions),
+            tuple(self.programs),
+            tuple(self.directories),
+            complete=not self._is_too_much,
         )
 
     def problems(self, script: Script) -> None:
@@ -139,20 +158,24 @@ class _Rater:
             self._command(case)
         self._keep(case)
 
-    def _may_look(self, case: Case) -> bool:
-        self.work -= 1
-        if self.work < 0:
-            if self.work == -1:
-                self._note(
-                    Rating.DANGEROUS, Code.TOO_LONG, "too much in it to be looked at", case.span
-                )
-            return False
-        return True
+    def _may_look(self, case: Case, characters: int = 0) -> bool:
+        """Whether there is not too much in it, with this command or text."""
+        before = self._is_too_much
+        self.commands_left -= 1
+        self.words_left -= len(case.args)
+        self.characters_left -= characters
+        if self._is_too_much and not before:
+            self._note(Rating.DANGEROUS, Code.TOO_LONG, "too much in it to be looked at", case.span)
+        return not self._is_too_much
+
+    @property
+    def _is_too_much(self) -> bool:
+        return min(self.commands_left, self.words_left, self.characters_left) < 0
 
     # ---- what cases ask for ----------------------------------------------------------------
 
     def text(self, text: str, case: Case, label: str, span: Span) -> None:
-        if self._is_too_deep(case):
+        if self._is_too_deep(case) or not self._may_look(case, len(text)):
             return
         script = parse(text)
         for problem in script.problems:
