@@ -103,12 +103,16 @@ def foremost(reasons: Sequence[Reason], most: int) -> list[Reason]:
 
 @frozen
 class Judged:
-    """One command that was found; a word that is known only at run time is `None`."""
+    """One command that was found; a word that is known only at run time is `None`.
+
+    `listed`: what speaks against it does not count, for it is on a list of trusted commands.
+    """
 
     argv: tuple[str | None, ...]
     rating: Rating
     span: Span
     wrappers: tuple[str, ...] = ()
+    listed: bool = False
 
 
 @frozen

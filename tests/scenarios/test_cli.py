@@ -156,6 +156,17 @@ def test_check_says_limits_and_where_they_came_from() -> None:
     assert "category long" in shown
 
 
+def test_check_says_of_a_listed_command_that_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELLTIE_SAFETY_RATING_MODE", "listed")
+
+    listed, both, neither = (text_of("check", it) for it in ("npm ci", "npm ci; ls", "ls"))
+
+    assert "safe" in listed
+    assert "trusted because listed, not known to be read-only: npm\n" in listed
+    assert "trusted because listed, not known to be read-only: npm; the rest is read-only" in both
+    assert "every command in it is known to be read-only" in neither
+
+
 def test_check_answers_each_line_and_survives_bad_ones() -> None:
     deep = b"[" * 100_000
     lines = [b'{"command": "ls"}', b"nonsense", b'{"command": 5}', b"[]", b"", b'{"command": " "}']

@@ -72,3 +72,23 @@ def test_the_mode_and_the_users_lists_are_used() -> None:
     assert judge.first(Command("npm install")).rating is Rating.SAFE
     assert judge.first(Command("frob x")).rating is Rating.SAFE
     assert judge.first(Command("ls secret")).rating is Rating.DANGEROUS
+
+
+def test_the_strictest_of_text_and_variables_comes_first() -> None:
+    command = Command("ls x; frob", env={"NODE_ENV": "test", "LD_PRELOAD": "x"})
+
+    verdict = Judge(RULES).first(command)
+
+    ratings = [reason.rating for reason in verdict.reasons]
+    assert verdict.rating is Rating.DANGEROUS
+    assert ratings == sorted(ratings, key=lambda rating: -rating.rank)
+    assert set(ratings) == {Rating.DANGEROUS, Rating.UNKNOWN}
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/usr/bin/zsh", "/bin/dash"])
+async def test_no_text_is_safe_for_another_shell(shell: str) -> None:
+    verdict = await Judge(RULES, shell=shell).judge(Command("ls"))
+
+    assert verdict.rating is Rating.UNKNOWN
+    assert [reason.code for reason in verdict.reasons] == [Code.PARSER_DISAGREEMENT]
+    assert (await Judge(RULES, shell="/bin/bash").judge(Command("ls"))).rating is Rating.SAFE

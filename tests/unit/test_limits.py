@@ -352,3 +352,13 @@ def test_an_endless_text_is_looked_at_only_so_far() -> None:
     assert limits.category == "quick"
     assert limits.notes == ("only the first 32768 characters were looked at",)
     assert calculate_timeouts(SEED, "").source == "default category medium"
+
+
+def test_exactly_the_maximum_is_not_clamped() -> None:
+    policy = seed(max_exec_timeout_sec=100)
+
+    limits = resolve(policy, "ls", Asked(total=100.0))
+    more = resolve(policy, "ls", Asked(total=100.5))
+
+    assert (limits.total, limits.clamped, limits.notes) == (100.0, False, ())
+    assert (more.total, more.clamped) == (100.0, True)

@@ -255,3 +255,45 @@ def test_what_is_too_much_to_look_at_is_dangerous(text: str) -> None:
 def test_wrappers_with_unknown_options_do_not_multiply_the_work() -> None:
     assert rating("xargs --frob " * 12 + "rm -rf x") is DANGEROUS
     assert rating("timeout --frob " * 8 + "ls") is not SAFE
+
+
+# ---- what is read closely -------------------------------------------------------------------
+
+
+def test_only_what_is_directly_in_a_system_directory_is_of_the_system() -> None:
+    assert rating("/usr/bin/ls") is SAFE
+    assert codes("/usr/bin/of/mine/ls") == {Code.UNTRUSTED_PROGRAM}
+    assert codes("/usr/bin/ls/ls") == {Code.UNTRUSTED_PROGRAM}
+
+
+@pytest.mark.parametrize("program", ["./npm", "bin/npm", "/usr/bin/npm", "/tmp/npm"])
+def test_a_list_trusts_names_not_paths(program: str) -> None:
+    assert rating("npm install", "listed") is SAFE
+    assert rating(f"{program} install", "listed") is UNKNOWN
+
+
+def test_a_command_that_is_only_listed_says_so() -> None:
+    judged = rate(parse("npm install; ls"), RULES, "listed").commands
+
+    assert [(it.argv, it.listed) for it in judged] == [(("npm", "install"), True), (("ls",), False)]
+
+
+def test_a_path_that_no_system_opens_is_not_safe_to_read() -> None:
+    assert rating("cat " + "a" * 4096) is SAFE
+    assert rating("cat " + "a" * 4097) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls | xargs -I{} sh -c {}",
+        "ls | xargs -I{} sh -c '{}'",
+        "ls | xargs -I% bash -c '\"%\" x'",
+        "ls | xargs sh -c",
+        "ls | xargs -I{} {} x",
+        "find . -exec sh -c {} \\;",
+    ],
+)
+def test_xargs_that_runs_its_input_is_dangerous(command: str) -> None:
+    assert rating(command) is DANGEROUS
+    assert Code.REMOTE_CODE in codes(command)

@@ -29,7 +29,12 @@ _NAMES = (
 _VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
 _ASSIGNED = regex(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
 _FLAG = regex(rf"(?P<name>(?<![\w-])--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
-_LOGIN = regex(rf"(?P<name>(?:\s-u|--user)[ =][\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}")
+# `-u` is a login for these; for `date` it is the time zone, for `docker run` a user.
+_LOGIN = regex(
+    r"(?P<name>(?:\b(?:curl|wget|svn|jfrog|(?:mysql|mariadb)[\w-]{0,16})(?: [^|;&\n]{0,200}?)?"
+    r" -[a-zA-Z]{0,8}u ?|--(?:proxy-)?user[ =])"
+    rf"[\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}"
+)
 
 # Programs whose short option is a password: mysql's only if nothing is between them.
 _SHORT = regex(

@@ -11,11 +11,30 @@ def _names(text: str) -> frozenset[str]:
 _WORDS = _names(
     "KEY KEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PWD PASSPHRASE"
     " CREDENTIAL CREDENTIALS CREDS AUTH OAUTH AUTHORIZATION APIKEY APIKEYS ACCESSKEY SECRETKEY"
-    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC CONNECTIONSTRING"
+    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC PW PSK CRED PASSCODE"
 )
+# How a word ends that was written without a line between its parts: DBPASS, OPENAIKEY.
 _ENDINGS = (
-    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIALS"),
-    *("APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "SSHPASS"),
+    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIALS", "CREDENTIAL", "CREDS"),
+    *("KEY", "PASS", "PW", "PWD", "CONNECTIONSTRING", "CONNSTR", "DOCKERCONFIGJSON"),
+)
+_ENDS_ALIKE = _names(
+    "MONKEY TURKEY DONKEY HOCKEY JOCKEY WHISKEY HOTKEY LESSKEY YUBIKEY PUBKEY PUBLICKEY HOSTKEY"
+    " SORTKEY CACHEKEY PRIMARYKEY FOREIGNKEY PARTITIONKEY SPIDERMONKEY GREASEMONKEY TAMPERMONKEY"
+    " SURVEYMONKEY BYPASS COMPASS ENCOMPASS TRESPASS SURPASS OVERPASS UNDERPASS MULTIPASS"
+    " SINGLEPASS RENDERPASS ASKPASS LASTPASS KEEPASS OLDPWD"
+)
+_LAST_WORDS = _names("SK SALT")  # elsewhere they are a country and a program
+# Words that mean a secret only together.
+_TOGETHER = tuple(
+    _names(text)
+    for text in (
+        *("CONNECTION STRING", "CONN STRING", "CONN STR", "SEED PHRASE", "RECOVERY PHRASE"),
+        *("WALLET PHRASE", "WALLET SEED", "SUPABASE SERVICE ROLE", "FIREBASE CONFIG"),
+        *("SERVICE ACCOUNT JSON", "SERVICE ACCOUNT BASE", "SERVICE ACCOUNT B", "SA JSON"),
+        *("KUBECONFIG DATA", "KUBECONFIG BASE", "KUBECONFIG B", "KUBE CONFIG DATA"),
+        *("DOCKER CONFIG JSON", "AZURE SAS", "STORAGE SAS"),
+    )
 )
 _STORES = _names(
     "DATABASE DB SQL REDIS MONGO MONGODB POSTGRES POSTGRESQL PG MYSQL MARIADB MSSQL SQLSERVER AMQP"
@@ -79,16 +98,18 @@ _INERT = _names(
 def is_secret_name(name: str) -> bool:
     """What a variable of this name holds is a secret: `API_KEY`, `PGPASSWORD`, `DATABASE_URL`.
 
-    Whole words count, in any case, so that `KEYBOARD_LAYOUT` and `AUTHOR` are none.
+    Whole words count, and how they end, in any case: `KEYBOARD_LAYOUT` and `AUTHOR` are none.
     """
     if name.upper() in _HARMLESS:
         return False
-    words = {word.upper() for word in _SEGMENT.findall(name)}
-    if (words & _STORES and words & _ADDRESSES) or {"CONNECTION", "STRING"} <= words:
+    parts = [word.upper() for word in _SEGMENT.findall(name) if not word.isdigit()]
+    words = frozenset(parts)
+    if (words & _STORES and words & _ADDRESSES) or any(few <= words for few in _TOGETHER):
         return True
     if "TOKENS" in words and words & _AMOUNTS:
         return False
-    return bool(words & _WORDS) or name.upper().endswith(_ENDINGS)
+    alone = any(word.endswith(_ENDINGS) for word in words - _ENDS_ALIKE)
+    return alone or bool(words & _WORDS) or bool(_LAST_WORDS.intersection(parts[-1:]))
 
 
 def is_secret_value(value: str) -> str | None:

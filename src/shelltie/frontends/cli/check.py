@@ -185,8 +185,14 @@ def _experience(usual: UsualReport | None) -> Iterator[tuple[str, str, str]]:
 
 
 def _because(verdict: Verdict) -> str:
-    reasons = _reasons(verdict)
-    return reasons[0] if reasons else "every command in it is known to be read-only"
+    if reasons := _reasons(verdict):
+        return reasons[0]
+    listed = dict.fromkeys(it.argv[0] or "…" for it in verdict.commands if it.listed)
+    if not listed:
+        return "every command in it is known to be read-only"
+    names = ", ".join(listed)
+    rest = "" if all(it.listed for it in verdict.commands) else "; the rest is read-only"
+    return f"trusted because listed, not known to be read-only: {names}{rest}"
 
 
 def _reasons(verdict: Verdict) -> list[str]:

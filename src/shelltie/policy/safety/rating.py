@@ -306,7 +306,8 @@ class _Rater:
             case.dangerous(Code.PERSISTENCE, f"{path} would go on after the command")
 
     def _keep(self, case: Case) -> None:
-        if self._is_trusted(case):
+        listed = bool(case.reasons or case.conditions) and self._is_trusted(case)
+        if listed:
             case.reasons = [it for it in case.reasons if it.rating is Rating.DANGEROUS]
             case.conditions = set()
         rating = max((it.rating for it in case.reasons), key=lambda it: it.rank, default=None)
@@ -315,8 +316,8 @@ class _Rater:
         self.directories.update(dict.fromkeys(places_of(case)))
         if case.args:
             argv = tuple(arg.value if arg.exact else None for arg in case.args)
-            where = case.where
-            self.judged.append(Judged(argv, rating or Rating.SAFE, case.span, where.wrappers))
+            rating, wrappers = rating or Rating.SAFE, case.where.wrappers
+            self.judged.append(Judged(argv, rating, case.span, wrappers, listed))
 
     def _is_trusted(self, case: Case) -> bool:
         if not case.args or not case.args[0].exact:
