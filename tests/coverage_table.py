@@ -1,0 +1,43 @@
+"""A table of what the tests cover, by package, from the report that coverage.py writes as JSON."""
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.testing_page import write_section
+
+_COUNTS = ("num_statements", "covered_lines", "num_branches", "covered_branches")
+
+
+def table(files: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
+    """Lines and branches of each package, and of all together."""
+    packages: dict[str, list[int]] = defaultdict(lambda: [0] * len(_COUNTS))
+    for file, report in files.items():
+        below = Path(file).parts[Path(file).parts.index("shelltie") + 1 : -1]
+        for name in ("/".join(below[:2]) or "shelltie", "together"):
+            counts = packages[name]
+            for place, key in enumerate(_COUNTS):
+                counts[place] += report["summary"][key]
+    names = sorted(packages, key=lambda name: (name == "together", name))
+    rows = [_row(name, packages[name]) for name in names]
+    head = ("| package | lines | covered | branches | covered |", "| --- | --- | --- | --- | --- |")
+    return "\n".join((*head, *rows))
+
+
+def _row(name: str, counts: list[int]) -> str:
+    lines, covered, branches, taken = counts
+    shares = _share(covered, lines), _share(taken, branches)
+    return f"| `{name}` | {lines} | {shares[0]} | {branches} | {shares[1]} |"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+if __name__ == "__main__":
+    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["files"]
+    note = f"Measured with `scripts/coverage`: {sys.argv[2]}."
+    write_section("Coverage", table(found), note)
+    sys.stdout.write(table(found) + "\n")
