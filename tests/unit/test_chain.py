@@ -152,6 +152,7 @@ def test_a_trim_that_says_nothing_is_a_problem(body: str) -> None:
         f"-1:{GENESIS}",
         f"x:{GENESIS}",
         f"1:{'g' * 64}",
+        f"{'1' * 19}:{GENESIS}",
         f"\N{ARABIC-INDIC DIGIT ONE}:{GENESIS}",
     ],
 )
@@ -162,3 +163,14 @@ def test_a_head_that_is_none_is_refused(text: str) -> None:
 
 def test_a_head_is_read_as_it_is_written() -> None:
     assert head_of(f" {Head(7, GENESIS)}\n") == Head(7, GENESIS)
+    assert head_of(f"{'9' * 18}:{GENESIS}").seq == 10**18 - 1
+
+
+def test_a_trim_of_what_is_still_there_is_not_compared() -> None:
+    made = chain(3)
+    said = json.dumps({"through": 1, "hash": GENESIS})
+
+    found = check(after(made, TRIMMED, said), [Head(1, made[0][1])])
+
+    assert found.problems == ()
+    assert found.compared == 1

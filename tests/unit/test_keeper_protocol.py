@@ -1,12 +1,17 @@
+from pathlib import Path
+
 import pytest
 
+from shelltie.keeper import protocol, pykeeper
 from shelltie.keeper.protocol import (
+    BODY_MAX,
     HEADER,
     RUN,
     SHOOT,
     Exited,
     Failed,
     Gone,
+    Noted,
     Signalled,
     Started,
     Stuck,
@@ -94,3 +99,15 @@ def test_the_keeper_names_the_leash_it_swept_after() -> None:
 def test_anything_else_is_nothing_a_keeper_says(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_swept(line)
+
+
+def test_server_and_keepers_mean_the_same_by_their_numbers() -> None:
+    source = Path(protocol.__file__).with_name("keeper.c").read_text(encoding="utf-8")
+
+    assert (RUN, SHOOT, BODY_MAX) == (pykeeper.RUN, pykeeper.SHOOT, pykeeper.BODY_MAX)
+    assert f"enum {{ RUN = {RUN}, SHOOT = {SHOOT}, BODY_MAX = 8 * 1024 * 1024 }};" in source
+    assert BODY_MAX == 8 * 1024 * 1024
+
+
+def test_a_note_is_about_nothing_in_particular_unless_it_says_so() -> None:
+    assert Noted("careful") == Noted("careful", exhausted="", undone=False)
