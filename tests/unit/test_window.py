@@ -31,6 +31,19 @@ def test_the_middle_is_dropped_and_counted() -> None:
     assert window.read(10, 12) == b"kl"
 
 
+def test_every_piece_that_is_held_is_read_exactly() -> None:
+    text, window = b"abcdefghijklm", Window(head=4, tail=4)
+
+    window.append(text)
+
+    places = [(start, end) for end in range(14) for start in range(end + 1)]
+    held = [(start, end) for start, end in places if window.holds(start, end)]
+    assert all(window.read(start, end) == text[start:end] for start, end in held)
+    assert {(at, at) for at in range(14)} <= set(held)  # nothing can always be read
+    assert not window.holds(-1, 0)
+    assert not window.holds(2, 1)
+
+
 def test_the_ring_reads_across_its_seam() -> None:
     window = Window(head=0, tail=5)
 
