@@ -138,26 +138,6 @@ async def test_others_have_their_turn_while_a_text_is_judged(text: str) -> None:
     assert turns > 10
 
 
-async def test_a_caller_that_leaves_does_not_wait_for_the_verdict() -> None:
-    judge = Judge(RULES)
-    looked = anyio.Event()
-
-    async def look(scope: anyio.CancelScope) -> None:
-        with scope:
-            await judge.look(Command(LONG["eval"]))
-        looked.set()
-
-    async with anyio.create_task_group() as tasks:
-        scope = anyio.CancelScope()
-        tasks.start_soon(look, scope)
-        await anyio.sleep(0.01)
-        scope.cancel()
-        with anyio.fail_after(5):
-            await looked.wait()
-
-    assert scope.cancelled_caught
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -128,6 +128,17 @@ async def test_the_first_answer_wins_and_the_others_are_withdrawn() -> None:
     assert broker.pending() == []
 
 
+async def test_an_answer_stays_though_another_comes_in_the_same_moment() -> None:
+    broker = Broker()
+    broker.add(Voice("first", NO, at_once=True))
+    broker.add(Voice("second", YES, at_once=True))
+
+    with anyio.fail_after(5):
+        answer = await broker.ask(question())
+
+    assert (answer.allowed, answer.by) == (False, "first")
+
+
 async def test_a_no_is_as_good_as_a_yes() -> None:
     broker, yes, no = Broker(), Voice("yes", YES), Voice("no", NO)
     broker.add(yes)
@@ -319,6 +330,7 @@ async def test_the_refusal_says_how_to_allow_it_later(reachable: Broker) -> None
     answer = await reachable.ask(asked, 0)
 
     assert f"shelltie approve {asked.id}" in answer.reason
+    assert answer.reason.startswith("nobody answered within 0")
     assert [(one.question, one.late) for one in reachable.pending()] == [(asked, True)]
 
 
@@ -403,9 +415,11 @@ async def test_more_questions_than_anybody_reads_are_refused(reachable: Broker) 
 async def test_what_nobody_can_read_nobody_can_approve(reachable: Broker) -> None:
     reachable.add(Voice("eager", YES, at_once=True))
 
-    answer = await reachable.ask(question("x" * 200_000))
+    answer = await reachable.ask(question("x" * (128 * 1024 + 1)))
+    shorter = await reachable.ask(question("x" * (128 * 1024)))
 
     assert (answer.allowed, answer.by) == (False, NOBODY)
+    assert shorter.allowed
 
 
 @pytest.mark.parametrize("env", [{"A": "x" * 200_000}, {"x" * 200_000: None}])

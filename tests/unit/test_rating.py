@@ -297,3 +297,10 @@ def test_a_path_that_no_system_opens_is_not_safe_to_read() -> None:
 def test_xargs_that_runs_its_input_is_dangerous(command: str) -> None:
     assert rating(command) is DANGEROUS
     assert Code.REMOTE_CODE in codes(command)
+
+
+def test_the_command_that_xargs_makes_of_its_input_is_shown() -> None:
+    text = "ls | xargs -I{} sh -c {}"
+    (span,) = {it.span for it in reasons(text) if it.code is Code.REMOTE_CODE}
+
+    assert text[span.start : span.end] == "sh"

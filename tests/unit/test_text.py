@@ -41,6 +41,8 @@ def test_a_cut_never_splits_a_character(character: str, limit: int) -> None:
 
 def test_what_fits_is_not_cut() -> None:
     assert cut_head("€€".encode(), 6) == cut_tail("€€".encode(), 6) == "€€".encode()
+    assert cut_head(b"a\xe2\x82", 3) == b"a\xe2\x82"
+    assert cut_tail(b"\x82\xaca", 3) == b"\x82\xaca"
     assert cut_head(b"\x82", 1) == cut_tail(b"\x82", 1) == b"\x82"
     assert cut_head(b"abc", -1) == cut_tail(b"abc", -1) == b""
 
