@@ -19,7 +19,7 @@ ASKS = {**RUNS, Rating.UNKNOWN: Decision.ASK}
 class Doubter:
     """Calls everything safe at first sight, and nothing at the second."""
 
-    def first(self, _: Command) -> Verdict:
+    async def look(self, _: Command) -> Verdict:
         return Verdict(Rating.SAFE)
 
     async def confirm(self, _: Command, __: Verdict) -> Verdict:
