@@ -289,6 +289,24 @@ def test_a_pattern_that_repeats_with_care_is_accepted(pattern: str) -> None:
     assert compile_pattern(pattern).head >= 250
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found", "missed"),
+    [
+        ("^(?:a|xy?m)++yd", "axymyd", "axyd"),
+        ("^(?:(?:a|xy*+m)++,?)*+yd", "a,axymyd", "a,axyd"),
+        (r"^(?P<some>[abc]++|\)y*+m){1,9}+y", "abc)ymy", "abc)y"),
+    ],
+)
+def test_a_possessive_group_matches_no_more_than_it_should(
+    pattern: str, found: str, missed: str
+) -> None:
+    """Before 3.11.5 Python goes on in the middle of what did not match (gh-106052)."""
+    compiled = compile_pattern(pattern)
+
+    assert compiled.found_in(found)
+    assert not compiled.found_in(missed)
+
+
 @pytest.mark.parametrize("pattern", ["(?x) a b", "(?x:a b)", "a{99999999999}"])
 def test_a_pattern_we_cannot_read_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"flag x|regular expression"):

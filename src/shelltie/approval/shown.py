@@ -25,7 +25,7 @@ _OUR_OWN = "⟨⟩"
 _BLANK = "\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159\U00016fe4"
 _PIECE = 8  # of plain letters, where a line may be broken
 _RUNS = regex(r"[!-~]+| +|[^ -~]+")
-_AS_IT_IS = regex(rf" {{0,{_BLANKS_MAX}}}[!-~]++(?: {{1,{_BLANKS_MAX}}}[!-~]++)*+")
+_AS_IT_IS = regex(rf" {{0,{_BLANKS_MAX}}}[!-~]++(?>(?: {{1,{_BLANKS_MAX}}}[!-~]++)*)")
 _NAMES = {"\t": "tab", "\n": "newline"}
 
 

@@ -17,7 +17,7 @@ _CONTROLS = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = regex(r"[\x00-\x06\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
 # Colours are by far the most frequent sequences: they are taken together with the text.
 _COLOUR = regex(r"\x1b\[[0-?]{0,64}m")
-_PLAIN = regex(r"(?:[^\x07\b\r\x1b]++|\x1b\[[0-?]{0,64}+m)++")
+_PLAIN = regex(r"(?>(?:[^\x07\b\r\x1b]++|\x1b\[[0-?]{0,64}+m)+)")
 _ESCAPE = regex(
     r"\x1b(?:"
     r"\[(?P<arguments>[0-?]{0,64}[ -/]{0,8})(?P<move>[@-~]?)"

@@ -16,7 +16,8 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 _PROBLEMS_MAX = 100
 # Strings come first, so that nothing inside one is a comment; what is not closed ends the text.
 _COMMENT = regex(
-    r'"(?:[^"\\]++|\\.)*+"?+|(?P<comment>//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+)', re.DOTALL
+    r'"(?>(?:[^"\\]++|\\.)*)"?+|(?P<comment>//[^\n]*+|/\*(?>(?:[^*]++|\*(?!/))*)(?>(?:\*/)?))',
+    re.DOTALL,
 )
 
 

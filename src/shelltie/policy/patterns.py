@@ -24,7 +24,7 @@ _COPIES_MAX = 20
 
 _TOKEN = regex(
     r"""
-      (?P<atom>\[\^?\]?(?:\\.|[^\]\\])*+\] | \\. | \(\?(?:P=\w+|\#[^)]*|[a-zA-Z]+)\))
+      (?P<atom>\[\^?\]?(?>(?:\\.|[^\]\\])*)\] | \\. | \(\?(?:P=\w+|\#[^)]*|[a-zA-Z]+)\))
     | (?P<open>\((?:\?(?:P<\w+>|<[=!]|[:=!>]|\(\w+\)|[a-zA-Z-]+:))?)
     | (?P<close>\))
     | (?P<bar>\|)
@@ -33,6 +33,7 @@ _TOKEN = regex(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_POSSESSIVE_GROUP = regex(r"\)(?:[*+?]|\{[\d,]*\})\+")
 _VERBOSE_FLAG = regex(r"\(\?[aiLmsu]*x")
 _LINE_BREAKS = frozenset(("\n", "\r", r"\n", r"\r"))
 _BLANKS = frozenset((" ", r"\s", r"\t", r"[ \t]", r"[\s]"))
@@ -75,9 +76,33 @@ def _compiled(text: str, flags: int) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about syntax that may change its meaning some day
-            return re.compile(text, flags)
+            re.compile(text, flags)  # as it is written, so that an error names the right place
+            return re.compile(possessive_as_atomic(text), flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is not a regular expression: {error}") from error
+
+
+def possessive_as_atomic(text: str) -> str:
+    """The same pattern with `(?>(?:a|b)*)` for `(?:a|b)*+`.
+
+    Before 3.11.5 Python matches too much with the latter (gh-106052); later it does this itself.
+    """
+    if not _POSSESSIVE_GROUP.search(text):
+        return text
+    pieces: list[str] = []
+    opened: list[int] = []
+    start = 0  # of the group that was closed last
+    for token in _TOKEN.finditer(text):
+        piece = token[0]
+        if token.lastgroup == "open":
+            opened.append(len(pieces))
+        elif token.lastgroup == "close":
+            start = opened.pop()
+        elif token.lastgroup == "times" and pieces[-1] == ")" and piece[1:].endswith("+"):
+            pieces.insert(start, "(?>")
+            piece = piece[:-1] + ")"
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 @frozen

@@ -14,8 +14,8 @@ _SECOND_READINGS_MAX = 16  # each may read the rest of the text once more
 _NAME = r"[A-Za-z_]\w*+"
 _VARIABLE = regex(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
 _PID_AND_BRACKET = regex(r"\$\$[({[]")  # bash looks for the end of `$(` there
-_ANSI = regex(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
-_BACKTICKS = regex(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
+_ANSI = regex(r"\$'((?>(?:[^'\\]++|\\.)*))'", re.DOTALL)
+_BACKTICKS = regex(r"`((?>(?:[^`\\]++|\\.)*))`", re.DOTALL)
 _ESCAPES_IN_BACKTICKS = {
     False: regex(r"\\([$`\\])"),
     True: regex(r"\\([$`\\\"])"),
@@ -26,7 +26,7 @@ _PLAIN_IN_PAIR = {
     ")": regex(r"[^'\"\\$`<>()]++"),
     "]": regex(r"[^'\"\\$`<>\[\]]++"),
 }
-_QUOTED = regex(r"\\.|'[^']*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
+_QUOTED = regex(r"\\.|'[^']*+'|\"(?>(?:[^\"\\]++|\\.)*)\"", re.DOTALL)
 _MISCOUNTED = regex(r"#|<<|\besac\b")  # bash counts parentheses in these, too
 
 

@@ -7,10 +7,10 @@ from shelltie.shell.script import Simple
 
 # Not in it: whatever expands, is escaped, redirects, comments, groups, negates or runs aside.
 _BARE = r"[A-Za-z0-9_./:@%+,=-]++"
-_WORD = rf"(?:{_BARE}|'[^']*+'|\"[^\"$`\\!]*+\")++"
+_WORD = rf"(?>(?:{_BARE}|'[^']*+'|\"[^\"$`\\!]*+\")+)"
 _BLANK = r"(?:[ \t]|(?<=[ \t])\\\n(?=[ \t]))"
-_COMMAND = rf"{_BLANK}*+{_WORD}(?:{_BLANK}++{_WORD})*+{_BLANK}*+"
-_TEXT = regex(rf"[ \t\n]*+{_COMMAND}(?:(?:&&|\|\||;|\||\n)[\n]*+{_COMMAND})*+(?:;?[ \t\n]*+)")
+_COMMAND = rf"(?>{_BLANK}*){_WORD}(?>(?:(?>{_BLANK}+){_WORD})*)(?>{_BLANK}*)"
+_TEXT = regex(rf"[ \t\n]*+{_COMMAND}(?>(?:(?:&&|\|\||;|\||\n)\n*+{_COMMAND})*);?[ \t\n]*+")
 _TOKEN = regex(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
 _QUOTED = regex(r"'([^']*+)'|\"([^\"]*+)\"")
 _RESERVED = regex(

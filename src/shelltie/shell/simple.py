@@ -14,7 +14,7 @@ _COMMANDS_END = 5000
 
 _NAME = r"[A-Za-z_]\w*+"
 _REDIRECT = regex(
-    rf"(?:(\d++|\{{{_NAME}\}})?+(<<<|<<-?|<[&>]|<(?!\()|>[>&|]|>(?!\())|(&>>?))", re.ASCII
+    rf"(?:(?>(\d++|\{{{_NAME}\}})?)(<<<|<<-?|<[&>]|<(?!\()|>[>&|]|>(?!\())|(&>>?))", re.ASCII
 )
 _ASSIGNMENT = regex(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
 _EXPANDS = regex(r"[$`\\]")

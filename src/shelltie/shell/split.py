@@ -17,8 +17,8 @@ _PREFIXES_MAX = 100
 _DEPTH_MAX = 16  # deeper nesting is read flat: each level costs one more copy of its text
 _SPECIAL = regex(r"[\\'\"`$();&|<>\n#{}]")
 _BLANKS = regex(r"[ \t]*+")
-_ANSI_QUOTED = regex(r"(?:[^'\\]++|\\.)*+'?+", re.DOTALL)
-_HEREDOC = regex(r"<<(-?)[ \t]*+((?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")++)")
+_ANSI_QUOTED = regex(r"(?>(?:[^'\\]++|\\.)*)'?+", re.DOTALL)
+_HEREDOC = regex(r"<<(-?)[ \t]*+((?>(?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")+))")
 _NOT_COMMANDS = regex(r"(?:fi|done|esac|for|case|select|function)(?!\S)|\(\(")
 _REDIRECTION = regex(r"\d*+(?:&>|[<>])")
 
@@ -39,7 +39,8 @@ _WRAPPERS = {
     "stdbuf": "ioe",
 }
 _WORD = regex(
-    r"(?:[^\s'\"\\$]++|\\.|'[^']*+'?+|\"(?:[^\"\\]++|\\.)*+\"?+|\$\([^()]*+\)|[$\\])++", re.DOTALL
+    r"(?>(?:[^\s'\"\\$]++|\\.|'[^']*+'?+|\"(?>(?:[^\"\\]++|\\.)*)\"?+|\$\([^()]*+\)|[$\\])+)",
+    re.DOTALL,
 )
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*+(?:\[[^\]\s]*+\])?\+?=")
 _ASKS_ONLY = regex(r"[ \t]+-[vV]")  # `command -v x` names a program, it does not run it

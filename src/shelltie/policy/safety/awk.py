@@ -11,16 +11,16 @@ from shelltie.verdict import Code, Rating
 
 _PIECE = regex(
     r"""
-      (?P<string>"(?:[^"\\\n]++|\\.)*+"?+)
+      (?P<string>"(?>(?:[^"\\\n]++|\\.)*)"?+)
     | (?P<comment>\#[^\n]*+)
-    | (?P<number>(?:0[xX][0-9a-fA-F]++|\d++(?:\.\d*+)?+(?:[eE][+-]?\d++)?+|\.\d++))
+    | (?P<number>(?:0[xX][0-9a-fA-F]++|\d++(?>(?:\.\d*+)?(?:[eE][+-]?\d++)?)|\.\d++))
     | (?P<name>[A-Za-z_@]\w*+)
     | (?P<end>[;}\n])
     | (?P<operator>\|\||\|&|&&|>>|>=|<=|==|!=|\+\+|--|\*\*|[-+*/%^]=|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = regex(r"/(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*+/")
+_REGEX = regex(r"/(?>(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*)/")
 _RUNS = "runs a command"
 _READS = "reads a file or the output of a command"
 _NOT_SAFE_NAMES = {

@@ -25,11 +25,11 @@ _SPELLINGS = tuple(
     )
     for entry in table("inline")["spelling"]
 )
-_TEXT = r"""(?:"((?:[^"\\\n]++|\\.)*+)"|'((?:[^'\\\n]++|\\.)*+)')"""
+_TEXT = r"""(?:"((?>(?:[^"\\\n]++|\\.)*))"|'((?>(?:[^'\\\n]++|\\.)*))')"""
 _TEXTS = regex(_TEXT)
 # A call with a text, or with a list of texts: `run(["rm", "-rf", "x"])`.
 _NAMES = "|".join(map(re.escape, table("inline")["calls"]["names"]))
-_CALLS = regex(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?:\s?,\s?\[?\s?{_TEXT})*+)")
+_CALLS = regex(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?,\s?\[?\s?{_TEXT})*))")
 _BACKTICKS = regex(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
 # Lines of sqlite3, psql, ed, vim and expect that are for the shell.
 _LINES = regex(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from shelltie.frozen import frozen
+from shelltie.policy.patterns import possessive_as_atomic
 from shelltie.verdict import Code, Rating
 
 PATTERN_HEAD = 4000  # characters of a word that a rule's regular expression looks at
@@ -152,7 +153,7 @@ class Rule:
 @lru_cache(maxsize=2048)
 def _compiled(text: str) -> re.Pattern[str]:
     """A rule's pattern; compiled when it is first needed, because most never are."""
-    return re.compile(text)
+    return re.compile(possessive_as_atomic(text))
 
 
 def found(pattern: str, text: str) -> bool:
