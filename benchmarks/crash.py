@@ -22,7 +22,7 @@ from shelltie.record.writer import Terms, Writer
 
 _WORKERS = 6
 _PATIENCE = 20.0
-_TAG = "SHELLTIE_CRASH_TEST"
+_TAG = "CRASH_TEST_OF_SHELLTIE"
 # Each tells that it has started before it does anything else; some try to get away.
 _COMMANDS = (
     "echo $SHELLTIE_RUN >> {started}; true",

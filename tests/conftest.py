@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from shelltie import Config, Terminal
 from shelltie.events import Publish
 from shelltie.policy.environment import RUN_MARK
+from shelltie.whereabouts import ONLY_RUNTIME
 from tests.containers import TOOLS, OwnEngine, run_engine
 
 # How long an example takes, or to think of one, says something about the machine alone.
@@ -31,13 +32,15 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is read from or left in the home of whoever runs the tests."""
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The home of whoever runs the tests stays as it is, and their servers are not reached."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg-config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    # Not below tmp_path: the path of a socket has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="run-", ignore_cleanup_errors=True) as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        monkeypatch.setenv(ONLY_RUNTIME, f"{runtime}/shelltie")
+        yield
 
 
 @pytest.fixture
@@ -58,9 +61,11 @@ def keeper(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[OwnEngine]:
     """A container engine with an image. Not for all tests: others count the children we have."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if os.environ.get("REQUIRE_TOOLS") != "1" and (missing or os.geteuid() != 0):
-        pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
+    if missing and os.environ.get("REQUIRE_TOOLS") != "1":
+        pytest.skip(f"needs {', '.join(missing)}")
     with run_engine() as made:
         yield made
 
@@ -104,6 +109,7 @@ def _leave_the_home_alone(config: pytest.Config) -> None:
         place = Path(session.name) / kind.lower()
         place.mkdir(mode=0o700)
         os.environ[f"XDG_{kind}"] = str(place)
+    os.environ[ONLY_RUNTIME] = f"{session.name}/runtime_dir/shelltie"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

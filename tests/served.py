@@ -66,10 +66,10 @@ class Served:
 
 
 @asynccontextmanager
-async def served(**settings: str) -> AsyncIterator[Served]:
+async def served(command: Sequence[str] = SERVER, **settings: str) -> AsyncIterator[Served]:
     """A running server that has been greeted."""
     env = {**server_environment(), **ALLOWED, **settings}
-    process = await anyio.open_process(SERVER, env=env, stderr=subprocess.DEVNULL)
+    process = await anyio.open_process(command, env=env, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
         client = RawClient(process, BufferedByteReceiveStream(process.stdout))

@@ -150,7 +150,7 @@ def engines(environ: Mapping[str, str]) -> tuple[str, ...]:
     named = environ.get("DOCKER_HOST") or environ.get("CONTAINER_HOST")
     if named:
         return (named,)
-    own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    own = whereabouts.user_runtime_dir(environ)
     root = ("/var/run/docker.sock", "/run/podman/podman.sock")
     return (f"{own}/docker.sock", f"{own}/podman/podman.sock", *root)
 
@@ -162,6 +162,7 @@ def _own_places(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
             str(whereabouts.state_dir(environ)),
             str(whereabouts.user_file(environ).parent),
             *map(str, whereabouts.runtime_dirs(environ)),
+            *map(str, whereabouts.usual_runtime_dirs(environ)),  # of other servers
         )
     )
 
@@ -268,7 +269,7 @@ def _habits(config: Config, resources: Resources) -> Habits:
         idle_evidence=config.idle_evidence,
         resources=resources,
         passed=config.passed,
-        workspace=config.workspace or str(Path.cwd()),
+        workspace=config.workspace or str(whereabouts.here()),
         adaptive=Adaptive(config.adaptive),
         min_samples=config.min_samples,
         failures=config.breaker_failures,
@@ -294,7 +295,7 @@ def _outputs(config: Config, folder: Path) -> NewOutput:
 def _gate(config: Config, bus: Bus) -> Gate:
     approved = Approved(whereabouts.approved_file())
     return Gate(
-        judge_of(config, Path.cwd()),
+        judge_of(config, whereabouts.here()),
         profiles(config),
         Broker(approved, approve_unknown_on_timeout=config.on_timeout == "approve"),
         bus.publish,

@@ -8,7 +8,7 @@ import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +45,14 @@ from shelltie.events import ALERTS
 from shelltie.frozen import frozen
 from shelltie.model import Adaptive, Survivors
 from shelltie.verdict import Decision
-from shelltie.whereabouts import project_file, state_dir, system_file, trust_file, user_file
+from shelltie.whereabouts import (
+    ONLY_RUNTIME,
+    project_file,
+    state_dir,
+    system_file,
+    trust_file,
+    user_file,
+)
 
 _FILE_MAX = 1024 * 1024
 # Seconds that another agent may be silent, and that it may take in all.
@@ -246,6 +253,15 @@ _VARIABLES = {
 }
 
 
+# Variables with our name that are no settings.
+_OTHER_VARIABLES = {
+    ONLY_RUNTIME,
+    "SHELLTIE_RUN",  # what a command of ours has; it may start another shelltie
+    "SHELLTIE_PYKEEPER_PORTABLE",  # for the keeper
+    "SHELLTIE_TOKEN",  # where docs/mcp.md has clients over HTTP keep theirs
+}
+
+
 # The section of TerminalService, for those who keep one file for both.
 _ALIASES = {
     "terminal.safeCommands": "safety.safeCommands",
@@ -368,10 +384,14 @@ def _known(tree: Mapping[str, object], origin: str) -> dict[str, object]:
             raise ConfigWrong(f"{origin}: {written} and {key} are the same setting: keep one")
         flat[key] = value
         if key not in _SETTINGS:
-            close = difflib.get_close_matches(key, (*_SETTINGS, *_ALIASES), 1)
-            advice = f"did you mean {close[0]}?" if close else f"known: {', '.join(_SETTINGS)}"
+            advice = _nearest(key, (*_SETTINGS, *_ALIASES))
             raise ConfigWrong(f"{origin}: unknown key {key}; {advice}")
     return flat
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
 
 
 def _flatten(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -388,6 +408,10 @@ def _variable(key: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Each variable that is set, with its key and its value."""
+    known = {_variable(key) for key in _SETTINGS} | _OTHER_VARIABLES
+    for unknown in sorted(environ.keys() - known):
+        if unknown.startswith("SHELLTIE_"):
+            raise ConfigWrong(f"unknown variable {unknown}; {_nearest(unknown, sorted(known))}")
     for key in _SETTINGS:
         for name in (_VARIABLES.get(key), _variable(key)):
             if name is not None and name in environ:

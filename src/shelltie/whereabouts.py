@@ -1,11 +1,37 @@
 """Where the files of ours are: settings, what a person decided, records, sockets."""
 
 import os
+import pwd
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+
+from shelltie.errors import ConfigWrong
 
 RUNTIME = Path("/run/user")
 SHARED = Path("/tmp")  # noqa: S108  what is found there is looked at before it is used
+
+ONLY_RUNTIME = "SHELLTIE_RUNTIME_DIR"
+
+
+def here() -> Path:
+    """The directory we are in. One that was deleted has a name still, and no settings.
+
+    Raises: OSError where even that is unknown.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/proc/self/cwd").readlink()
+
+
+def is_deleted() -> bool:
+    """Whether the directory we are in was deleted: nothing can be started there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def system_file() -> Path:
@@ -51,18 +77,61 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def runtime_dirs(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Where the socket of a server may be, the best place first.
 
+    With SHELLTIE_RUNTIME_DIR it is there and nowhere else.
+
+    Raises: ConfigWrong
+    """
+    if only := environ.get(ONLY_RUNTIME):
+        if not Path(only).is_absolute():
+            raise ConfigWrong(
+                f"{ONLY_RUNTIME}: {only!r} is no absolute path; give one, or unset it"
+            )
+        return (Path(only),)
+    return usual_runtime_dirs(environ)
+
+
+def usual_runtime_dirs(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Where sockets are unless a variable says otherwise.
+
     A server that a desktop started knows the runtime directory; a shell over ssh or sudo may not.
     """
     user = str(os.geteuid())
     places = (
-        Path(environ.get("XDG_RUNTIME_DIR") or RUNTIME / user) / "shelltie",
+        user_runtime_dir(environ) / "shelltie",
         RUNTIME / user / "shelltie",
         SHARED / f"shelltie-{user}",
         state_dir(environ) / "run",
     )
-    return tuple(dict.fromkeys(place for place in places if place.is_absolute()))
+    return tuple(dict.fromkeys(places))
+
+
+def user_runtime_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this person's servers of any kind have their sockets."""
+    return _absolute(environ, "XDG_RUNTIME_DIR") or RUNTIME / str(os.geteuid())
 
 
 def _xdg(environ: Mapping[str, str], name: str, fallback: str) -> Path:
-    home = environ.get("HOME") or "/"
-    return Path(environ.get(name) or Path(home) / fallback) / "shelltie"
+    return (_absolute(environ, name) or _home(environ) / fallback) / "shelltie"
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    """Without HOME, as systemd and cron start programs, the one in the password database.
+
+    Raises: ConfigWrong if there is none: without this person's settings nothing may run.
+    """
+    if home := _absolute(environ, "HOME"):
+        return home
+    with suppress(KeyError):
+        home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+        if home.is_absolute():
+            return home
+    raise ConfigWrong(
+        f"your settings cannot be found: HOME is no absolute path, and user {os.geteuid()} has no"
+        " home in the password database; set HOME"
+    )
+
+
+def _absolute(environ: Mapping[str, str], name: str) -> Path | None:
+    """A directory that a variable names; a relative one is to be ignored, says the XDG standard."""
+    path = Path(environ.get(name) or "")
+    return path if path.is_absolute() else None

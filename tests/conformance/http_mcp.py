@@ -52,7 +52,7 @@ def shared_server(directory: Path) -> Iterator[HttpServer]:
     command = [*SERVER, "--http", "127.0.0.1:0", "--token-file", str(tokens)]
     own = {f"XDG_{kind}_HOME": str(directory) for kind in ("CONFIG", "STATE")}
     (directory / "run").mkdir(mode=0o700)
-    env = {**server_environment(), **ALLOWED, **own, "XDG_RUNTIME_DIR": str(directory / "run")}
+    env = {**server_environment(), **ALLOWED, **own, "SHELLTIE_RUNTIME_DIR": str(directory / "run")}
     log = directory / "stderr"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=stderr)

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -26,13 +25,6 @@ from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie
 from tests.leashes import output_of
 
 IS_ROOT = os.geteuid() == 0
-
-
-@pytest.fixture(autouse=True)
-def own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
 
 
 @pytest.fixture
@@ -72,7 +64,7 @@ def _after_killing_its_leash(approve: str) -> str:
     return f"kill -KILL $PPID; {approve}"
 
 
-_NEEDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PYTHONPATH", "PATH")
+_NEEDED = ("SHELLTIE_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PYTHONPATH", "PATH")
 
 
 @not_on_a_leash

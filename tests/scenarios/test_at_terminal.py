@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,6 @@ from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie, typed
 from tests.leashes import read, start
 
 ASKS = (sys.executable, "-m", "tests.programs.asks_here")
-
-
-@pytest.fixture(autouse=True)
-def own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
 
 
 @not_on_a_leash

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -444,7 +443,6 @@ async def test_a_command_of_ours_may_read_but_not_steer() -> None:
             command=f"for c in 'logs term-1' 'send term-1 x' 'kill term-1' 'kill --all';"
             f" do {me} $c 2>&1; echo code=$?; done",
             cwd=str(ROOT),
-            env={"XDG_RUNTIME_DIR": os.environ["XDG_RUNTIME_DIR"]},
         )
         left = [row["state"] for row in await listed() if row["sessionId"]]
 

@@ -242,3 +242,16 @@ def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(
 
     assert Config().state_dir == "/somewhere/shelltie"
     assert Config(state_dir="/elsewhere").state_dir == "/elsewhere"
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "relative"}])
+def test_without_any_home_there_are_no_settings_to_run_with(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+    with pytest.raises(ConfigWrong, match="has no home in the password database; set HOME"):
+        settings.load(tmp_path, environ=environ)

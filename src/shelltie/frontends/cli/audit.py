@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.approval import shown
 from shelltie.frontends.cli.words import Ink, marked, print_json, table
 from shelltie.model import State
@@ -25,7 +26,7 @@ _TELLING = ("command", "message", "reason", "state", "pids", "pid", "facts", "th
 
 def main(args: Namespace) -> int:
     """Do it; the exit code."""
-    config = settings.load(Path.cwd())
+    config = settings.load(whereabouts.here())
     return _ACTIONS[args.action](args, config)
 
 

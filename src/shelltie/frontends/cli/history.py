@@ -2,9 +2,9 @@
 
 import time
 from argparse import Namespace
-from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.approval import shown
 from shelltie.frontends.cli.words import print_json, table, width
 from shelltie.model import human_duration
@@ -19,8 +19,10 @@ _HEAD = ("ID", "WHEN", "END", "TOOK", "COMMAND")
 
 def main(args: Namespace) -> int:
     """Print them."""
-    below = project_of(str(Path.cwd())) if args.here else ""
-    found = past.latest(settings.load(Path.cwd()).journal, args.n, below=below, bad_only=args.bad)
+    below = project_of(str(whereabouts.here())) if args.here else ""
+    found = past.latest(
+        settings.load(whereabouts.here()).journal, args.n, below=below, bad_only=args.bad
+    )
     if args.json:
         print_json([one.to_json() for one in found])
     elif not found:

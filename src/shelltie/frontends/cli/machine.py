@@ -1,5 +1,6 @@
 """What a doctor looks at: this machine, our keeper, policy and settings, the clients."""
 
+import errno
 import platform
 import resource
 import shutil
@@ -31,6 +32,7 @@ from shelltie.running.wishes import Wish
 GOOD, POOR, BAD = "good", "poor", "bad"
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
 _FEW_PIDS = 200
+_WRITTEN = 64 * 1024  # bytes, to see whether there is room
 _CLIENTS = {
     "claude": "claude mcp add shelltie -- shelltie",
     "codex": "codex mcp add shelltie -- shelltie",
@@ -53,7 +55,7 @@ async def examine() -> list[Finding]:
     config, wrong = _config()
     return [
         *_machine(config),
-        *await _keeper(config),
+        *(() if whereabouts.is_deleted() else await _keeper(config)),
         *_policy(config),
         *settings_of(config, wrong),
         *_clients(),
@@ -62,7 +64,7 @@ async def examine() -> list[Finding]:
 
 def _config() -> tuple[Config, str | None]:
     try:
-        return settings.load(Path.cwd()), None
+        return settings.load(whereabouts.here()), None
     except ConfigWrong as error:
         return Config(state_dir=str(whereabouts.state_dir())), str(error)
 
@@ -71,6 +73,9 @@ def _machine(config: Config) -> Iterator[Finding]:
     found = partial(Finding, "machine")
     yield found("python", GOOD, f"{platform.python_version()} at {sys.executable}")
     yield _platform(found)
+    if whereabouts.is_deleted():
+        text = f"{whereabouts.here()}: nothing can be started in it"
+        yield found("directory", BAD, text, "cd to another one")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = hard != resource.RLIM_INFINITY and hard < _FEW_DESCRIPTORS
     remedy = "raise it: ulimit -Hn 4096" if few else None
@@ -128,7 +133,7 @@ def _word(path: str) -> str:
 async def _keeper(config: Config) -> list[Finding]:
     """Not whether it should work: whether it does."""
     try:
-        async with assemble(config, policy_file(config, Path.cwd())) as supervisor:
+        async with assemble(config, policy_file(config, whereabouts.here())) as supervisor:
             return [
                 _kind(supervisor),
                 await _real_command(supervisor),
@@ -209,7 +214,7 @@ def _patience() -> Wish:
 
 
 def _policy(config: Config) -> Iterator[Finding]:
-    file = policy_file(config, Path.cwd())
+    file = policy_file(config, whereabouts.here())
     loaded = file.status == "loaded"
     remedy = None if loaded else "repair it: shelltie policy check"
     yield Finding(
@@ -222,7 +227,7 @@ def _policy(config: Config) -> Iterator[Finding]:
 def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
     """Where settings are, what is wrong with them, and whether what they name can be used."""
     found = partial(Finding, "settings")
-    project = whereabouts.project_file(Path.cwd())
+    project = whereabouts.project_file(whereabouts.here())
     files = {
         "system": whereabouts.system_file(),
         "user": whereabouts.user_file(),
@@ -261,11 +266,15 @@ def _state_directory(place: Path) -> Finding:
     try:
         while not _is_there(there):
             there = there.parent
-        with tempfile.TemporaryFile(dir=there):
-            return Finding("settings", "state", GOOD, f"{place} can be written")
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(_WRITTEN))  # a full disk still has room for a name
+            file.flush()
     except OSError as error:
         text = f"{place} cannot be written: {error.strerror}"
-        return Finding("settings", "state", BAD, text, "set state.dir to one that can")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "make room there" if full else "set state.dir to one that can"
+        return Finding("settings", "state", BAD, text, remedy)
+    return Finding("settings", "state", GOOD, f"{place} can be written")
 
 
 def _is_there(path: Path) -> bool:

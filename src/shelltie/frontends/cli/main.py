@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from shelltie import whereabouts
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli import arguments, exits, mcp_arguments, words
 
@@ -23,6 +24,8 @@ ends the whole process tree, and says what to try next.
   claude mcp add shelltie -- shelltie        give it to your agent
 
 More: shelltie --help. Started by a program, through a pipe, it speaks MCP."""
+
+_DELETED = "the directory you are in was deleted: cd to another one, and try again"
 
 
 def program() -> int:
@@ -48,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words.complain(str(error))
         return exits.of_error(error)
     except OSError as error:
-        words.complain(str(error))
+        words.complain(_DELETED if whereabouts.is_deleted() else str(error))
         return exits.SHELLTIE_FAILED
     except Exception:  # noqa: BLE001  1 would look like the command's own exit code
         traceback.print_exc()

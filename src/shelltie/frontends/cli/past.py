@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.approval import shown
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
@@ -21,7 +22,7 @@ _SHOWN = 5
 
 def lost() -> list[RunLost]:
     """What dead servers left, lately, whether somebody has settled it or not."""
-    config = settings.load(Path.cwd())
+    config = settings.load(whereabouts.here())
     spools = Path(config.state_dir) / "output"
     return [*reading.abandoned(config.journal, spools), *reading.lost(config.journal)]
 
@@ -86,7 +87,7 @@ def print_output(args: Namespace) -> bool:
 def _find(name: str) -> list[Past]:
     if len(name) < _PREFIX_MIN:
         return []
-    config = settings.load(Path.cwd())
+    config = settings.load(whereabouts.here())
     left = [
         Past(one.run, one.command, "lost", None, one.file)
         for one in reading.abandoned(config.journal, Path(config.state_dir) / "output")

@@ -27,7 +27,7 @@ def main(args: Namespace) -> int:
 
 
 def _paths() -> Iterator[tuple[str, Path]]:
-    project = Path.cwd()
+    project = whereabouts.here()
     yield "systemConfig", whereabouts.system_file()
     yield "userConfig", whereabouts.user_file()
     yield "projectConfig", whereabouts.project_file(project)

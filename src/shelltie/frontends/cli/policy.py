@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.assemble import policy_file
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.words import Ink, complain, marked, print_json, table
@@ -70,12 +71,12 @@ def _file(given: str | None) -> PolicyFile:
     """The named file, or the one in force."""
     if given is not None:
         return PolicyFile(Path(given))
-    return policy_file(settings.load(Path.cwd()), Path.cwd())
+    return policy_file(settings.load(whereabouts.here()), whereabouts.here())
 
 
 def _show(args: Namespace) -> int:
-    config = settings.load(Path.cwd())
-    file = policy_file(config, Path.cwd())
+    config = settings.load(whereabouts.here())
+    file = policy_file(config, whereabouts.here())
     rows = [*config.rows()] if args.origin else []
     if args.json:
         print_json(policy_report(file) | ({"settings": _settings(rows)} if args.origin else {}))

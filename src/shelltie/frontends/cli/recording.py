@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.errors import TerminalError
 from shelltie.frozen import frozen
 from shelltie.output.times import SUFFIX, pieces
@@ -35,7 +36,7 @@ def load(name: str) -> Recording:
 
     Raises: NoSuchRun, NotKept, Unusable, Unreadable.
     """
-    run = past.find(settings.load(Path.cwd()).journal, name)
+    run = past.find(settings.load(whereabouts.here()).journal, name)
     if run.running:
         raise NotKept(f"it still runs: shelltie logs {run.id}")
     if not (run.stdout or run.stderr) and run.duration is not None:

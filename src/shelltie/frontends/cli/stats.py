@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 from collections.abc import Iterator
-from pathlib import Path
 
 from shelltie import config as settings
+from shelltie import whereabouts
 from shelltie.approval import shown
 from shelltie.assemble import policy_file
 from shelltie.frontends.cli.words import print_json, table
@@ -69,9 +69,9 @@ def main(args: Namespace) -> int:
 
 def rows(count: int, *, here: bool) -> Iterator[Row]:
     """Every shape that was run, the most frequent first."""
-    config = settings.load(Path.cwd())
-    policy = policy_file(config, Path.cwd()).current()
-    project = project_of(str(Path.cwd())) if here else ""
+    config = settings.load(whereabouts.here())
+    policy = policy_file(config, whereabouts.here()).current()
+    project = project_of(str(whereabouts.here())) if here else ""
     for shape, where in shapes(config.journal, project, count):
         samples = last(config.journal, shape, where)
         known = usual(shape, samples)
