@@ -74,8 +74,8 @@ async def test_git_cannot_be_led_to_another_repository(
     canary = public_path / "canary"
     git(workspace, "init", "-q")
     if user == "nobody":
-        subprocess.run(["chown", "-R", "65534:65534", str(workspace)], check=True)
         become_nobody(public_path, monkeypatch)
+        subprocess.run(["chown", "-R", "65534:65534", str(workspace)], check=True)
         monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
         monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
         monkeypatch.setenv("GIT_CONFIG_VALUE_0", "*")
