@@ -110,8 +110,8 @@ async def test_codex_connects_and_lists_our_tools(tmp_path: Path) -> None:
     codex = vendor / "bin" / "codex"
     (tmp_path / "codex").mkdir()
     async with http_server(tmp_path) as server:
-        env = {"CODEX_HOME": str(tmp_path / "codex"), "SHELLTIE_TEST_TOKEN": server.token}
-        http = ["on-http", "--url", server.url, "--bearer-token-env-var", "SHELLTIE_TEST_TOKEN"]
+        env = {"CODEX_HOME": str(tmp_path / "codex"), "SHELLTIE_TOKEN": server.token}
+        http = ["on-http", "--url", server.url, "--bearer-token-env-var", "SHELLTIE_TOKEN"]
         for args in (["on-stdio", "--", *SERVER], http):
             added = await run([codex, "mcp", "add", *args], tmp_path, **env)
             assert added.returncode == 0, added

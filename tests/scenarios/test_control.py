@@ -42,6 +42,12 @@ async def _break(_: Peer, __: Fields) -> Fields:
 COMMANDS = {"echo": _echo, "fail": _fail, "break": _break}
 
 
+@pytest.fixture
+def tmp_path(public_path: Path) -> Path:
+    """A short one: the path of a socket has 107 bytes at most."""
+    return public_path
+
+
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of whoever runs the tests are none of our business."""
