@@ -109,7 +109,7 @@ def sandbox_policy(config: Config) -> SandboxPolicy:
     """What holds in every sandbox, by the settings."""
     environ = environment.inherited()
     return SandboxPolicy(
-        home=Path(os.path.realpath(Path.home())),
+        home=Path(os.path.realpath(whereabouts.home_dir(environ))),
         network=config.sandbox_network,
         writable=_real(config.sandbox_writable),
         readable=_real(config.sandbox_readable),
@@ -126,7 +126,7 @@ def container_policy(config: Config) -> ContainerPolicy:
     """What holds in every container, by the settings."""
     environ = environment.inherited()
     return ContainerPolicy(
-        home=Path(os.path.realpath(Path.home())),
+        home=Path(os.path.realpath(whereabouts.home_dir(environ))),
         image=config.container_image or "",
         engines=(config.container_engine,) if config.container_engine else engines(environ),
         user=config.container_user or "",

@@ -110,12 +110,8 @@ def user_runtime_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return _absolute(environ, "XDG_RUNTIME_DIR") or RUNTIME / str(os.geteuid())
 
 
-def _xdg(environ: Mapping[str, str], name: str, fallback: str) -> Path:
-    return (_absolute(environ, name) or _home(environ) / fallback) / "shelltie"
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    """Without HOME, as systemd and cron start programs, the one in the password database.
+def home_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """This person's home: without HOME, as systemd starts programs, that of the password database.
 
     Raises: ConfigWrong if there is none: without this person's settings nothing may run.
     """
@@ -129,6 +125,10 @@ def _home(environ: Mapping[str, str]) -> Path:
         f"your settings cannot be found: HOME is no absolute path, and user {os.geteuid()} has no"
         " home in the password database; set HOME"
     )
+
+
+def _xdg(environ: Mapping[str, str], name: str, fallback: str) -> Path:
+    return (_absolute(environ, name) or home_dir(environ) / fallback) / "shelltie"
 
 
 def _absolute(environ: Mapping[str, str], name: str) -> Path | None:

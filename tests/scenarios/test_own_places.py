@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
+from shelltie import Config
+from shelltie.assemble import container_policy, sandbox_policy
 from tests.asking import SHELLTIE, not_on_a_leash
 from tests.served import served
 
@@ -117,6 +120,18 @@ def test_without_home_the_settings_of_the_password_database_hold(
     assert done.returncode == 126, done.stderr
     assert not (tmp_path / "made").exists()
     assert (home / ".local/state/shelltie/journal.db").exists()
+
+
+@pytest.mark.parametrize("value", ["", "relative"])
+def test_what_is_isolated_does_not_see_the_home_of_the_password_database(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", value)
+    config = Config()
+
+    hidden = {sandbox_policy(config).home, container_policy(config).home}
+
+    assert hidden == {Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()}
 
 
 @pytest.mark.parametrize(
