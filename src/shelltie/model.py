@@ -221,7 +221,11 @@ def signal_name(number: int) -> str:
 
 @frozen
 class Sighting:
-    """What the process tree looked like at one moment; `None` where it could not be seen."""
+    """What the process tree looked like at one moment; `None` where it could not be seen.
+
+    How input is waited for: `polls` for several things at once, with line mode off; in the
+    `first_thread`, or only in others. `foreground_cpu` is what those have used who may read.
+    """
 
     processes: int
     cpu: float | None = None
@@ -229,6 +233,9 @@ class Sighting:
     disk_wait: bool = False
     waits_for_input: bool = False
     password: bool = False
+    polls: bool = False
+    first_thread: bool = False
+    foreground_cpu: float | None = None
 
 
 @frozen

@@ -84,6 +84,8 @@ async def test_input_that_nobody_read_is_not_for_the_next_command(shell: ShellSe
     shell.session.send(b"yes-delete\n")  # as a person may, between commands
     shell.begin("read -t 0.5 -p 'Delete everything? ' answer; echo \"<$answer>\"")
     end = await shell.follow(SOON)
+    while not end.ended:  # it was seen to ask
+        end = await shell.follow(SOON)
 
     assert end.output.splitlines()[-1].endswith("<>")
 

@@ -5,6 +5,7 @@ import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import anyio
 
@@ -42,6 +43,7 @@ from shelltie.running import evidence, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
+from shelltie.running.input_wait import LINE_END, on_empty_line
 from shelltie.running.rules import DRAIN_MOST, DRAIN_QUIET, FOR_SURVIVORS, SHOT_WAIT, Rules
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
 from shelltie.verdict import Verdict
@@ -149,7 +151,15 @@ class Run:
 
     def look(self) -> Sighting | None:
         """What its tree is doing now."""
-        return None if self._observer is None else self._observer.look()
+        seen = None if self._observer is None else self._observer.look()
+        if seen is None or not seen.waits_for_input:
+            return seen
+        typed = self._feeder is not None and self._feeder.pending
+        end = self.output.total
+        tail = self.output.read(max(0, end - LINE_END), end).data
+        if typed or (seen.polls and on_empty_line(tail)):
+            return replace(seen, waits_for_input=False, password=False)
+        return seen
 
     def resize(self, size: TerminalSize) -> None:
         """Give its terminal another size.

@@ -1,6 +1,5 @@
 """A run that stays: input goes in, and output is read by position as often as one likes."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -16,7 +15,7 @@ from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
 from shelltie.running.finding import Finder
 from shelltie.running.run import Run
-from shelltie.running.settling import AT_ONCE, Waiting, answer_at
+from shelltie.running.settling import AT_ONCE, Looks, Waiting, answer_at
 
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000
@@ -24,8 +23,6 @@ _LOOK_AT = 64 * 1024  # bytes in which a text is looked for at once
 _TURN = 0.005  # seconds of looking before others have a turn
 _LATE = 1.0  # seconds in which old output may still be looked at when the wait is over
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # within a character of UTF-8, never its beginning
-_BLOCKED_AFTER = 0.15  # seconds of quiet before it is worth asking whether it waits for input
-_BLOCKED_AGAIN = 2.0  # and how often it is asked at least while it stays quiet
 
 
 @frozen
@@ -172,16 +169,16 @@ class Session:
         if wait_for is not None:
             return await self._find(self._finder(wait_for, start), start, waiting, done)
         deadline = waiting.ends(anyio.current_time())
-        pause = _BLOCKED_AFTER
+        looks = Looks(anyio.current_time())
         while not (self.complete or done()):
             # Who begins to read its terminal tells nobody: there is nothing but to look again.
-            look_at = anyio.current_time() + pause
-            with anyio.move_on_at(min(deadline, look_at)):
+            with anyio.move_on_at(min(deadline, looks.next_at)):
                 await self._news.wait()
+                looks.heard(anyio.current_time())
                 continue
-            if look_at >= deadline or self._waits_for_input():
+            now = anyio.current_time()
+            if now >= deadline or looks.certain(now, self.run.look()):
                 break
-            pause = min(2 * pause, _BLOCKED_AGAIN)
         return None
 
     def hear(self, chunk: bytes | memoryview) -> None:
@@ -219,25 +216,17 @@ class Session:
 
     async def _settle(self, waiting: Waiting) -> None:
         called = anyio.current_time()
-        asked = math.inf  # when it printed what it has been asked about already
+        looks = Looks(called)
         while not self.complete:
             printed = None if (self._printed or 0) < called else self._printed
             until = answer_at(waiting, called, printed, ended=False)
-            early = math.inf
-            if printed is not None and printed != asked:
-                early = max(printed + _BLOCKED_AFTER, called + waiting.least)
-            with anyio.move_on_at(min(until, early)):
+            with anyio.move_on_at(min(until, looks.next_at)):
                 await self._news.wait()
+                looks.heard(anyio.current_time())
                 continue
-            if early < until and printed == self._printed:
-                asked = printed or math.inf
-                if not self._waits_for_input():
-                    continue
-            return
-
-    def _waits_for_input(self) -> bool:
-        seen = self.run.look()
-        return seen is not None and seen.waits_for_input
+            now = anyio.current_time()
+            if now >= until or looks.certain(now, self.run.look()):
+                return
 
     def _finder(self, pattern: Pattern, start: int, typed: str = "") -> Finder:
         return Finder(pattern, skip=start - self._characters.near(start)[1], typed=typed)

@@ -1,0 +1,56 @@
+"""Reading /proc: who is below a process, and what the kernel says of each."""
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+_MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
+
+
+def descendants(root: int) -> Iterator[int]:
+    """Everybody below a process, as far as there are not too many."""
+    queue = deque([root])
+    seen = 0
+    while queue:
+        for child in _children(queue.popleft()):
+            if seen >= _MOST_PROCESSES:
+                return
+            seen += 1
+            queue.append(child)
+            yield child
+
+
+def threads(pid: int) -> list[str]:
+    """The directories of its threads, the first one's before the others'."""
+    with contextlib.suppress(OSError):
+        return sorted(
+            map(str, Path(f"/proc/{pid}/task").iterdir()), key=lambda one: (len(one), one)
+        )
+    return []
+
+
+def slurp(path: str) -> bytes:
+    """All of a file; nothing if it cannot be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  Path is three times as slow, times 500
+            return file.read()
+    except OSError:
+        return b""
+
+
+def stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state on; a name may hold blanks and brackets."""
+    return slurp(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def target(pid: int, fd: int) -> str:
+    """What a descriptor is open on, as the kernel names it."""
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{pid}/fd/{fd}").readlink())
+    return ""
+
+
+def _children(pid: int) -> list[int]:
+    """Children belong to the thread that forked them, so every thread is asked."""
+    return [int(child) for one in threads(pid) for child in slurp(f"{one}/children").split()]
