@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shelltie.model import Sighting, human_duration, human_size
 from shelltie.regex import regex
+from shelltie.running import procfs
 from shelltie.running.input_wait import InputWait, look_for_reader
 from shelltie.running.procfs import descendants, slurp, stat
 
@@ -71,6 +72,10 @@ class Observer:
     def look(self) -> Sighting:
         """What is to be seen now; nothing is remembered."""
         return look(self._leash, self._terminal)
+
+    def ignores(self, number: int) -> bool:
+        """Whether anybody below the leash ignores a signal."""
+        return any(procfs.ignores(pid, number) for pid in procfs.descendants(self._leash))
 
     def observe(self, now: float) -> None:
         """A look to compare later ones with."""

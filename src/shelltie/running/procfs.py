@@ -5,6 +5,9 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from shelltie.regex import regex
+
+_IGNORED = regex(rb"\nSigIgn:\t([0-9a-f]+)")
 _MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
 
 
@@ -42,6 +45,12 @@ def slurp(path: str) -> bytes:
 def stat(pid: int) -> list[bytes]:
     """The fields of /proc/PID/stat from the state on; a name may hold blanks and brackets."""
     return slurp(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def ignores(pid: int, number: int) -> bool:
+    """Whether it ignores a signal."""
+    found = _IGNORED.search(slurp(f"/proc/{pid}/status"))
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
 
 
 def target(pid: int, fd: int) -> str:

@@ -10,6 +10,7 @@ from shelltie.policy.learned import Experience
 DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
 DRAIN_MOST = 2.0
 SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
+HANG_UP = EscalationStep(signal.SIGHUP, 0.5)  # then whoever ignores that, too, is ended as usual
 # Whoever outlives its command has had its time.
 FOR_SURVIVORS: Escalation = (
     EscalationStep(signal.SIGTERM, 0.5),

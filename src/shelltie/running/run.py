@@ -44,7 +44,14 @@ from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
 from shelltie.running.input_wait import LINE_END, on_empty_line
-from shelltie.running.rules import DRAIN_MOST, DRAIN_QUIET, FOR_SURVIVORS, SHOT_WAIT, Rules
+from shelltie.running.rules import (
+    DRAIN_MOST,
+    DRAIN_QUIET,
+    FOR_SURVIVORS,
+    HANG_UP,
+    SHOT_WAIT,
+    Rules,
+)
 from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
 from shelltie.verdict import Verdict
 
@@ -188,7 +195,15 @@ class Run:
             return
         if not self._ending.decided:
             self._ending.stop_reason = reason
-        self._end(escalation or self.rules.escalation)
+        self._end(self._hang_up_first(escalation or self.rules.escalation))
+
+    def _hang_up_first(self, escalation: Escalation) -> Escalation:
+        """An interactive shell ignores SIGTERM; what ends it is that its terminal closes."""
+        if self._terminal is None or self._observer is None:
+            return escalation
+        if escalation[0].signal != signal.SIGTERM or not self._observer.ignores(signal.SIGTERM):
+            return escalation
+        return (HANG_UP, *escalation)
 
     async def kill(self, reason: str, escalation: Escalation | None = None) -> Outcome:
         """Stop it and wait until it is gone.
