@@ -45,6 +45,7 @@ from shelltie.running.bus import Bus
 from shelltie.running.gate import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.places import Demands, Places
+from shelltie.running.session_numbers import SessionNumbers
 from shelltie.running.supervisor import NewOutput, Supervisor
 from shelltie.running.wishes import Habits
 from shelltie.shell import shape
@@ -94,6 +95,11 @@ def demands(config: Config) -> dict[str, Demands]:
 
 def _levels(safe: str, unknown: str, dangerous: str) -> Demands:
     return {Rating.SAFE: safe, Rating.UNKNOWN: unknown, Rating.DANGEROUS: dangerous}
+
+
+def session_numbers(config: Config) -> SessionNumbers:
+    """Numbers for the sessions of all servers that keep their state here."""
+    return SessionNumbers(Path(config.state_dir) / "session-numbers")
 
 
 def _providers(config: Config) -> tuple[Provider, ...]:

@@ -180,6 +180,16 @@ class RunLost:
     ended: tuple[int, ...]
     file: str | None
     size: int
+    session: str = ""
+
+
+@frozen
+class SessionNamed:
+    """A run is an interactive session from now on, and this is its id."""
+
+    run: RunId
+    at: float
+    session: str
 
 
 @frozen
@@ -301,6 +311,7 @@ Event = (
     | Leaked
     | RunEnded
     | RunLost
+    | SessionNamed
     | ShellCommandBegan
     | ShellCommandEnded
     | Alerted

@@ -239,6 +239,15 @@ class Sighting:
 
 
 @frozen
+class PastSession:
+    """How an interactive session ended, and when; one that runs has no end."""
+
+    state: str
+    exit_code: int | None
+    ended: float | None
+
+
+@frozen
 class Surroundings:
     """What a command was given without asking, and where its PATH came from.
 

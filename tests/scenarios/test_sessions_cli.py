@@ -80,13 +80,13 @@ async def test_all_runs_and_sessions_of_all_servers_are_listed() -> None:
     head, *lines = (line.split() for line in table.splitlines())
     assert head == ["ID", "SERVER", "CLIENT", "STATE", "TIME", "IDLE", "OUTPUT", "COMMAND"]
     assert [line[:5] for line in lines[:3]] == [
-        [f"{one.pid}:term-1", str(one.pid), "test", "1", "waiting"],
+        ["term-1", str(one.pid), "test", "1", "waiting"],
         ["term-2", str(one.pid), "test", "1", "running"],
-        [f"{other.pid}:term-1", str(other.pid), "test", "1", "running"],
+        ["term-3", str(other.pid), "test", "1", "running"],
     ]
     assert [line[-1] for line in lines[0:3:2]] == ["cat", "300"]
     assert "shelltie send ID TEXT" in told
-    assert [row["id"] for row in rows[:3]] == ["term-1", "term-2", "term-1"]
+    assert [row["id"] for row in rows[:3]] == ["term-1", "term-2", "term-3"]
     assert [row["waitingForInput"] for row in rows] == [True, False, False, False]
     assert rows[1]["outputBytes"] == len("hello\r\n")
     assert (rows[3]["sessionId"], rows[3]["state"]) == (None, "running")
@@ -393,8 +393,9 @@ async def test_kill_wants_ids_or_all(args: tuple[str, ...]) -> None:
 
 
 @not_on_a_leash
-async def test_an_id_that_two_servers_have_is_said_with_the_servers_pid() -> None:
-    async with served() as one, served() as other:
+async def test_an_id_that_two_servers_have_is_said_with_the_servers_pid(tmp_path: Path) -> None:
+    apart = {"XDG_STATE_HOME": str(tmp_path / "another")}  # so that they do not count together
+    async with served() as one, served(**apart) as other:
         await one.start("echo first; sleep 300", waitFor="first$")
         await other.start("echo second; sleep 300", waitFor="second$")
 

@@ -16,7 +16,7 @@ from shelltie.regex import regex
 from shelltie.running.gate import Party
 from shelltie.running.supervisor import Supervisor
 
-_RUN = regex(r"[0-9A-HJKMNP-TV-Z]{26}")
+_ID = regex(r"[0-9A-HJKMNP-TV-Z]{26}|term-\d{1,18}")
 _SHOWN = 5
 _HINT = (
     "the server that ran it died, and all of it ended then; this is what it had printed. Start it"
@@ -31,17 +31,28 @@ async def everything(supervisor: Supervisor, party: Party) -> list[RunLost]:
 
 
 async def find(supervisor: Supervisor, party: Party, name: str) -> RunLost | None:
-    """The one with this id, if there is one."""
-    if not _RUN.fullmatch(name):
+    """The one with this id of a session or a run, if there is one."""
+    record = supervisor.record
+    if record is None or not _ID.fullmatch(name):
         return None
-    found = await everything(supervisor, party)
-    return next((one for one in found if one.run == name), None)
+    return await record.lost_one(name, party.caller.client)
+
+
+def nearby(found: list[RunLost], place: Path) -> list[RunLost]:
+    """Those that ran in this directory or below it."""
+    return [one for one in found if Path(one.cwd).is_relative_to(place)]
+
+
+def name_of(lost: RunLost) -> str:
+    """The id its client knew, as far as that was recorded."""
+    return lost.session or lost.run
 
 
 def listed(lost: RunLost) -> dict[str, object]:
     """In a list, for programs."""
     return {
-        "id": lost.run,
+        "id": name_of(lost),
+        "runId": lost.run,
         "command": lost.command,
         "cwd": lost.cwd,
         "startedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(lost.began)),
@@ -54,7 +65,7 @@ def list_text(found: list[RunLost]) -> str:
     if not found:
         return ""
     lines = [
-        f"{one.run} | {' '.join(one.command.split())[:30]} | {human_size(one.size)} kept"
+        f"{name_of(one)} | {' '.join(one.command.split())[:30]} | {human_size(one.size)} kept"
         for one in found[:_SHOWN]
     ]
     more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
@@ -79,7 +90,7 @@ async def report(
         discretion = Discretion(redactor, text[max(0, start - NEAR) : start])
     around = text[start : start + len(piece) + NEAR]
     return SessionReport(
-        id=lost.run,
+        id=name_of(lost),
         command=lost.command,
         output=visible(around, len(piece), discretion, raw=raw),
         position=len(text),

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from shelltie import config as settings
 from shelltie.approval.callback import Callback, CallbackChannel
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble, policy_file, session_numbers
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
 from shelltie.frontends.local_terminal import LocalTerminal
@@ -152,7 +152,7 @@ class TerminalService:
         if self._approve is not None:
             supervisor.gate.broker.add(CallbackChannel(self._approve))
         self._supervisor = await self._stack.enter_async_context(supervisor)
-        self._sessions = Sessions(supervisor)
+        self._sessions = Sessions(supervisor, numbers=session_numbers(self._config))
 
     async def stop(self) -> None:
         """End everything that was started."""

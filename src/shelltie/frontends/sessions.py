@@ -281,7 +281,8 @@ def _ended(report: SessionReport) -> list[str]:
     if report.timeout_reason is not None:
         lines.append(f"Timed Out: {report.timeout_reason}")
     if report.complete or report.ended:
-        lines.append(f"Exit Code: {report.exit_code}")
+        known = "unknown" if report.exit_code is None else report.exit_code
+        lines.append(f"Exit Code: {known}")
     if report.cwd is not None:
         lines.append(f"Directory: {report.cwd}")
     if report.cursor_row is not None:

@@ -20,6 +20,7 @@ from shelltie.events import (
     RunReady,
     RunStarted,
     SessionClosed,
+    SessionNamed,
     SessionOpened,
     SessionRan,
     SessionRefused,
@@ -172,6 +173,10 @@ class Scribe:
         if case is not None and case.ready is not None:
             body |= _sample(case.ready, event.outcome, redactor)
         return "ended", body
+
+    @_write.register
+    def _(self, event: SessionNamed) -> tuple[str, Body]:
+        return "session_named", {"session": event.session}
 
     @_write.register
     def _(self, event: ShellCommandBegan) -> tuple[str, Body]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.frozen import frozen
-from shelltie.model import RunId
+from shelltie.model import PastSession, RunId
 from shelltie.record import recovery
 from shelltie.record.chain import Checked, Entry, Head, check
 from shelltie.record.database import explained, open_for_reading
@@ -22,13 +22,17 @@ from shelltie.record.tables import plain
 _LATELY = 24 * 3600.0
 _LOST_MAX = 20
 _ENTRIES = "SELECT seq, at, server, run, kind, body, hash FROM entries"
-_LOST = """
-    SELECT id, ended, command, cwd, client, began, stays_open, file, leftovers FROM runs
-    WHERE state = 'lost' AND ended > ? AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'
-    ORDER BY ended DESC, began DESC LIMIT ?"""
+_LOST_RUNS = """
+    SELECT id, ended, command, cwd, client, began, stays_open, file, leftovers, session FROM runs
+    WHERE state = 'lost' AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'"""
+_LOST = f"{_LOST_RUNS} AND ended > ? ORDER BY ended DESC, began DESC LIMIT ?"
+_LOST_ONE = f"{_LOST_RUNS} AND ? IN (id, session) ORDER BY began DESC LIMIT 1"
 _PAST = """
     SELECT id, command, state, exit_code, file, stdout + stderr FROM runs
-    WHERE id >= ? AND id < ? AND ended IS NOT NULL LIMIT 10"""
+    WHERE (id >= ? AND id < ? OR session = ? AND stays_open) AND ended IS NOT NULL LIMIT 10"""
+_SESSION = """
+    SELECT state, exit_code, ended FROM runs
+    WHERE session = ? AND (? = '' OR client IN ('', ?)) ORDER BY began DESC LIMIT 1"""
 _DIFFERENCES_MAX = 20
 
 
@@ -137,10 +141,32 @@ def lost(path: Path, client: str = "") -> list[RunLost]:
     try:
         with closing(_opened(path)) as connection:
             since, who = time.time() - _LATELY, plain(client)
-            rows = connection.execute(_LOST, (since, who, who, _LOST_MAX)).fetchall()
+            rows = connection.execute(_LOST, (who, who, since, _LOST_MAX)).fetchall()
     except (TerminalError, sqlite3.Error):
         return []
     return [_as_lost(row) for row in rows]
+
+
+def lost_one(path: Path, name: str, client: str = "") -> RunLost | None:
+    """The lost run or session of that id, however old; none if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            who = plain(client)
+            row = connection.execute(_LOST_ONE, (who, who, plain(name))).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return None
+    return None if row is None else _as_lost(row)
+
+
+def past_session(path: Path, session: str, client: str = "") -> PastSession | None:
+    """What became of the session of that id; none if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            who = plain(client)
+            row = connection.execute(_SESSION, (plain(session), who, who)).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return None
+    return None if row is None else PastSession(*row)
 
 
 def abandoned(path: Path, spools: Path) -> list[RunLost]:
@@ -165,21 +191,21 @@ class Past:
 
 
 def past(path: Path, prefix: str) -> list[Past]:
-    """The runs whose ids begin so.
+    """The runs whose ids begin so, or the session of that id.
 
     Raises: Unusable, Unreadable.
     """
     prefix = plain(prefix)
     with closing(_opened(path)) as connection:
         try:
-            rows = connection.execute(_PAST, (prefix, prefix + "~")).fetchall()
+            rows = connection.execute(_PAST, (prefix, prefix + "~", prefix.lower())).fetchall()
         except sqlite3.Error as error:
             raise Unreadable(f"{path}: it is damaged: {error}") from error
     return [Past(*row) for row in rows]
 
 
 def _as_lost(row: Sequence[object]) -> RunLost:
-    run, at, command, cwd, client, began, stays_open, file, leftovers = row
+    run, at, command, cwd, client, began, stays_open, file, leftovers, session = row
     size = 0
     with suppress(OSError):
         size = 0 if file is None else Path(str(file)).stat().st_size
@@ -194,6 +220,7 @@ def _as_lost(row: Sequence[object]) -> RunLost:
         ended=tuple(json.loads(str(leftovers))),
         file=str(file) if size else None,
         size=size,
+        session=str(session),
     )
 
 

@@ -30,11 +30,13 @@ _SERVERS = """
     SELECT id, pid, started, boot, namespace FROM servers WHERE settled = 0 AND id != ?"""
 # Of all that died at once: each reads a whole table.
 _IN_TABLE = """
-    SELECT server, id, command, cwd, client, began, stays_open, pid, pid_started FROM runs
+    SELECT server, id, command, cwd, client, began, stays_open, session, pid, pid_started
+    FROM runs
     WHERE ended IS NULL AND server IN (SELECT value FROM json_each(?))"""
 _IN_CHAIN = """
     SELECT server, run, at, kind, body FROM entries
-    WHERE kind IN ('ready', 'ended', 'refused') AND server IN (SELECT value FROM json_each(?))
+    WHERE kind IN ('ready', 'ended', 'refused', 'session_named')
+        AND server IN (SELECT value FROM json_each(?))
         AND NOT EXISTS (SELECT 1 FROM runs WHERE id = run)
     ORDER BY seq"""
 
@@ -49,6 +51,7 @@ class _Orphan:
     client: str
     began: float
     stays_open: bool
+    session: str
     leader: Identity | None = None
 
 
@@ -95,33 +98,52 @@ def _orphans(
     for server, run, at, kind, body in connection.execute(_IN_CHAIN, names):
         if kind == "ready":
             found[server][run] = _from_chain(run, at, body)
-        else:
+        elif kind != "session_named":
             found[server].pop(run, None)
-    for server, run, command, cwd, client, began, stays, pid, started in connection.execute(
-        _IN_TABLE, names
-    ):
+        elif run in found[server]:
+            found[server][run] = replace(found[server][run], session=_session(body))
+    for (
+        server,
+        run,
+        command,
+        cwd,
+        client,
+        began,
+        stays,
+        session,
+        pid,
+        started,
+    ) in connection.execute(_IN_TABLE, names):
         noted = isinstance(pid, int) and isinstance(started, str) and started
         leader = replace(dead[server], pid=pid, started=started) if noted else None
-        found[server][run] = _orphan(run, (command, cwd, client), began, stays, leader)
+        found[server][run] = _orphan(run, (command, cwd, client, session), began, stays, leader)
     return {server: list(some.values()) for server, some in found.items()}
 
 
 def _from_chain(run: object, at: object, body: object) -> _Orphan:
-    known: Body = {}
-    with suppress(ValueError, TypeError):  # somebody changed it: its run is lost all the same
-        known = dict(json.loads(str(body)))
+    known = _known(body)
     began = at / 1_000_000 if isinstance(at, int) else None
-    words = tuple(known.get(name, "") for name in ("command", "cwd", "client"))
+    words = tuple(known.get(name, "") for name in ("command", "cwd", "client", "session"))
     return _orphan(run, words, began, known.get("staysOpen"), None)
+
+
+def _session(body: object) -> str:
+    return str(_known(body).get("session", ""))
+
+
+def _known(body: object) -> Body:
+    with suppress(ValueError, TypeError):  # somebody changed it: its run is lost all the same
+        return dict(json.loads(str(body)))
+    return {}
 
 
 def _orphan(
     run: object, words: tuple[object, ...], began: object, stays: object, leader: Identity | None
 ) -> _Orphan:
     """Whatever a row holds: what is none of what it should be is left out."""
-    command, cwd, client = map(str, words)
+    command, cwd, client, session = map(str, words)
     when = float(began) if isinstance(began, int | float) else 0.0
-    return _Orphan(RunId(str(run)), command, cwd, client, when, bool(stays), leader)
+    return _Orphan(RunId(str(run)), command, cwd, client, when, bool(stays), session, leader)
 
 
 def _lost(one: _Orphan, ended: tuple[int, ...], spools: Path) -> RunLost:
@@ -139,6 +161,7 @@ def _lost(one: _Orphan, ended: tuple[int, ...], spools: Path) -> RunLost:
         ended=ended,
         file=str(file) if size else None,
         size=size,
+        session=one.session,
     )
 
 
@@ -162,6 +185,7 @@ def _body(lost: RunLost) -> Body:
         "client": lost.client,
         "began": lost.began,
         "staysOpen": lost.stays_open,
+        "session": lost.session,
         "file": lost.file,
         "kept": lost.size,
         "leftovers": list(lost.ended),

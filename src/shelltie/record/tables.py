@@ -20,6 +20,7 @@ _SAVE = """
         file = :file, leftovers = :leftovers, pid = ifnull(:pid, pid),
         pid_started = ifnull(:pidStarted, pid_started)
     WHERE ended IS NULL AND state IN """
+_NAME = "UPDATE runs SET session = :session WHERE id = :id AND session = ''"
 _REMEMBER = """
     INSERT INTO samples VALUES (:shape, :project, :at, :duration, :silence, :idle, :byLimit)"""
 _UNKNOWN: Body = dict.fromkeys(
@@ -55,6 +56,7 @@ class Tables:
         self._over: list[str] = []  # what has ended in this transaction
         self._effects: dict[str, Callable[[Fact], None]] = {
             "ready": self._note,
+            "session_named": self._named,
             "started": self._started,
             "ended": self._ended,
             "refused": self._refused,
@@ -85,6 +87,14 @@ class Tables:
 
     def _note(self, fact: Fact) -> None:
         self._ready[fact.run] = fact
+
+    def _named(self, fact: Fact) -> None:
+        """The command of a task keeps the id of the task's context."""
+        name = str(fact.body["session"])
+        if (ready := self._ready.get(fact.run)) is not None and not ready.body.get("session"):
+            body = {**ready.body, "session": name}
+            self._ready[fact.run] = Fact(ready.run, ready.at, ready.kind, body)
+        self._execute(_NAME, {"session": name, "id": fact.run})
 
     def _started(self, fact: Fact) -> None:
         self._save(fact, State.RUNNING, fact.body)

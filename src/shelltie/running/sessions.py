@@ -1,15 +1,17 @@
 """Every interactive session of a supervisor: who owns it, how many there may be, when it goes."""
 
 import itertools
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
 
 from shelltie.approval.shown import brief
-from shelltie.errors import ProcessError, TooManySessions, UnknownSession
+from shelltie.errors import JournalBroken, ProcessError, TooManySessions, UnknownSession
+from shelltie.events import SessionNamed
 from shelltie.frozen import frozen
-from shelltie.model import Command, RunId
+from shelltie.model import Command, PastSession, RunId, State
 from shelltie.regex import regex
 from shelltie.running import typed
 from shelltie.running.gate import Party
@@ -19,8 +21,8 @@ from shelltie.running.settling import Waiting
 from shelltie.running.supervisor import Supervisor
 from shelltie.running.wishes import Wish
 
-_NUMBER = regex(r"term-(\d{1,18})")
 _TASK_SESSION = regex(r"term-.+-\d{13,}")
+_REMEMBERED = 1000  # of those that are gone
 
 
 @frozen
@@ -34,15 +36,21 @@ class Room:
 class Sessions:
     """The registry. An id is never used twice, and is nobody's but its owner's.
 
+    `numbers` says what the next id has: without one, they are unique in this process only.
     `on_changed` is told an owner whose sessions have become other ones.
     """
 
-    def __init__(self, supervisor: Supervisor, room: Room = Room()) -> None:  # noqa: B008  frozen
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        room: Room = Room(),  # noqa: B008  frozen
+        numbers: Callable[[], int] | None = None,
+    ) -> None:
         self._supervisor = supervisor
         self._room = room
-        self._numbers = itertools.count(1)
-        self._last = 0
+        self._numbers = numbers or itertools.count(1).__next__
         self._sessions: dict[str, Session] = {}
+        self._gone: dict[str, tuple[str, PastSession]] = {}  # whose it was, and how it ended
         self._opening = 0
         self.on_changed: list[Callable[[str], None]] = []
 
@@ -57,15 +65,20 @@ class Sessions:
             run = await self._supervisor.start(command, wish)
         finally:
             self._opening -= 1
-        return self.adopt(run, owner, waiting)
+        session = self.adopt(run, owner, waiting)
+        with suppress(JournalBroken):  # it runs, and its start is on record
+            await (
+                self._supervisor.recorded()
+            )  # whoever learns the id can ask the next server for it
+        return session
 
     def adopt(self, run: Run, owner: str, waiting: Waiting) -> Session:
         """Let a run that has begun already go on as a session; it is not asked whether there is
         room, because it runs in any case.
         """
-        self._last = next(self._numbers)
-        session = Session(f"term-{self._last}", owner, run, waiting)
+        session = Session(f"term-{self._numbers()}", owner, run, waiting)
         self._sessions[session.id] = session
+        self._supervisor.bus.publish(SessionNamed(run.id, time.time(), session.id))
         self._tell(owner)
         return session
 
@@ -88,9 +101,18 @@ class Sessions:
         self.sweep()
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
-            name, why = brief(session_id, 60), self._why(session_id)
+            name, why = brief(session_id, 60), self._why(session_id, owner)
             raise UnknownSession(f"Session {name} not found{why}")
         return session
+
+    async def explain(self, session_id: str, owner: str, client: str) -> UnknownSession:
+        """Why there is no such session: what became of it, also in a server that is gone."""
+        name, why = brief(session_id, 60), self._why(session_id, owner)
+        record = self._supervisor.record
+        if not why and record is not None:
+            past = await record.past_session(session_id, client)
+            why = "" if past is None else f": {fate(past)}"
+        return UnknownSession(f"Session {name} not found{why}")
 
     def of(self, owner: str) -> list[Session]:
         """Whose process runs, or whose last output nobody has read."""
@@ -135,6 +157,9 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         if self._sessions.pop(session.id, None) is not None:
+            self._gone[session.id] = session.owner, _past(session)
+            if len(self._gone) > _REMEMBERED:
+                del self._gone[next(iter(self._gone))]
             self._tell(session.owner)
 
     def _tell(self, owner: str) -> None:
@@ -154,10 +179,34 @@ class Sessions:
                 )
             self._forget(oldest)
 
-    def _why(self, session_id: str) -> str:
+    def _why(self, session_id: str, owner: str) -> str:
         if _TASK_SESSION.fullmatch(session_id):
             return ": this is the id of a task's session; use it with terminal_execute_command"
-        number = _NUMBER.fullmatch(session_id)
-        if number and 1 <= int(number[1]) <= self._last:
-            return ": it has ended and was read, was stopped, or is not yours"
-        return ""
+        whose, past = self._gone.get(session_id, ("", None))
+        if past is not None and whose == owner:
+            return f": {fate(past)}"
+        taken = session_id in self._sessions or past is not None
+        return ": it is not yours" if taken else ""
+
+
+def fate(past: PastSession) -> str:
+    """What became of a session, in words."""
+    if past.ended is None:
+        return "it runs in another server of yours, which alone can reach it"
+    at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(past.ended))
+    match past.state:
+        case "lost":
+            return f"it ended when its server died at {at}; terminal_output reads what it printed"
+        case State.FINISHED:
+            return f"it ended with exit code {past.exit_code} at {at}, and was read"
+        case State.TIMED_OUT:
+            return f"its time limit ended it at {at}"
+        case _:
+            return f"it was stopped at {at}"
+
+
+def _past(session: Session) -> PastSession:
+    run, outcome = session.run, session.run.outcome
+    if outcome is None:
+        return PastSession(State.KILLED, None, time.time())
+    return PastSession(outcome.state, outcome.exit.number, run.started_at + outcome.duration)

@@ -20,6 +20,7 @@ from shelltie.model import (
     Command,
     Escalation,
     EscalationStep,
+    PastSession,
     RunId,
     Surroundings,
     human_duration,
@@ -65,6 +66,12 @@ class Record(Protocol):
 
     async def lost(self, client: str) -> list[RunLost]:
         """What ran for this client, lately, in servers that died; the newest first."""
+
+    async def lost_one(self, name: str, client: str) -> RunLost | None:
+        """The lost run or session of this client with that id, however old."""
+
+    async def past_session(self, session: str, client: str) -> PastSession | None:
+        """What became of the session of this client with that id."""
 
     async def close(self) -> None:
         """Write the rest, and leave."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble, policy_file, session_numbers
 from shelltie.config import Config
 from shelltie.errors import ConfigWrong, TerminalError
 from shelltie.frontends.about import version
@@ -65,7 +65,9 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
         async with (
-            steerable(supervisor, Sessions(supervisor), inherited, about),
+            steerable(
+                supervisor, Sessions(supervisor, numbers=session_numbers(config)), inherited, about
+            ),
             TerminalHost(supervisor, manners, offered=False) as host,
         ):
             with _agent_environment(config, choices, inherited) as env:

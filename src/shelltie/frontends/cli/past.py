@@ -30,9 +30,9 @@ def lost() -> list[RunLost]:
 def as_json(one: RunLost) -> dict[str, object]:
     """For programs, beside what runs."""
     return {
-        "id": one.run,
+        "id": one.session or one.run,
         "runId": one.run,
-        "sessionId": None,
+        "sessionId": one.session or None,
         "command": one.command,
         "cwd": one.cwd,
         "pid": None,
@@ -50,7 +50,7 @@ def tell(found: list[RunLost]) -> None:
         return
     print("\nLost when a server died (shelltie logs ID prints what was kept):", file=sys.stderr)
     for one in found[:_SHOWN]:
-        told = f"  {one.run}  {human_size(one.size):>8}  "
+        told = f"  {one.session or one.run:<26}  {human_size(one.size):>8}  "
         room = max(12, width() - len(told))
         print(told + shown.brief(one.command, room), file=sys.stderr)
     if len(found) > _SHOWN:
@@ -91,7 +91,7 @@ def _find(name: str) -> list[Past]:
     left = [
         Past(one.run, one.command, "lost", None, one.file)
         for one in reading.abandoned(config.journal, Path(config.state_dir) / "output")
-        if one.run.startswith(name)
+        if one.run.startswith(name) or one.session.upper() == name
     ]
     return left or reading.past(config.journal, name)
 

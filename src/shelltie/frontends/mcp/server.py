@@ -14,7 +14,7 @@ from mcp_types import (
 )
 
 from shelltie import config as settings
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble, policy_file, session_numbers
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp.call import Context, call_of, client_of
@@ -67,7 +67,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
     Raises: ConfigWrong.
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        sessions = Sessions(supervisor, Room(config.sessions_max))
+        sessions = Sessions(supervisor, Room(config.sessions_max), session_numbers(config))
         told = {"version": about.version()}
         async with (
             steerable(supervisor, sessions, environment.inherited(), told) as control,

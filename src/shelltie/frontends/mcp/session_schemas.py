@@ -267,6 +267,7 @@ _LISTED: Schema = {
 }
 _LOST: Schema = {
     "id": TEXT,
+    "runId": TEXT,
     "command": TEXT,
     "cwd": TEXT,
     "startedAt": TEXT,
@@ -276,7 +277,7 @@ LIST = _tool(
     "terminal_list",
     "List sessions",
     "List your sessions: those that run, those whose last output you have not read, and what was "
-    "lost when a server died.",
+    "lost here when a server died.",
     {},
     [],
     {

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import anyio.to_thread
 from mcp_types import CallToolResult
 
-from shelltie.errors import InvalidParameters, TerminalError
+from shelltie.errors import InvalidParameters, TerminalError, UnknownSession
 from shelltie.frontends import lost
 from shelltie.frontends import sessions as said
 from shelltie.frontends.discretion import Discretion
@@ -135,7 +136,7 @@ class SessionTools:
     async def _continue(self, call: Call) -> _Answer:
         arguments = call.arguments
         waiting, wait_for, typed = self._waiting(call), _pattern(arguments), _typed(arguments)
-        session = self._session(call)
+        session = await self._session(call)
         call.follow(Subject(session.run))
         shell, text = self._shells.get(session.id), arguments.get("command")
         end = arguments.get("end") is True
@@ -164,11 +165,10 @@ class SessionTools:
         start, limit = arguments.get("from") or 0, arguments.get("limit") or self._manners.crop
         assert isinstance(start, int)
         assert isinstance(limit, int)
-        gone = await lost.find(self._supervisor, call.party, str(arguments["sessionId"]))
-        if gone is not None:
-            made = await lost.report(gone, start, limit, raw=view == "raw", redactor=self._for_lost)
-            return as_json(made), said.continued_text(made)
-        session = self._session(call)
+        try:
+            session = self._sessions.get(str(arguments["sessionId"]), call.owner)
+        except UnknownSession:
+            return await self._lost_output(call, start, limit, raw=view == "raw")
         if view == "screen":
             return await self._screen(session)
         reading = await session.read(start)
@@ -176,6 +176,14 @@ class SessionTools:
         make = partial(self._shown, session, reading, discretion, raw=view == "raw", limit=limit)
         # What is long and full of escapes takes a second to clean; others have their turns.
         made = await anyio.to_thread.run_sync(make) if limit > _LONG else make()
+        return as_json(made), said.continued_text(made)
+
+    async def _lost_output(self, call: Call, start: int, limit: int, *, raw: bool) -> _Answer:
+        name = str(call.arguments["sessionId"])
+        gone = await lost.find(self._supervisor, call.party, name)
+        if gone is None:
+            raise await self._unknown(call)
+        made = await lost.report(gone, start, limit, raw=raw, redactor=self._for_lost)
         return as_json(made), said.continued_text(made)
 
     async def _screen(self, session: Session) -> _Answer:
@@ -228,7 +236,8 @@ class SessionTools:
                 del kept[session_id]
 
     async def _stop(self, call: Call) -> _Answer:
-        session = await self._sessions.stop(str(call.arguments["sessionId"]), call.owner)
+        session = await self._session(call)
+        await self._sessions.stop(session.id, call.owner)
         outcome = session.run.outcome
         answer = {
             "id": session.id,
@@ -242,14 +251,25 @@ class SessionTools:
 
     async def _list(self, call: Call) -> _Answer:
         sessions = self._sessions.of(call.owner)
-        gone = await lost.everything(self._supervisor, call.party)
+        gone = lost.nearby(await lost.everything(self._supervisor, call.party), Path.cwd())
         answer: dict[str, object] = {"sessions": [said.listed(one) for one in sessions]}
         if gone:
             answer["lost"] = [lost.listed(one) for one in gone]
         return answer, said.list_text(sessions) + lost.list_text(gone)
 
-    def _session(self, call: Call) -> Session:
-        return self._sessions.get(str(call.arguments["sessionId"]), call.owner)
+    async def _session(self, call: Call) -> Session:
+        """The session a call is about.
+
+        Raises: UnknownSession, which says what became of it.
+        """
+        try:
+            return self._sessions.get(str(call.arguments["sessionId"]), call.owner)
+        except UnknownSession:
+            raise await self._unknown(call) from None
+
+    async def _unknown(self, call: Call) -> UnknownSession:
+        client = call.party.caller.client
+        return await self._sessions.explain(str(call.arguments["sessionId"]), call.owner, client)
 
     def _waiting(self, call: Call) -> Waiting:
         waiting = replace(self._manners.waiting, until=call.until)

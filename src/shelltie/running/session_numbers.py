@@ -1,0 +1,40 @@
+"""Numbers for the ids of sessions, counted on in a file that all servers of a user share.
+
+An agent may remember an id for longer than its server lives. So none is given twice.
+"""
+
+import itertools
+import os
+import secrets
+from pathlib import Path
+
+_UNKEPT = 10**9  # no file gets as long
+
+
+class SessionNumbers:
+    """Gives the next number. Where it cannot be kept, they begin at a random one of ten digits."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unkept = itertools.count(_UNKEPT + secrets.randbelow(9 * _UNKEPT))
+
+    def __call__(self) -> int:
+        """A number that nobody has had."""
+        try:
+            return self._count_on()
+        except OSError:
+            return next(self._unkept)
+
+    def _count_on(self) -> int:
+        """The file has a byte for each number. To append one is atomic, so there is no lock that
+        a server which was stopped could hold, and nothing that could be read wrongly.
+        """
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        fd = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(fd, b".") != 1:
+                raise OSError("the file of numbers takes no more")
+            return os.lseek(fd, 0, os.SEEK_CUR)
+        finally:
+            os.close(fd)
