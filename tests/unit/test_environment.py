@@ -9,6 +9,7 @@ from shelltie.policy.environment import (
     hardened_git,
     join_paths,
     sift,
+    with_chosen_programs,
 )
 
 
@@ -237,3 +238,30 @@ def test_join_paths_repeats_nothing() -> None:
 def test_whoever_prints_an_environment_prints_no_secret() -> None:
     assert "s3cret" not in repr(sift({"API_KEY": "s3cret"}))
     assert "s3cret" not in repr(built({"API_KEY": "s3cret"}))
+
+
+def test_what_may_ask_has_the_users_own_editor_pager_and_prompts() -> None:
+    users = {"EDITOR": "nano", "GIT_EDITOR": "vim", "PAGER": "less", "DEBIAN_FRONTEND": "dialog"}
+    base = sift(users)
+
+    asking = build(base, {}, path=None, pty=True, run="1", interactive=True).env
+    running = build(base, {}, path=None, pty=True, run="1").env
+
+    assert {name: asking.get(name) for name in users} == users
+    assert not asking.keys() & {"GIT_TERMINAL_PROMPT", "PIP_NO_INPUT", "MANPAGER"}
+    assert (asking["NO_COLOR"], asking["PYTHONUNBUFFERED"]) == ("1", "1")
+    assert (running["GIT_EDITOR"], running["PAGER"], running["PIP_NO_INPUT"]) == (
+        "true",
+        "cat",
+        "1",
+    )
+
+
+def test_the_editor_of_a_call_becomes_part_of_the_text_that_is_judged() -> None:
+    changes = {"GIT_EDITOR": "vim -c 'set nu'", "LD_PRELOAD": "x.so", "CI": "1", "PAGER": None}
+
+    text, rest = with_chosen_programs("git commit", changes)
+
+    assert text == "export GIT_EDITOR='vim -c '\"'\"'set nu'\"'\"''; git commit"
+    assert rest == {"LD_PRELOAD": "x.so", "CI": "1", "PAGER": None}
+    assert with_chosen_programs("ls", {"CI": "1"}) == ("ls", {"CI": "1"})

@@ -1,6 +1,7 @@
 """The environment a command gets: ours without secrets, prompt-free, with the call's changes."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cache
@@ -10,19 +11,25 @@ from shelltie.frozen import frozen
 from shelltie.policy import secrets
 from shelltie.regex import regex
 
-# Nobody is there to page through output, to answer a prompt or to admire colours.
+# Nobody is there to admire colours, to page through output, or to answer a prompt.
+_PLAIN = {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+UNPAGED = dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat")
 _QUIET = {
-    "PYTHONUNBUFFERED": "1",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
+    **_PLAIN,
+    **UNPAGED,
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "PIP_NO_INPUT": "1",
     "DEBIAN_FRONTEND": "noninteractive",
-    "NO_COLOR": "1",
 }
+# Programs that ask. On a terminal that stays a call may choose them, where they are judged.
+_CHOSEN = frozenset(
+    (
+        *("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GH_EDITOR", "KUBE_EDITOR"),
+        *("SUDO_EDITOR", "FCEDIT", "PAGER", "MANPAGER", "GIT_PAGER", "GH_PAGER", "BAT_PAGER"),
+        *("DELTA_PAGER", "SYSTEMD_PAGER", "AWS_PAGER"),
+    )
+)
 _FALLBACK_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RUN_MARK = "SHELLTIE_RUN"  # lets a person find what belongs to a run
 # Who asked, in the words of a front-end. Once they are set, no call changes them.
@@ -110,14 +117,20 @@ def build(
     pty: bool,
     run: str,
     own: Mapping[str, str] = _NOTHING,
+    interactive: bool = False,
 ) -> Environment:
     """The whole environment of one command; what the call names wins over our defaults.
 
+    What is `interactive` may ask: it has the user's own editor, pager and prompts.
     A secret in `changes` is withheld like our own. `own` is set last, and no call changes it.
     Raises: InvalidParameters for a name or value that no environment can hold, and for a name that
     would decide which code is run.
     """
-    env = {**base.kept, **_QUIET, "TERM": "xterm-256color" if pty else "dumb"}
+    env = {
+        **base.kept,
+        **(_PLAIN if interactive else _QUIET),
+        "TERM": "xterm-256color" if pty else "dumb",
+    }
     env["PATH"] = path or base.kept.get("PATH") or _FALLBACK_PATH
     given: dict[str, str] = {}
     for name, value in changes.items():
@@ -154,6 +167,19 @@ def hardened_git() -> Mapping[str, str]:
         **keys,
         **values,
     }
+
+
+def with_chosen_programs(
+    text: str, changes: Mapping[str, str | None]
+) -> tuple[str, dict[str, str | None]]:
+    """A text that sets the editors and pagers among the changes itself, and the other changes.
+
+    They decide which code runs, so they belong where the text is judged, asked about and recorded.
+    """
+    chosen = {name: value for name, value in changes.items() if value and name in _CHOSEN}
+    words = [f"{name}={shlex.quote(value)}" for name, value in chosen.items()]
+    rest = {name: value for name, value in changes.items() if name not in chosen}
+    return (f"export {' '.join(words)}; {text}" if words and text.strip() else text), rest
 
 
 def join_paths(first: str, second: str) -> str:

@@ -23,6 +23,7 @@ from shelltie.errors import (
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.frozen import frozen
 from shelltie.model import Command, Limits, RunId, TerminalSize
+from shelltie.policy.environment import UNPAGED
 from shelltie.policy.patterns import Pattern
 from shelltie.running import typed
 from shelltie.running.gate import Gate, Judge, Party
@@ -294,7 +295,11 @@ async def open_shell(
             command, text="bash", argv=desk.argv, stdin=None, stays_open=True, pty=start.size
         )
         session = await sessions.open(
-            shell, Wish(None, start.limits, party=start.party), owner, Waiting()
+            shell,
+            # Each command there ends by itself: a pager would wait for a key after each.
+            Wish(None, start.limits, UNPAGED, party=start.party),
+            owner,
+            Waiting(),
         )
         opened = ShellSession(session, desk, supervisor)
     except BaseException:

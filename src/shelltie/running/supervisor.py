@@ -357,6 +357,7 @@ class Supervisor:
             pty=command.pty is not None,
             run=run_id,
             own=wish.own,
+            interactive=command.stays_open and command.pty is not None,
         )
         if command.env.get("PATH") not in (None, self._base.kept.get("PATH")):
             path_source = "env of the call"

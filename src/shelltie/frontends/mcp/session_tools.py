@@ -124,9 +124,8 @@ class SessionTools:
     async def _start_shell(self, call: Call) -> _Answer:
         arguments = call.arguments
         waiting, wait_for = self._waiting(call), _pattern(arguments)
-        start = _shell_start(call)
-        first = str(arguments["command"])
-        shell = await open_shell(self._sessions, self._supervisor, call.owner, first, start)
+        command, start = _shell_start(call)
+        shell = await open_shell(self._sessions, self._supervisor, call.owner, command.text, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
         call.follow(Subject(shell.session.run))
@@ -286,8 +285,14 @@ def _command(call: Call) -> tuple[Command, Wish]:
     Raises: InvalidParameters.
     """
     arguments = call.arguments
-    given = {name: arguments.get(name) for name in ("cwd", "env")}
-    command, _ = understand(arguments["command"], cast(Options, given))
+    text, changes = (
+        str(arguments["command"]),
+        cast(dict[str, str | None], arguments.get("env") or {}),
+    )
+    if arguments.get("pty") is not False:
+        text, changes = environment.with_chosen_programs(text, changes)
+    given = {"cwd": arguments.get("cwd"), "env": changes}
+    command, _ = understand(text, cast(Options, given))
     first = arguments.get("stdin")
     command = replace(
         command,
@@ -302,8 +307,8 @@ def _command(call: Call) -> tuple[Command, Wish]:
     return command, Wish("session", held, party=call.party, isolation=isolation)
 
 
-def _shell_start(call: Call) -> Start:
-    """How to start a shell.
+def _shell_start(call: Call) -> tuple[Command, Start]:
+    """The first command of a shell, and how to start it.
 
     Raises: InvalidParameters.
     """
@@ -314,7 +319,7 @@ def _shell_start(call: Call) -> Start:
     command, wish = _command(call)
     assert isinstance(wish.limits, Limits)
     size, typed = command.pty or TerminalSize(), _text(call.arguments)
-    return Start(command.cwd, command.env, size, wish.limits, call.party, typed or None)
+    return command, Start(command.cwd, command.env, size, wish.limits, call.party, typed or None)
 
 
 def _check_kind(session: Session, shell: ShellSession | None, text: object, *, typed: bool) -> None:
