@@ -169,7 +169,7 @@ async def test_a_finished_session_is_kept_until_its_rest_was_read(call: Caller) 
 @pytest.mark.parametrize("mode", ["program", "shell"])
 async def test_all_of_a_finished_session_can_be_read(call: Caller, mode: str) -> None:
     first, _ = await call("terminal_start", command="seq 20000; exit 4", mode=mode)
-    read, place = first["output"].removesuffix("\n[...Output truncated...]"), first["readFrom"]
+    read, place = first["output"].partition("\n[...")[0], first["readFrom"]
     again, _ = await call("terminal_continue", sessionId="term-1")
     while place is not None:
         part = {"from": place, "limit": 50_000}
@@ -418,16 +418,57 @@ async def test_a_wrong_call_changes_nothing(call: Caller, arguments: dict[str, A
 
 
 async def test_input_for_who_has_ended_is_refused_clearly(call: Caller) -> None:
-    await call("terminal_start", command="true", maxWait=0)
+    await call("terminal_start", command="sleep 0.5; echo the rest; exit 3", maxWait=0)
     with anyio.fail_after(20):
         while (await call("terminal_list"))[0]["sessions"][0]["running"]:
             await anyio.sleep(0.02)
 
-    refused, _ = await call.fails("terminal_continue", sessionId="term-1", stdin="hello")
-    rest, _ = await call("terminal_continue", sessionId="term-1")
+    refused, text = await call.fails("terminal_continue", sessionId="term-1", stdin="hello")
+    again, _ = await call.fails("terminal_continue", sessionId="term-1", stdin="hello")
 
-    assert "has ended" in refused["error"]
-    assert (rest["complete"], rest["exitCode"]) == (True, 0)
+    assert "has ended, so nobody has read your input" in refused["error"]
+    assert (refused["output"].strip(), refused["exitCode"]) == ("the rest", 3)
+    assert "Exit Code: 3" in text
+    assert "it ended with exit code 3" in again["error"]
+
+
+async def test_why_a_person_ended_a_session_stands_in_the_text(open_terminal: Open) -> None:
+    settings: dict[str, Any] = {"session_unknown": "allow", **PATIENT}
+    async with (
+        open_terminal(**settings) as terminal,
+        Client(server_of(terminal, Config(**settings))) as client,
+    ):
+        call = Caller(client)
+        await call("terminal_start", command="cat", maxWait=0)
+        (run,) = [one for one in terminal.supervisor.runs.values() if one.command.text == "cat"]
+        run.stop("by a person: it hangs")
+        answer, text = await call("terminal_continue", sessionId="term-1", maxWait=20)
+
+    assert answer["hint"] == "it was ended: by a person: it hangs"
+    assert f"Note: {answer['hint']}" in text
+
+
+@pytest.mark.needs("vi", "top")
+@pytest.mark.parametrize("command", ["vi -u NONE", "top -d 30", "less /etc/passwd"])
+async def test_a_full_screen_program_is_to_be_seen_as_a_screen(call: Caller, command: str) -> None:
+    shown, _ = await call("terminal_start", command=command, waitFor=".", maxWait=20)
+    if command.startswith("less"):
+        await call("terminal_continue", sessionId="term-1", stdin="q", raw=True, maxWait=20)
+
+    assert 'view "screen"' in shown["hint"]
+
+
+async def test_of_a_long_command_in_a_shell_both_ends_are_shown(call: Caller) -> None:
+    answer, _ = await call("terminal_start", mode="shell", command="seq 1 9000", maxWait=20)
+    rest, _ = await call(
+        "terminal_output", **{"sessionId": "term-1", "from": answer["readFrom"], "limit": 100_000}
+    )
+
+    assert answer["truncated"]
+    assert answer["output"].startswith("1\n2\n")
+    assert answer["output"].endswith("8999\n9000\n")
+    assert "characters left out...]" in answer["output"]
+    assert rest["output"].endswith("9000\n")
 
 
 async def test_a_megabyte_for_who_does_not_read_blocks_nobody(call: Caller) -> None:

@@ -167,6 +167,25 @@ async def test_without_a_usable_allowlist_nothing_runs(
     assert not project.ran.exists()
 
 
+async def test_an_allowlist_that_everybody_may_write_allows_nothing(
+    terminal: Terminal, project: Project
+) -> None:
+    project.tool("npm")
+    project.file.parent.mkdir(parents=True)
+    project.file.write_text('["npm"]', encoding="utf-8")
+    project.file.chmod(0o666)
+    access = project.access()
+
+    with pytest.raises(CommandNotAllowed, match="chmod o-w"):
+        await execute(terminal, access, "npm", ["test"])
+    ran = project.ran.exists()
+    project.file.chmod(0o644)
+    await execute(terminal, access, "npm", ["test"])
+
+    assert not ran
+    assert project.ran.exists()
+
+
 @pytest.mark.proves("T4-8")
 async def test_an_edit_is_used_by_the_next_call(terminal: Terminal, project: Project) -> None:
     project.tool("npm")

@@ -59,7 +59,6 @@ async def test_a_timeout_is_a_sigterm_first(call: Caller, project: Project) -> N
         (1e300, 300_000, True),
         (1500.5, 1500, False),
         (1000, 1000, False),
-        (10, 10, False),
     ],
 )
 async def test_the_limit_that_held_is_reported(
@@ -206,21 +205,42 @@ async def test_a_program_that_is_not_there_is_an_execution_error(
     assert call.seen()[1:] == ["terminal:command:failed"] * 2
 
 
-@pytest.mark.proves("T4-13", "C-69")
-async def test_a_directory_may_come_later_than_its_session(call: Caller, project: Project) -> None:
+async def test_a_directory_that_is_none_is_refused_before_anything_runs(
+    call: Caller, project: Project
+) -> None:
     (project.place / "file").touch()
-    created = await call("create_session", taskId="t", agentId="a", workingDirectory="later")
+
+    missing = await call("create_session", taskId="t", agentId="a", workingDirectory="later")
     no_directory = await call("create_session", taskId="t", agentId="a", workingDirectory="file")
-    session = created["sessionId"]
+
+    for answer, why in ((missing, "does not exist"), (no_directory, "is not a directory")):
+        assert (answer["success"], answer["error"]) == (False, "INVALID_PARAMETERS")
+        assert why in answer["details"]["fields"]["workingDirectory"]
+
+
+@pytest.mark.proves("T4-13")
+async def test_a_directory_that_went_away_is_told_when_a_command_needs_it(
+    call: Caller, project: Project
+) -> None:
+    place = project.place / "short"
+    place.mkdir()
+    session = await call.create(workingDirectory="short")
+    place.rmdir()
+
     before = await call.execute(session, "pwd")
-    (project.place / "later").mkdir()
+    place.mkdir()
     after = await call.execute(session, "pwd")
 
-    assert created["success"] is True
-    assert "not a directory" in created["warning"]
-    assert "not a directory" in no_directory["warning"]
     assert before["error"] == "EXECUTION_ERROR"
-    assert after["stdout"] == f"{project.place}/later\n"
+    assert after["stdout"] == f"{place}\n"
+
+
+@pytest.mark.parametrize("asked", [1, 0.5, 999])
+async def test_a_timeout_below_a_second_is_refused(call: Caller, asked: float) -> None:
+    answer = await call.execute(await call.create(), "echo", timeout=asked)
+
+    assert answer["error"] == "INVALID_PARAMETERS"
+    assert "at least 1000" in answer["details"]["fields"]["timeout"]
 
 
 @pytest.mark.proves("T4-14", "S4-51", "C-77")

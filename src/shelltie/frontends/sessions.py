@@ -107,6 +107,8 @@ def command_report(
 ) -> SessionReport:
     """What a command in a shell has done since the last answer."""
     made = session_report(session, end.reading, limit=limit, discretion=discretion)
+    if made.truncated:
+        made = _both_ends(session, end.reading, limit, discretion)
     status = made.status
     if end.ended and not session.complete:
         status = "success" if end.exit_code == 0 else "error"
@@ -119,6 +121,20 @@ def command_report(
         cwd=end.cwd,
         hint=_command_hint(made, end),
     )
+
+
+def _both_ends(
+    session: Session, reading: Reading, limit: int, discretion: Discretion | None
+) -> SessionReport:
+    """What went wrong stands at the end of what a command printed; so that is shown, too."""
+    size = limit // 4
+    made = session_report(session, reading, limit=limit - size, discretion=discretion)
+    start = reading.position - size
+    end = session.text(start, reading.position)
+    about = None if discretion is None else Discretion.about(session, start)
+    shown = visible(end, len(end), about, raw=False, goes_on=session.run.outcome is None)
+    gap = f"\n[...{start - (made.read_from or start)} characters left out...]\n"
+    return replace(made, output=made.output.removesuffix(_CROPPED) + gap + shown)
 
 
 def screen_report(session: Session, shown: Shown, text: str) -> SessionReport:
@@ -152,6 +168,11 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
         return f"it was ended: {outcome.stop_reason}"
     if outcome is not None and outcome.limit is not None:
         return f"it was ended by its {outcome.limit} limit"
+    if session.draws:
+        return (
+            'it draws on the whole screen: see it with terminal_output and view "screen", and press'
+            " keys with terminal_continue"
+        )
     if waits:
         return "it waits for input: answer with terminal_continue and stdin"
     if cut:
@@ -271,6 +292,8 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
     if report.found is not None:
         lines.append(f"Found: {str(report.found).lower()}")
     lines += [f"Warning: {warning}" for warning in report.warnings]
+    if report.hint and not report.running and report.hint not in report.warnings:
+        lines.append(f"Note: {report.hint}")
     if report.read_from is not None:
         lines.append(f"Read on with terminal_output from: {report.read_from}")
     return lines

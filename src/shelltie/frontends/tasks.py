@@ -41,6 +41,7 @@ CODES = (
 )
 _DENIED = ("COMMAND_DENIED", "CONFIRMATION_REQUIRED")
 # The wire's names for what the engine takes.
+_LEAST_TIMEOUT = 1.0  # seconds
 _CREATE = {
     "taskId": "task",
     "agentId": "agent",
@@ -103,6 +104,8 @@ async def execute(
     """
     given = _given(arguments, _EXECUTE)
     given["timeout"] = _seconds(given["timeout"])
+    if isinstance(given["timeout"], float) and 0 < given["timeout"] < _LEAST_TIMEOUT:
+        raise WrongFields({"timeout": "must be at least 1000 milliseconds"})
     if given["queue"] is None:
         given["queue"] = True
     ended = await contexts.execute(**given, owner=owner, until=until, started=started)

@@ -26,7 +26,7 @@ from shelltie.events import (
     SilentButWorking,
     Unusual,
 )
-from shelltie.frontends.s4_events import moment
+from shelltie.frontends.s4_events import as_s4_event, moment
 from shelltie.model import signal_name
 from shelltie.record.facts import Scribe
 
@@ -69,7 +69,9 @@ class Teller:
         if name is None or body is None:
             return None
         run = getattr(event, "run", None)
-        return {"type": name, "at": moment(event.at), "runId": run, **body}
+        seed = as_s4_event(event)
+        known = {} if seed is None else {"event": seed["type"]}
+        return {"type": name, **known, "at": moment(event.at), "runId": run, **body}
 
 
 def _more(event: Event) -> dict[str, object] | None:

@@ -45,7 +45,7 @@ class AllowlistFile:
     def _load(self) -> None:
         self._mark = mark(self.path)
         try:
-            text = read_text(self.path)
+            text = read_text(self.path, guarded=True)
             if text != self._text:
                 self._allowlist, self._text = parse(text), text
         except (ConfigWrong, Wrong) as error:

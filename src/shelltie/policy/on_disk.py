@@ -25,15 +25,18 @@ def mark(path: Path) -> Mark | None:
     return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
-def read_text(path: Path) -> str:
-    """The text of a regular file of at most 1 MiB.
+def read_text(path: Path, *, guarded: bool = False) -> str:
+    """The text of a regular file of at most 1 MiB; one that is `guarded` is not everybody's.
 
     Raises: ConfigWrong, which does not name the file.
     """
     try:
         with open(path, "rb", opener=_open_now) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
                 raise ConfigWrong("not a regular file")
+            if guarded and mode & stat.S_IWOTH:
+                raise ConfigWrong("everybody may write it, so nothing in it counts: chmod o-w it")
             content = file.read(SIZE_MAX + 1)
     except FileNotFoundError as error:
         raise ConfigWrong("no such file") from error

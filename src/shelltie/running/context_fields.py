@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from shelltie.errors import InvalidParameters
 from shelltie.frozen import frozen
@@ -78,7 +79,7 @@ def wrong_session(value: object) -> str | None:
 
 
 def wrong_directory(value: object) -> str | None:
-    """What is wrong with the name of a directory; it need not be there."""
+    """What is wrong with the name of a directory, whether it is there or not."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -88,6 +89,15 @@ def wrong_directory(value: object) -> str | None:
     if len(value) > _PATH_MAX:
         return f"has {len(value)} characters, and a path may have {_PATH_MAX}"
     return None
+
+
+def no_directory(path: str) -> str | None:
+    """What is wrong with a directory to run commands in."""
+    place = Path(path)
+    if place.is_dir():
+        return None
+    why = "is not a directory" if place.exists() else "does not exist: make it first"
+    return f"is {path}, which {why}"
 
 
 def wrong_variables(value: object, base: Sifted) -> dict[str, str]:

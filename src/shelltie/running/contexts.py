@@ -123,20 +123,21 @@ class Contexts:
     ) -> Context:
         """A context for a task; `cwd` is relative to the project.
 
-        A directory that is not there yet, and variables that no command gets, are `warnings`.
+        Variables that no command gets are `warnings`.
         Raises: InvalidParameters, which says of each field what is wrong; TooManySessions.
         """
         self._check(task, agent, cwd, environment)
+        directory = os.path.normpath(os.path.join(self._project, cwd or "."))  # noqa: PTH118  as above
+        fields.check(cwd=fields.no_directory(directory))
         active, most = len(self._contexts), self.limits.sessions
         if active >= most:
             message = f"{active} task sessions are open, and {most} may be: close one first"
             raise TooManySessions(message, active, most)
         given = environment or {}
-        directory = os.path.normpath(os.path.join(self._project, cwd or "."))  # noqa: PTH118  as above
         asker = Asker(self._new_id(task), task, agent)
         kept = fields.sanitized(given, self._base)
         context = Context(asker, owner, directory, kept, self._publish)
-        context.warnings = tuple(_warnings(directory, given, kept))
+        context.warnings = tuple(_warnings(given, kept))
         self._contexts[context.id] = context
         self._watch(context)
         self._publish(SessionOpened(asker, context.created, directory))
@@ -336,10 +337,8 @@ class Contexts:
         return next((f": {why}" for why in advice), "")
 
 
-def _warnings(directory: str, given: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
+def _warnings(given: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
     warnings = []
-    if not Path(directory).is_dir():
-        warnings.append(f"{directory} is not a directory; until it is, no command can run there")
     if withheld := sorted(given.keys() - kept.keys() - set(fields.OWN)):
         warnings.append(f"commands do not get what looks like a secret: {', '.join(withheld)}")
     if own := sorted(given.keys() & set(fields.OWN)):

@@ -444,6 +444,7 @@ class Run:
         if self._ending.timed_out is not None or self._ending.exit is not None:
             self._finish()
             return
+        self.warn(f"somebody tried to end it: {messages.kill_failure(self._ending.stuck)}")
         self._ending.stop_reason = None
         self._turn.set()
         self._turn = anyio.Event()

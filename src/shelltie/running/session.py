@@ -10,6 +10,7 @@ from shelltie.errors import InvalidParameters
 from shelltie.frozen import frozen
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
 from shelltie.output.characters import Characters
+from shelltie.output.full_screen import FullScreen
 from shelltie.output.store import Piece
 from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
@@ -63,6 +64,7 @@ class Session:
         self.unfinished = ""  # a line of which the end has not been typed
         self.size = run.command.pty
         self._characters = Characters()
+        self._screen = FullScreen()
         self._printed: float | None = None
         self._news = anyio.Event()
         self._catch_up()
@@ -181,8 +183,14 @@ class Session:
                 break
         return None
 
+    @property
+    def draws(self) -> bool:
+        """It draws on the whole screen: what it printed is no text to read."""
+        return self._screen.on and not self.complete
+
     def hear(self, chunk: bytes | memoryview) -> None:
         """It printed this."""
+        self._screen.hear(chunk)
         self._characters.add(chunk)
         self._printed = anyio.current_time()
         self._tell()

@@ -10,7 +10,7 @@ from typing import cast
 import anyio.to_thread
 from mcp_types import CallToolResult
 
-from shelltie.errors import InvalidParameters, TerminalError, UnknownSession
+from shelltie.errors import InvalidParameters, RunOver, TerminalError, UnknownSession
 from shelltie.frontends import lost
 from shelltie.frontends import sessions as said
 from shelltie.frontends.discretion import Discretion
@@ -83,7 +83,7 @@ class SessionTools:
             _log.exception("a call of `%s` failed", call.name)
             problem = "shelltie failed and says why on its stderr"
             return result({"error": problem, "errorCode": TerminalError.code}, ok=False)
-        return result(answer, ok=True, text=text)
+        return result(answer, ok="error" not in answer, text=text)
 
     async def _bash(self, call: Call) -> _Answer:
         command, _ = understand(call.arguments["command"], Options())
@@ -150,6 +150,8 @@ class SessionTools:
                     await shell.let_type(typed, call.party, end=end)
                     shell.type(typed, end=end)
             return self._told(shell, await shell.follow(waiting, wait_for))
+        if (typed or end) and session.complete:
+            return self._too_late(session)
         if not (typed or end):
             made = self._read(session, await session.exchange(b"", waiting, wait_for))
             return as_json(made), said.continued_text(made)
@@ -157,6 +159,15 @@ class SessionTools:
             await self._sessions.let_type(session, typed, call.party, end=end)
             made = self._read(session, await session.exchange(typed, waiting, wait_for, end=end))
         return as_json(made), said.continued_text(made)
+
+    def _too_late(self, session: Session) -> _Answer:
+        """Nobody reads the input any more; what is left to read is here, with its exit code."""
+        reading = session.reading(session.cursor)
+        session.cursor = reading.position
+        made = self._read(session, reading)
+        problem = f"{session.id} has ended, so nobody has read your input; this is the rest"
+        answer = {"error": problem, "errorCode": RunOver.code, **as_json(made)}
+        return answer, f"{problem}\n\n{said.continued_text(made)}"
 
     async def _output(self, call: Call) -> _Answer:
         arguments = call.arguments

@@ -117,7 +117,8 @@ EXECUTE = declare(
 Run one allowed program in a task's session, to its end, and return its exit code and output.
 
 - No shell: give the program in `command` and each argument on its own in `args`, as in \
-{"command": "npm", "args": ["run", "build"]}. Pipes, redirections, `&&`, `;`, `$VAR`, `$(…)` and \
+{"command": "npm", "args": ["run", "build"]}; a `command` of several words without `args` is split \
+into them. Pipes, redirections, `&&`, `;`, `$VAR`, `$(…)` and \
 backticks are refused (UNSAFE_ARGUMENTS): call the tool once for each program.
 - Only programs of the allowlist (COMMAND_NOT_ALLOWED; `details.allowedCommands` lists them). Do \
 not look for a way around it.
@@ -145,7 +146,7 @@ session `sessionId`; follow it with terminal_continue. The next command waits fo
             "args": {**TEXTS, "description": "Its arguments, exactly as it shall get them."},
             "timeout": {
                 "type": "number",
-                "exclusiveMinimum": 0,
+                "minimum": 1000,
                 "description": "Milliseconds; more than 300000 is lowered to that.",
             },
             "queue": {
