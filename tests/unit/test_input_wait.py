@@ -1,18 +1,19 @@
 import pytest
 
-from shelltie.running.input_wait import on_empty_line
+from shelltie.running.input_wait import shows_no_prompt
 
 
 @pytest.mark.parametrize(
-    ("printed", "empty"),
+    ("printed", "none"),
     [
         (b"", False),
         (b"> ", False),
         (b"await work()\r\r\n", True),
         (b"done\r\n\x1b[0m\x1b[?2004l\r", True),
         (b"\r\n\x1b[1G\x1b[0J> \x1b[3G", False),
+        (b"\x1b[6n\x1b[?2004hIn [1]: \x1b[8D\x1b[8C\x1b[?25h", True),
         (b"menu\r\n\r\n\x1b[23A\x1b[8C\x1b[?25h", False),
     ],
 )
-def test_only_what_ends_a_line_leaves_an_empty_one(printed: bytes, empty: bool) -> None:
-    assert on_empty_line(printed) is empty
+def test_what_ends_a_line_or_asks_the_terminal_is_no_prompt(printed: bytes, none: bool) -> None:
+    assert shows_no_prompt(printed) is none

@@ -15,7 +15,8 @@ from shelltie.frozen import frozen
 from shelltie.regex import regex
 from shelltie.running.procfs import slurp, stat, target, threads
 
-LINE_END = 128  # bytes in which to look for the end of a line
+LINE_END = 256  # bytes of output that tell at what it waits
+_WHERE = b"\x1b[6n"  # asks the terminal for the cursor's place; ours does not answer
 _UNSEEN_END = regex(rb"(?:\r|\x1b\[[0-9;?]*+[hlm])++\Z")  # modes and colours, no moves
 _MOST_THREADS = 500
 _MOST_DESCRIPTORS = 1024
@@ -73,13 +74,14 @@ def look_for_reader(pids: Iterable[int], terminal: int) -> InputWait:
     )
 
 
-def on_empty_line(printed: bytes) -> bool:
-    """Whether the last thing that was printed is the end of a line.
+def shows_no_prompt(printed: bytes) -> bool:
+    """Whether what was printed last is no prompt: the end of a line, or a question to the terminal.
 
     Who edits lines itself shows a prompt when it waits. Node, for one, polls its terminal also
-    while a promise is awaited, and nothing else tells the difference.
+    while a promise is awaited, and nothing else tells the difference. ipython waits two seconds
+    for the cursor's place before it goes on, and says so in a line when it has none.
     """
-    return _UNSEEN_END.sub(b"", printed).endswith(b"\n")
+    return _WHERE in printed or _UNSEEN_END.sub(b"", printed).endswith(b"\n")
 
 
 def _readers(pids: Iterable[int]) -> Iterator[tuple[str, bool]]:

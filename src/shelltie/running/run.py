@@ -43,7 +43,7 @@ from shelltie.running import evidence, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, Times, exit_status
 from shelltie.running.feeder import Feeder
-from shelltie.running.input_wait import LINE_END, on_empty_line
+from shelltie.running.input_wait import LINE_END, shows_no_prompt
 from shelltie.running.rules import (
     DRAIN_MOST,
     DRAIN_QUIET,
@@ -164,7 +164,7 @@ class Run:
         typed = self._feeder is not None and self._feeder.pending
         end = self.output.total
         tail = self.output.read(max(0, end - LINE_END), end).data
-        if typed or (seen.polls and on_empty_line(tail)):
+        if typed or (seen.polls and shows_no_prompt(tail)):
             return replace(seen, waits_for_input=False, password=False)
         return seen
 
