@@ -205,34 +205,27 @@ async def test_a_program_that_is_not_there_is_an_execution_error(
     assert call.seen()[1:] == ["terminal:command:failed"] * 2
 
 
-async def test_a_directory_that_is_none_is_refused_before_anything_runs(
-    call: Caller, project: Project
-) -> None:
-    (project.place / "file").touch()
-
-    missing = await call("create_session", taskId="t", agentId="a", workingDirectory="later")
-    no_directory = await call("create_session", taskId="t", agentId="a", workingDirectory="file")
-
-    for answer, why in ((missing, "does not exist"), (no_directory, "is not a directory")):
-        assert (answer["success"], answer["error"]) == (False, "INVALID_PARAMETERS")
-        assert why in answer["details"]["fields"]["workingDirectory"]
-
-
-@pytest.mark.proves("T4-13")
-async def test_a_directory_that_went_away_is_told_when_a_command_needs_it(
-    call: Caller, project: Project
-) -> None:
-    place = project.place / "short"
-    place.mkdir()
-    session = await call.create(workingDirectory="short")
-    place.rmdir()
-
+@pytest.mark.proves("T4-13", "C-69")
+async def test_a_directory_may_come_later_than_its_session(call: Caller, project: Project) -> None:
+    created = await call("create_session", taskId="t", agentId="a", workingDirectory="later")
+    session = created["sessionId"]
     before = await call.execute(session, "pwd")
-    place.mkdir()
+    (project.place / "later").mkdir()
     after = await call.execute(session, "pwd")
 
+    assert created["success"] is True
+    assert "does not exist" in created["warning"]
     assert before["error"] == "EXECUTION_ERROR"
-    assert after["stdout"] == f"{place}\n"
+    assert after["stdout"] == f"{project.place}/later\n"
+
+
+async def test_what_can_never_be_a_directory_is_refused(call: Caller, project: Project) -> None:
+    (project.place / "file").touch()
+
+    answer = await call("create_session", taskId="t", agentId="a", workingDirectory="file")
+
+    assert (answer["success"], answer["error"]) == (False, "INVALID_PARAMETERS")
+    assert "is not a directory" in answer["details"]["fields"]["workingDirectory"]
 
 
 @pytest.mark.parametrize("asked", [1, 0.5, 999])

@@ -92,12 +92,9 @@ def wrong_directory(value: object) -> str | None:
 
 
 def no_directory(path: str) -> str | None:
-    """What is wrong with a directory to run commands in."""
+    """What is wrong with a place that commands can never run in; what is missing may still come."""
     place = Path(path)
-    if place.is_dir():
-        return None
-    why = "is not a directory" if place.exists() else "does not exist: make it first"
-    return f"is {path}, which {why}"
+    return f"is {path}, which is not a directory" if place.exists() and not place.is_dir() else None
 
 
 def wrong_variables(value: object, base: Sifted) -> dict[str, str]:

@@ -123,7 +123,7 @@ class Contexts:
     ) -> Context:
         """A context for a task; `cwd` is relative to the project.
 
-        Variables that no command gets are `warnings`.
+        Variables that no command gets, and a directory that is not there yet, are `warnings`.
         Raises: InvalidParameters, which says of each field what is wrong; TooManySessions.
         """
         self._check(task, agent, cwd, environment)
@@ -137,7 +137,7 @@ class Contexts:
         asker = Asker(self._new_id(task), task, agent)
         kept = fields.sanitized(given, self._base)
         context = Context(asker, owner, directory, kept, self._publish)
-        context.warnings = tuple(_warnings(given, kept))
+        context.warnings = tuple(_warnings(given, kept, directory))
         self._contexts[context.id] = context
         self._watch(context)
         self._publish(SessionOpened(asker, context.created, directory))
@@ -337,8 +337,10 @@ class Contexts:
         return next((f": {why}" for why in advice), "")
 
 
-def _warnings(given: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
+def _warnings(given: Mapping[str, str], kept: Mapping[str, str], directory: str) -> list[str]:
     warnings = []
+    if not os.path.exists(directory):  # noqa: PTH110  as above
+        warnings.append(f"{directory} does not exist: make it before the first command")
     if withheld := sorted(given.keys() - kept.keys() - set(fields.OWN)):
         warnings.append(f"commands do not get what looks like a secret: {', '.join(withheld)}")
     if own := sorted(given.keys() & set(fields.OWN)):
