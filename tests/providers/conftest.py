@@ -1,6 +1,7 @@
 """Keepers of every kind, one after the other."""
 
 import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,6 +35,12 @@ def process_of(link: Link) -> "subprocess.Popen[bytes]":
     """The keeper's own."""
     assert isinstance(link._process, subprocess.Popen)
     return link._process
+
+
+def stop(link: Link) -> None:
+    """Stop the keeper, and have nobody continue it."""
+    link._watch.close()
+    process_of(link).send_signal(signal.SIGSTOP)
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ from shelltie.keeper.protocol import (
 )
 from tests.leashes import PATH, printed_ready, start, start_printing
 from tests.programs import DEEDS, evil
-from tests.providers.conftest import argv_of, linked, process_of
+from tests.providers.conftest import argv_of, linked, process_of, stop
 from tests.tree import new_tag, nobody_left, tagged, until
 
 
@@ -137,16 +137,11 @@ async def test_sweeping_after_one_leash_leaves_the_others_alone(link: Link) -> N
         await other.last()
 
 
-async def test_a_leash_that_was_stopped_is_shot(link: Link) -> None:
+async def test_a_leash_that_is_stopped_again_and_again_is_shot(link: Link) -> None:
     tag = new_tag()
-    script = f"setsid sleep 300.{tag} & read never; kill -STOP $PPID; sleep 300.{tag}"
-    theirs, ours = os.pipe()
-    told = start(link, "sh", "-c", script, stdio=(theirs, theirs, theirs))
-    os.close(theirs)
-    started = await told.word(Started)
-    os.close(ours)  # had it not waited, the leash might have been stopped before it said so
-    await until(lambda: psutil.Process(started.leash).status() == psutil.STATUS_STOPPED)
-    told.leash.signal(signal.SIGKILL)  # which it cannot hear
+    script = f"setsid sleep 300.{tag} & while kill -STOP $PPID; do :; done; sleep 300.{tag}"
+    told = start(link, "sh", "-c", script)
+    await until(lambda: bool(tagged(tag, "sleep")))
 
     told.leash.shoot()
 
@@ -418,7 +413,7 @@ async def test_more_than_the_socket_takes_at_once_waits_its_turn(link: Link) -> 
     before = psutil.Process().num_fds()
     env = PATH | {"LARGE": "x" * 100_000}
 
-    process_of(link).send_signal(signal.SIGSTOP)  # else it might take them as fast as they come
+    stop(link)  # else it might take them as fast as they come
     commands = [start(link, "sh", "-c", "exit ${#LARGE}", env=env) for _ in range(100)]
     assert link._parcels
     process_of(link).send_signal(signal.SIGCONT)
@@ -435,7 +430,7 @@ async def test_more_descriptors_than_may_be_on_their_way_wait_their_turn(link: L
     before = psutil.Process().num_fds()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    process_of(link).send_signal(signal.SIGSTOP)
+    stop(link)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before + 400, hard))
     commands = [start(link, "true", env={"PATH": "/bin"}) for _ in range(130)]
     assert link._parcels

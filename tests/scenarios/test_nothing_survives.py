@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -189,6 +190,87 @@ async def test_when_the_keeper_is_shot_commands_go_on_and_new_ones_start(
     assert outcome.ok
     assert run.output.view(None, 10, 10).head == b"done\n"
     assert after.stdout == "again\n"
+
+
+async def test_a_command_that_stops_the_keeper_holds_up_no_other(
+    open_terminal: Open, keeper: str
+) -> None:
+    async with open_terminal(keeper=keeper) as terminal:
+        stopped = await terminal.run("kill -STOP $(ps -o ppid= -p $PPID) && echo stopped")
+        after = await terminal.run("echo after", timeout=30)
+        await until(lambda: not terminal.supervisor.runs)
+
+    assert (stopped.status, stopped.stdout) == ("success", "stopped\n")
+    assert (after.status, after.stdout, after.leaked) == ("success", "after\n", False)
+
+
+async def test_a_command_that_stops_its_leash_comes_back_with_its_own_exit_code(
+    open_terminal: Open, keeper: str
+) -> None:
+    async with open_terminal(keeper=keeper) as terminal:
+        result = await terminal.run("kill -STOP $PPID; exit 3", timeout=30)
+
+    assert (result.status, result.exit_code) == ("error", 3)
+
+
+async def test_who_keeps_the_keeper_stopped_is_outlived_by_the_next_one(
+    open_terminal: Open, keeper: str
+) -> None:
+    tag = new_tag()
+    async with open_terminal(keeper=keeper) as terminal:
+        run = await terminal.start(f"sleep 300.{tag}", timeout=600)
+        await until(lambda: run.state is State.RUNNING)
+        (process,) = psutil.Process().children()
+        provider = terminal.supervisor.places.usual
+        link = provider._links[-1]  # type: ignore[attr-defined]
+        link._watch._keeper = NeverContinued(process.pid)
+        process.suspend()
+
+        refused = await terminal.run("echo refused", timeout=60)
+        after = await terminal.run("echo after")
+        still = run.outcome
+        outcome = await run.kill("enough")
+
+    assert (refused.status, refused.exit_code, refused.leaked) == ("error", 126, False)
+    assert "keeper" in (refused.error or "")
+    assert after.stdout == "after\n"
+    assert still is None
+    assert not outcome.leaked
+    await nobody_left(tag)
+
+
+@dataclass
+class NeverContinued:
+    """A keeper that somebody stops again whenever it is continued."""
+
+    pid: int
+
+    def send_signal(self, number: int, /) -> None:
+        assert number == signal.SIGCONT
+
+
+async def test_a_command_that_shoots_its_leash_is_told_to_be_ended_by_force(
+    terminal: Terminal,
+) -> None:
+    result = await terminal.run("kill -KILL $PPID; sleep 300")
+
+    assert (result.status, result.termination_mode) == ("error", "hard")
+    assert result.hint is not None
+    assert result.hint.startswith("Ended with SIGKILL: its leash was killed")
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to make a pid namespace")
+@pytest.mark.needs("unshare")
+async def test_a_keeper_that_cannot_work_says_why(open_terminal: Open, keeper: str) -> None:
+    async with open_terminal(keeper=keeper) as terminal:
+        provider = terminal.supervisor.places.usual
+        elsewhere = ("unshare", "--pid", "--fork")  # with the /proc of this side
+        provider._argv = (*elsewhere, *provider._argv)  # type: ignore[attr-defined]
+        results = [await terminal.run("echo x") for _ in range(3)]
+
+    for result in results:
+        assert (result.exit_code, result.leaked) == (126, False)
+        assert "/proc is missing, or of another pid namespace" in (result.error or "")
 
 
 # Processes that cannot be ended: the call returns all the same, and says so.

@@ -373,6 +373,21 @@ async def test_a_sandbox_that_is_shot_takes_its_commands_along_and_the_next_gets
     assert after.stdout == "after\n"
 
 
+async def test_a_sandbox_whose_keeper_was_stopped_from_outside_goes_on(opened: Open) -> None:
+    async with opened() as terminal:
+        await terminal.run("true")
+        (bwrap,) = psutil.Process().children()
+        (keeper,) = bwrap.children()
+        bwrap.suspend()
+        keeper.suspend()
+        await until(lambda: keeper.status() == bwrap.status() == psutil.STATUS_STOPPED)
+
+        after = await terminal.run("echo after", timeout=30)
+
+    assert (after.status, after.stdout) == ("success", "after\n")
+    assert any("keeper had been stopped" in warning for warning in after.warnings)
+
+
 async def test_a_run_in_a_sandbox_is_known_by_the_pids_of_this_side(opened: Open) -> None:
     tag = new_tag()
     async with opened() as terminal:

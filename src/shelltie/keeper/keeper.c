@@ -71,6 +71,16 @@ static bool bury(void) {
     return pid < 0;
 }
 
+/* Any process of the same user may stop a leash, which then hears neither its server nor its command
+ * end. One a round: who stops it again and again shall not keep us from everything else. To
+ * continue it brings another SIGCHLD, so the next one is not forgotten. */
+static void continue_stopped(void) {
+    siginfo_t stopped = {.si_pid = 0};
+    /* ECHILD is no mistake: the kernel says it also when all our children are zombies. */
+    waitid(P_ALL, 0, &stopped, WSTOPPED | WNOHANG | __WALL);
+    if (stopped.si_pid && leash_of(stopped.si_pid)) kill(stopped.si_pid, SIGCONT);
+}
+
 /* A leash's orphans are ours before we can reap it, so with no stranger left its tree is gone. */
 static void sweep(void) {
     bool clean = true;
@@ -181,6 +191,7 @@ static void end(void) {
 
 static int serve(void) {
     while (!bury() || !ending) {
+        continue_stopped();
         sweep();
         struct pollfd either[] = {{signals, POLLIN, 0}, {ending ? -1 : server, POLLIN, 0}};
         poll(either, 2, ending || leash_of(0) ? TICK : -1);

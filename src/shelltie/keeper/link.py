@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import socket
-import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,8 +20,10 @@ from shelltie.keeper.protocol import (
     BODY_MAX,
     ENDING,
     HEADER,
+    Failed,
     Gone,
     Lost,
+    Noted,
     Started,
     Stuck,
     Word,
@@ -31,7 +32,8 @@ from shelltie.keeper.protocol import (
     run_frame,
     shoot_frame,
 )
-from shelltie.keeper.undumpable import bare_environment
+from shelltie.keeper.starting import start_keeper
+from shelltie.keeper.stopped import GIVEN_UP, KeeperWatch, Process
 from shelltie.model import Directory, Resources
 
 _READ_SIZE = 16 * 1024  # a word has less than 500 bytes
@@ -81,6 +83,8 @@ class Leash:
         self, link: "Link", leash_id: int, control: socket.socket, listen: Callable[[Word], None]
     ) -> None:
         self.id = leash_id
+        self.pid = 0  # until it has said that the command runs
+        self.spoke = False
         self._link = link
         self._control = control
         self._lines = _Lines(control, from_inside=link.contained)
@@ -113,13 +117,17 @@ class Leash:
             more = False
         if not more and not self.silent:
             self._hang_up()
-            if not self._link.alive:  # else the keeper sweeps, and then says so
-                self.finish(self._link.last_word)
+            self._link.conclude(self)
 
     def close(self) -> None:
         """End everything: to a leash the end of file means kill. The last word still comes."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
+
+    def note(self, message: str) -> None:
+        """Have the user of this command know something."""
+        if self._listen is not None:
+            self._listen(Noted(message))
 
     def finish(self, word: Gone | Lost) -> None:
         """Deliver the last word, unless there was one."""
@@ -129,11 +137,20 @@ class Leash:
             self._link.forget(self.id)
             listen(word)
 
+    def fail(self, reason: str) -> None:
+        """Its keeper ended before it could be started."""
+        self._hear(Failed("keeper", errno.ESRCH, reason))
+        self.finish(Gone(0, 0.0))
+
     def _hear(self, word: Word) -> None:
+        self.spoke = True
         if isinstance(word, Gone | Lost):
             self.finish(word)
-        elif self._listen is not None:
-            self._listen(self._in_our_numbers(word) if self._link.contained else word)
+            return
+        word = self._in_our_numbers(word) if self._link.contained else word
+        self.pid = word.leash if isinstance(word, Started) else self.pid
+        if self._listen is not None:
+            self._listen(word)
 
     def _in_our_numbers(self, word: Word) -> Word:
         leash = self._lines.sender
@@ -155,8 +172,8 @@ class _Parcel:
     descriptors: tuple[int, ...] = ()  # our own copies, until they are sent
 
 
-class Keeper(Protocol):
-    """The process of a keeper."""
+class Keeper(Process, Protocol):
+    """A process that can be watched and ended, too."""
 
     def poll(self) -> int | None:
         """`None` as long as it is there."""
@@ -177,20 +194,22 @@ class Link:
     Raises: CannotStart.
     """
 
+    _stderr: int | None = None  # what our own keeper complains of can be read here
+
     def __init__(
         self,
         argv: Sequence[str],
         kind: Kind,
         *,
         contained: bool = False,
-        stderr: int = subprocess.DEVNULL,
+        stderr: int | None = None,
         passed: tuple[int, ...] = (),
     ) -> None:
         try:
-            started = _start(argv, stderr, passed)
+            channel, keeper, self._stderr = start_keeper(argv, stderr, passed)
         except OSError as error:
             raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
-        self._hold(*started, kind, contained=contained)
+        self._hold(channel, keeper, kind, contained=contained)
 
     def _hold(self, channel: socket.socket, keeper: Keeper, kind: Kind, *, contained: bool) -> None:
         self.kind = kind
@@ -204,6 +223,8 @@ class Link:
         self._over = anyio.Event()
         self._socket, self._process = channel, keeper
         self._lines = _Lines(channel)
+        self._watch = KeeperWatch(keeper, self)
+        self._broken = ""  # why it starts nothing, if it does not
         self._loop.add_reader(self._socket, self._hear)
 
     @property
@@ -220,7 +241,7 @@ class Link:
 
     @property
     def last_word(self) -> Gone | Lost:
-        """What becomes of a leash that went without a word, when there is no keeper either."""
+        """What becomes of a leash without its last word, when there is no keeper either."""
         return Gone(0, 0.0) if self.contained else Lost()
 
     @property
@@ -266,15 +287,48 @@ class Link:
             except OSError as error:
                 ours.close()
                 self._hear()  # if the keeper is dead, `alive` should say so to our caller
-                raise CannotStart(f"the keeper cannot be asked: {error}") from error
+                why = self._broken or f"the keeper cannot be asked: {error}"
+                raise CannotStart(why) from error
         leash = self._leashes[leash_id] = Leash(self, leash_id, ours, listen)
+        self._watch.expect()
         return leash
 
     def shoot(self, leash_id: int) -> None:
         """Have the keeper kill a leash."""
         self._shot.add(leash_id)
+        self._watch.expect()
         with suppress(OSError):  # without a keeper nobody can
             self._send(shoot_frame(leash_id))
+
+    def conclude(self, leash: Leash) -> None:
+        """A leash has gone without its last word."""
+        if self._alive:  # the keeper sweeps, and then says so
+            self._watch.expect()
+        elif self._broken and not leash.spoke:
+            leash.fail(self._broken)
+        else:
+            leash.finish(self.last_word)
+
+    @property
+    def owed(self) -> list[Leash]:
+        """See `Creditor`."""
+        return [leash for leash in self._leashes.values() if self._owes(leash)]
+
+    @property
+    def answering(self) -> set[int]:
+        """See `Creditor`."""
+        return {leash.pid for leash in self._leashes.values() if not self._owes(leash)}
+
+    def _owes(self, leash: Leash) -> bool:
+        return not leash.spoke or leash.silent or leash.id in self._shot
+
+    def give_up(self, *, swept: bool) -> None:
+        """See `Creditor`. Leashes that answer hold on; the next command gets another keeper."""
+        silent = [leash for leash in self.owed if leash.spoke and leash.silent]
+        self._broken = GIVEN_UP
+        self._process.kill()
+        for leash in silent if swept else ():
+            leash.finish(Gone(0, 0.0))
 
     def forget(self, leash_id: int) -> None:
         """A leash has had its last word."""
@@ -294,6 +348,7 @@ class Link:
             leash.close()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
+        self._watch.expect()  # a keeper that is stopped would not see the end of the file
         self._settle()
         with anyio.move_on_after(_PATIENCE, shield=True):
             await self._over.wait()
@@ -334,6 +389,8 @@ class Link:
         if not self._alive:
             return
         self._alive = False
+        self._broken = self._broken or self._complaint()
+        self._watch.close()
         self._loop.remove_reader(self._socket)
         self._discard_parcels()
         self._socket.close()
@@ -341,8 +398,16 @@ class Link:
         for leash in tuple(self._leashes.values()):
             leash.poll()
             if leash.silent:
-                leash.finish(self.last_word)
+                self.conclude(leash)
         self._settle()
+
+    def _complaint(self) -> str:
+        """What our own keeper said when it could not even begin."""
+        if self._stderr is None:
+            return ""
+        with open(self._stderr, "rb", closefd=True) as stderr:  # noqa: PTH123  a pipe
+            said = (stderr.read() or b"").decode("utf-8", "replace").strip()
+        return f"the keeper cannot work: {said}" if said else ""
 
     def _settle(self) -> None:
         if not self._alive and not self._leashes:
@@ -394,27 +459,6 @@ class Link:
         self._parcels.clear()
         if self._alive:
             self._loop.remove_writer(self._socket)
-
-
-def _start(
-    argv: Sequence[str], stderr: int, passed: tuple[int, ...]
-) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        try:
-            process = subprocess.Popen(
-                [*argv, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(), *passed),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=bare_environment(),
-                start_new_session=True,  # ^C at our terminal is for us alone
-            )
-        except OSError:
-            ours.close()
-            raise
-    return ours, process
 
 
 def _checked_frame(

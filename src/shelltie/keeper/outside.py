@@ -44,6 +44,12 @@ def outside(leash: int, inner: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(pid for pid in below if wanted.intersection(_names(pid)[depth - 1 : depth]))
 
 
+def is_first(pid: int) -> bool:
+    """Whether it is the first process of a pid namespace below ours."""
+    names = _names(pid)
+    return len(names) > 1 and names[-1] == 1
+
+
 def _descendants(pid: int) -> Iterator[int]:
     queue = [pid]
     for one in queue:  # which grows meanwhile

@@ -58,10 +58,14 @@ class Started:
 
 @frozen
 class Failed:
-    """The command could not be started, and why."""
+    """The command could not be started, and why.
+
+    Of the step "keeper" we say ourselves, with a `reason`: it ended before it took the command.
+    """
 
     step: str
     errno: int
+    reason: str = ""
 
 
 @frozen

@@ -252,8 +252,7 @@ class Leash:
         results = [send(pid, number) for pid in pids]
         for pid in pids if number in ASKING_TO_END else ():
             send(pid, signal.SIGCONT)  # who is stopped would die only when continued
-        sent, refused = results.count(0), results.count(errno.EPERM)
-        say(self._control, f"signalled {number} {sent} {refused}")
+        say(self._control, f"signalled {number} {results.count(0)} {results.count(errno.EPERM)}")
 
     def _reap(self) -> bool:
         """True when nobody is left."""
@@ -267,7 +266,8 @@ class Leash:
     def _kill_everybody(self) -> int:
         rounds, patience = 0, time.monotonic() + 1
         while not self._reap():
-            for pid in self._killable():
+            # While our own are not reaped, nobody else can have their pids.
+            for pid in self._living() if PORTABLE else own_children():
                 kill_child(pid)
             rounds += 1
             wait(TICK, self._wake.reader)
@@ -284,9 +284,6 @@ class Leash:
             send(pid, signal.SIGKILL)
         if pids:
             say(self._control, f"stuck {' '.join(map(str, pids[:STUCK_MAX]))}")
-
-    def _killable(self) -> list[int]:
-        return own_children()  # while they are not reaped, nobody else can have their pids
 
     def _living(self) -> list[int]:
         """Everybody who lives below us, at one moment more or less."""
@@ -325,9 +322,6 @@ class PortableLeash(Leash):
             size = len(self._known)
             self._known |= {pid for pid, (parent, _) in table.items() if parent in self._known}
         return list(self._known)
-
-    def _killable(self) -> list[int]:
-        return self._living()
 
 
 def processes() -> dict[int, tuple[int, int]]:
@@ -427,8 +421,7 @@ class Keeper:
         return more
 
     def _serve_frame(self, frame: Frame) -> None:
-        _, kind = HEADER.unpack_from(frame.bytes)
-        body = bytes(frame.bytes[HEADER.size :])
+        (_, kind), body = HEADER.unpack_from(frame.bytes), bytes(frame.bytes[HEADER.size :])
         leash_id = body.partition(b"\0")[0]
         complete = len(frame.descriptors) >= DESCRIPTORS
         if not leash_id.isdigit() or body[-1]:
@@ -463,6 +456,11 @@ class Keeper:
             leash_id = self._leashes.pop(pid, None)
             if leash_id is not None and status and not PORTABLE:
                 self._unswept.append(leash_id)
+        # A stopped leash hears nothing. One a round: who goes on shall not keep us from the rest.
+        with contextlib.suppress(ChildProcessError):  # which is said of zombies alone, too
+            stopped = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
+            if stopped is not None and stopped.si_pid in self._leashes:
+                send(stopped.si_pid, signal.SIGCONT)
         return childless
 
     def _sweep(self) -> None:
@@ -495,6 +493,8 @@ def prepare() -> None:
 
 
 if __name__ == "__main__":
+    if not PORTABLE and os.path.realpath("/proc/self") != f"/proc/{os.getpid()}":
+        sys.exit("shelltie-keeper: /proc is missing, or of another pid namespace")
     prepare()
     Keeper(socket.socket(fileno=int(sys.argv[1]))).serve()
     os._exit(0)

@@ -35,9 +35,13 @@ class Visitor:
 
     def kill(self) -> None:
         """See `Keeper`. It may belong to somebody whom only the engine may touch."""
+        with suppress(OSError):
+            self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        """See `Keeper`."""
         if self._handle is not None:
-            with suppress(OSError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            signal.pidfd_send_signal(self._handle, number)
 
 
 class VisitorLink(Link):

@@ -64,6 +64,7 @@ class Ending:
             return State.TIMED_OUT
         if self.exit is None and self.stop_reason is None:
             self.stop_reason = "its leash was killed, by the command or from outside"
+            self.killed = True  # and with it, or by the keeper, everybody whom it held
         return State.KILLED if self.stop_reason is not None else State.FINISHED
 
     def outcome(

@@ -99,7 +99,7 @@ def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | N
 
 def _after_timeout(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str:
     if outcome.leaked:
-        return f"Processes {_pids(outcome)} could not be ended: look at them before you go on."
+        return _after_leak(outcome)
     seen = outcome.sighting
     if seen is not None and seen.password:
         return (
@@ -149,7 +149,7 @@ def _longer(limit: float | None) -> int:
 
 def _after_kill(outcome: Outcome) -> str:
     if outcome.leaked:
-        return f"Processes {_pids(outcome)} could not be ended: look at them before you go on."
+        return _after_leak(outcome)
     how = "with SIGKILL" if outcome.ended is Ended.HARD else "politely"
     return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
 
@@ -177,8 +177,14 @@ def _after_failure(outcome: Outcome, last_line: str) -> str:
     return f"It failed with code {code}; its last line: {last_line!r}."
 
 
-def _pids(outcome: Outcome) -> str:
-    return ", ".join(map(str, outcome.leaked_pids)) or "of this run"
+def _after_leak(outcome: Outcome) -> str:
+    if outcome.leaked_pids:
+        pids = ", ".join(map(str, outcome.leaked_pids))
+        return f"Processes {pids} could not be ended: look at them before you go on."
+    return (
+        "Its keeper (shelltie-keeper, which starts and ends commands) did not answer: was it"
+        " stopped or killed? Look whether something of this command still runs before you go on."
+    )
 
 
 def withheld_hint(

@@ -52,8 +52,12 @@ def kill_failure(stuck: tuple[int, ...]) -> str:
     )
 
 
-def start_failure(step: str, errno: int, command: Command) -> tuple[str, int, bool]:
+def start_failure(
+    step: str, errno: int, command: Command, reason: str = ""
+) -> tuple[str, int, bool]:
     """Why nothing was run, the exit code a shell would give for it, and whether it may pass."""
+    if reason:
+        return reason, 126, True
     return *_failure(step, errno, command), step == "fork" or errno in _SHORTAGES
 
 

@@ -295,7 +295,8 @@ class Run:
                 self.move(State.RUNNING)
                 self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
             case protocol.Failed():
-                self._ending.error = messages.start_failure(word.step, word.errno, self.command)
+                failure = messages.start_failure(word.step, word.errno, self.command, word.reason)
+                self._ending.error = failure
             case protocol.Signalled():
                 self._ending.refused += word.refused
             case protocol.Exited():

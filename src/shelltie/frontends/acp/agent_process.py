@@ -69,8 +69,8 @@ class AgentProcess:
     def _check(self) -> None:
         if self._failure is not None:
             command = Command(self._argv[0], self._argv)
-            step, errno = self._failure.step, self._failure.errno
-            message, exit_code, _ = messages.start_failure(step, errno, command)
+            step, errno, reason = self._failure.step, self._failure.errno, self._failure.reason
+            message, exit_code, _ = messages.start_failure(step, errno, command, reason)
             raise CannotStart(message, exit_code)
 
     async def __aexit__(self, *_: object) -> None:

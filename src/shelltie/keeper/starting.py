@@ -1,0 +1,51 @@
+"""Starts the program of a keeper, with a socket to it and a pipe for what it complains of."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+
+from shelltie.keeper.undumpable import bare_environment
+
+
+def start_keeper(
+    argv: Sequence[str], stderr: int | None, passed: tuple[int, ...]
+) -> tuple[socket.socket, "subprocess.Popen[bytes]", int | None]:
+    """The socket, the process, and where to read its complaints unless they go to `stderr`.
+
+    Nobody need read them, and nobody waits when they are many: neither end blocks.
+    Raises: OSError.
+    """
+    if stderr is not None:
+        return *_start(argv, stderr, passed), None
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    try:
+        return *_start(argv, writer, passed), reader
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+
+
+def _start(
+    argv: Sequence[str], stderr: int, passed: tuple[int, ...]
+) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                [*argv, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(), *passed),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=bare_environment(),
+                start_new_session=True,  # ^C at our terminal is for us alone
+            )
+        except OSError:
+            ours.close()
+            raise
+    return ours, process
