@@ -17,9 +17,10 @@ _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the stre
 class Spool:
     """The bytes of both streams in order of arrival, up to `cap`.
 
-    There is no file until more than `threshold` bytes were printed; `created` is told of it. A
-    disk that fails never disturbs the run: spooling stops and `problem` says why. The file is
-    locked until `close`, so that nobody takes it for an old one.
+    There is no file until more than `threshold` bytes were printed; `created` is told of it, and
+    `wrote` how many bytes it grew by: 0 when it is closed. A disk that fails never disturbs the
+    run: spooling stops and `problem` says why. The file is locked until `close`, so that nobody
+    takes it for an old one.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Spool:
         threshold: int = 1024 * 1024,
         times: Times | None = None,
         created: Callable[[], None] = lambda: None,
+        wrote: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.path = path
         self.cap = cap
@@ -38,6 +40,7 @@ class Spool:
         self.problem: str | None = None
         self._times = times
         self._tell_created = created
+        self._tell_wrote = wrote
         self._fd: int | None = None
         self._over = False
         self._speaker: Stream | None = None
@@ -90,6 +93,7 @@ class Spool:
         while rest:
             written = os.write(fd, rest)  # a disk that runs full takes a part first
             self.stored += written
+            self._tell_wrote(written)
             rest = rest[written:]
         if self._times is not None and data:
             self._times.note(self.stored)
@@ -161,3 +165,4 @@ class Spool:
             with suppress(OSError):  # a late write error: what is missing shows when it is read
                 os.utime(fd)  # it is as old as its end, however long nothing was printed before
                 os.close(fd)
+            self._tell_wrote(0)
