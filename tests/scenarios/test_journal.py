@@ -100,6 +100,32 @@ anyio.run(main)
 """
 
 
+# The disk has room for a little output; what `room` says is what remains of it.
+FLOODED_DISK = """
+import anyio, os, pathlib, sys
+from shelltie import Config, Terminal
+from shelltie.record import reading
+place, room = pathlib.Path(sys.argv[1]), sys.argv[2]
+async def main():
+    async with Terminal(Config(state_dir=str(place))) as terminal:
+        await terminal.run(["/bin/true"])
+        script = "head -c 9000000 /dev/zero"
+        if room == "none":
+            script += f"; cat /dev/zero > {place}/filler"
+        result = await terminal.run(script)
+        ends = [line.entry.run for line in reading.entries(place / "journal.db")
+                if line.entry.kind == "ended"]
+        print(result.status, result.run_id in ends, *result.warnings, sep="|")
+    (place / "filler").unlink(missing_ok=True)
+    async with Terminal(Config(state_dir=str(place))) as terminal:
+        await terminal.run(["/bin/true"])
+    missed = [line.entry.body for line in reading.entries(place / "journal.db")
+              if line.entry.kind == "missed"]
+    print(missed, reading.verify(place / "journal.db").problems, sep="|")
+anyio.run(main)
+"""
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     """Where the terminals of `open_terminal` record."""
@@ -438,6 +464,35 @@ async def test_a_locked_journal_holds_nobody_up_and_is_written_later(
     assert reading.verify(journal).problems == ()
 
 
+async def test_who_leaves_does_not_wait_again_for_a_journal_that_is_locked(
+    open_terminal: Open, journal: Path
+) -> None:
+    longer = anyio.Event()
+
+    async def wait_longer() -> None:
+        await anyio.sleep(2.5)
+        longer.set()
+
+    async with open_terminal() as terminal:
+        await terminal.run(["/bin/true"])
+    with changing(journal) as somebody:
+        somebody.execute("BEGIN EXCLUSIVE")
+        async with anyio.create_task_group() as tasks:
+            async with open_terminal() as terminal:
+                result = await terminal.run("echo on we go")
+                tasks.start_soon(wait_longer)
+            waited = longer.is_set()
+            tasks.cancel_scope.cancel()
+        somebody.execute("ROLLBACK")
+    async with open_terminal() as terminal:
+        await terminal.run(["/bin/true"])
+
+    assert "not recorded" in " ".join(result.warnings)
+    assert not waited
+    assert bodies(journal, "missed")
+    assert reading.verify(journal).problems == ()
+
+
 async def test_a_full_disk_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
     said = await python(FULL_DISK, str(tmp_path))
 
@@ -458,6 +513,26 @@ def test_a_server_that_starts_on_a_full_disk_says_that_it_is_full(tmp_path: Path
     assert (first, again, problems) == ("success", "success", "()"), done
     assert full.startswith("success not recorded: ")
     assert full.endswith("the disk is full")
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("room", ["some", "none"])
+def test_a_run_whose_own_output_fills_the_disk_is_on_record_or_said_not_to_be(
+    tmp_path: Path, room: str
+) -> None:
+    mounted = 'mount -t tmpfs -o size=4m none "$0" && exec "$@"'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, str(tmp_path)]
+    command = [*inside, sys.executable, "-c", FLOODED_DISK, str(tmp_path), room]
+
+    done = subprocess.run(command, cwd="/", capture_output=True, timeout=100, check=False)
+
+    first, second = done.stdout.decode().splitlines()
+    _, recorded, *warnings = first.split("|")
+    missed, problems = second.split("|")
+    unrecorded = any(warning.startswith("not recorded: ") for warning in warnings)
+    assert any("was not kept" in warning for warning in warnings), done
+    assert (recorded, unrecorded) == (str(room == "some"), room == "none")
+    assert (missed != "[]", problems) == (room == "none", "()")
 
 
 async def test_a_journal_that_was_removed_is_begun_anew(open_terminal: Open, journal: Path) -> None:

@@ -166,7 +166,7 @@ def report(
         blocked=barred,
         verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
-        warnings=(*run.rules.limits.notes, *outcome.warnings, *_not_kept(spool)),
+        warnings=(*run.rules.limits.notes, *run.warnings, *_not_kept(spool)),
         hint=advice,
         run_id=run.id,
         error=outcome.error,

@@ -1,5 +1,6 @@
 """A capped file with what one run printed, for what no longer fits into memory."""
 
+import errno
 import fcntl
 import os
 from array import array
@@ -11,6 +12,7 @@ from shelltie.model import Stream
 from shelltie.output.times import Times
 from shelltie.output.window import Window
 
+_GIVEN_BACK = 256 * 1024  # bytes: room for the journal and the files beside it
 _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate
 
 
@@ -66,7 +68,16 @@ class Spool:
                 self._write(self._fd, memoryview(earlier.read(0, earlier.total)))
             self._write(self._fd, data)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._give_back()
             self._fail(error.strerror or str(error))
+
+    def _give_back(self) -> None:
+        """We have filled the disk on which the end of this very run is to be recorded."""
+        with suppress(OSError):
+            if self._fd is not None:
+                self.stored = max(0, self.stored - _GIVEN_BACK)
+                os.ftruncate(self._fd, self.stored)
 
     def _note(self, stream: Stream, position: int) -> None:
         if stream is self._speaker or self._indexed is not None:

@@ -2,10 +2,8 @@
 
 import math
 import os
-import select
 import sqlite3
 import stat
-import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -14,7 +12,6 @@ from pathlib import Path
 from shelltie.errors import TerminalError
 
 _OURS = 0x73687469  # "shti", in the header of the file
-_TICK = 0.01
 _ROOM = 64 * 1024  # bytes; with less no file can be mapped beside the journal
 WAL_MAX = 4 * 1024 * 1024  # bytes that wait in the WAL file before they are put in their place
 _WAL_KEPT = 1024 * 1024  # of them remain as room for the next ones
@@ -99,7 +96,7 @@ class Unusable(TerminalError):
 def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
     """The journal, made if it is not there; for one thread at a time.
 
-    With `durable` a commit is on the disk even if the power fails. From here on nothing waits: a
+    With `durable` a commit is on the disk even if the power fails. Nothing waits, here and later: a
     lock is an error, and checkpoints are left to the caller. Raises: Unusable; sqlite3.Error,
     OSError for what may be different the next time.
     """
@@ -107,7 +104,7 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     _check_kind(path)
-    connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         _check_file(connection, path)
         if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
@@ -116,7 +113,6 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
-        connection.execute("PRAGMA busy_timeout = 0")
         connection.text_factory = _as_text
     except BaseException:
         connection.close()
@@ -257,17 +253,9 @@ def _header(connection: sqlite3.Connection) -> tuple[int, int, bool]:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Servers that start at once want the same, and SQLite does not wait for one another here."""
-    deadline = time.monotonic() + _BUSY
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        else:
-            return  # some file systems have no WAL: then it works without
-        select.select([], [], [], _TICK)
+    """Some file systems have none: then it works without."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

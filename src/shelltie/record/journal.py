@@ -27,7 +27,7 @@ UNRECORDED = "not recorded"  # how the warning about it begins
 UNANCHORED = "recorded, but a rewrite would not show"
 _LAG = 0.05  # seconds that an event may wait for others to be written with it
 _LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
-_LEAVING = 3.0
+_LEAVING, _BRIEF = 3.0, 0.5
 _LONG_TEXT = 4096
 
 _log = logging.getLogger(__name__)
@@ -50,9 +50,9 @@ class Journal:
         # Both belong to whoever has the lock: the loop, which never waits for it, or the thread.
         self._lock = threading.Lock()
         self._scribe = Scribe(known_secrets)
-        self._writer = Writer(terms)
         self._wake = threading.Event()
         self._over = threading.Event()
+        self._writer = Writer(terms, self._over.is_set)
         self._thread = threading.Thread(target=self._work, name="shelltie-journal", daemon=True)
         self._thread.start()
 
@@ -156,7 +156,8 @@ class Journal:
                 self._turn()
             with self._lock:
                 self._collect()
-                self.problem = self._writer.close(_LEAVING)
+                # Who could not write until now has waited for it, and said so.
+                self.problem = self._writer.close(_LEAVING if self.problem is None else _BRIEF)
         except Exception as error:  # noqa: BLE001  whoever waits for a record must be told
             _log.exception("the journal failed")
             self._fail(f"it failed: {error!r}")

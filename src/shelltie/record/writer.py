@@ -8,6 +8,7 @@ import select
 import sqlite3
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -59,11 +60,12 @@ class Terms:
 class Writer:
     """For one thread at a time."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, leaving: Callable[[], bool] = lambda: False) -> None:
         self.missed = 0  # facts that were never recorded, and never will be
         self.unanchored: str | None = None  # why heads of the chain cannot be kept elsewhere
         self.lost: list[RunLost] = []  # what dead servers left, until somebody takes it
         self._terms = terms
+        self._leaving = leaving  # nobody waits any more for what is locked
         self._wal = f"{terms.path}-wal"
         self._unwritten = terms.path.with_name(f"{terms.path.name}-missed")
         self._book: Book | None = None
@@ -125,7 +127,7 @@ class Writer:
             except (sqlite3.Error, OSError, TerminalError) as error:
                 if self._adding is not None and _is_of_the_fact(error):
                     self._drop_fact(error)
-                elif not _is_busy(error) or time.monotonic() >= deadline:
+                elif not _is_busy(error) or time.monotonic() >= deadline or self._leaving():
                     return self._failed(error)
                 else:
                     select.select([], [], [], _TICK)  # SQLite offers only polling
@@ -283,7 +285,8 @@ class Writer:
             self._unwritten.rename(taken)
             lines = taken.read_text(encoding="ascii", errors="replace").split()
             taken.unlink()
-            self._untold += sum(int(line[:9]) for line in lines if line.isdecimal())
+            # On a full disk there is no room even for the number.
+            self._untold += sum(int(line[:9]) for line in lines if line.isdecimal()) or 1
 
     def _leave(self) -> str | None:
         problem = self.write(patient=False)

@@ -12,7 +12,13 @@ from typing import Protocol, Self
 
 import anyio
 
-from shelltie.errors import CannotStart, InvalidParameters, ProcessError, TerminalError
+from shelltie.errors import (
+    CannotStart,
+    InvalidParameters,
+    JournalBroken,
+    ProcessError,
+    TerminalError,
+)
 from shelltie.events import CommandAsked, CommandRefused, Event, Publish, RunLost, RunReady
 from shelltie.model import (
     Adaptive,
@@ -208,11 +214,23 @@ class Supervisor:
             with anyio.move_on_at(until):
                 await self.prove(run)
                 await run.wait()
+                await self._tell_unrecorded(run)
         except BaseException:
             if run.outcome is None:
                 with anyio.CancelScope(shield=True), suppress(ProcessError):
                     await run.kill("cancelled")
             raise
+
+    async def _tell_unrecorded(self, run: Run) -> None:
+        """What filled the disk may have been its own output; then its end is not on record."""
+        if run.output.spool is None or run.output.spool.problem is None:
+            return
+        try:
+            problem = await self.recorded()
+        except JournalBroken as error:
+            problem = str(error)
+        if problem is not None and problem not in run.warnings:
+            run.warn(problem)
 
     async def _enter(
         self, run: RunId, command: Command, wish: Wish
