@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -264,3 +265,34 @@ def test_closed_descriptors_are_no_trap() -> None:
     done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=40, check=False)
 
     assert done.stderr == b"0\n"
+
+
+# All is loaded as root, for whom the limit does not hold; then it is somebody who has no processes.
+FEW_PROCESSES = """
+import os, resource, sys
+from shelltie.frontends.cli.main import main
+main(["run", "--", "/bin/true"])
+for name in ("STATE_HOME", "CONFIG_HOME", "RUNTIME_DIR"):
+    os.environ[f"XDG_{name}"] = sys.argv[1]
+limit, uid = int(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+os.setgid(uid)
+os.setuid(uid)
+os.chdir("/")
+sys.exit(main(["run", "--", "/bin/echo", "x"]))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody without processes")
+@pytest.mark.parametrize(("limit", "code"), [(1, 125), (2, 126), (3, 126), (4, 126)])
+def test_where_no_process_can_be_made_it_says_so(public_path: Path, limit: int, code: int) -> None:
+    public_path.chmod(0o777)
+    uid = str(60_000_000 + os.getpid() * 10 + limit)  # nobody's
+
+    command = [sys.executable, "-c", FEW_PROCESSES, str(public_path), str(limit), uid]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+    said = " ".join(done.stderr.decode().split())
+    assert done.returncode == code, said
+    assert "Traceback" not in said
+    assert "try again" in said

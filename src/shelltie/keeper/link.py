@@ -208,7 +208,8 @@ class Link:
         try:
             channel, keeper, self._stderr = start_keeper(argv, stderr, passed)
         except OSError as error:
-            raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}") from error
+            more = "; end something and try again" if error.errno == errno.EAGAIN else ""
+            raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}{more}") from error
         self._hold(channel, keeper, kind, contained=contained)
 
     def _hold(self, channel: socket.socket, keeper: Keeper, kind: Kind, *, contained: bool) -> None:

@@ -52,6 +52,7 @@ class Journal:
         self._scribe = Scribe(known_secrets)
         self._wake = threading.Event()
         self._over = threading.Event()
+        self._left = anyio.Event()
         self._writer = Writer(terms, self._over.is_set)
         self._thread = threading.Thread(target=self._work, name="shelltie-journal", daemon=True)
         self._thread.start()
@@ -146,7 +147,7 @@ class Journal:
         self._wake.set()
         most = 2 * _LEAVING  # the thread may have to finish something else first
         with anyio.move_on_after(most, shield=True):
-            await anyio.to_thread.run_sync(self._thread.join, most, abandon_on_cancel=True)
+            await self._left.wait()
 
     # In the thread
 
@@ -161,7 +162,7 @@ class Journal:
         except Exception as error:  # noqa: BLE001  whoever waits for a record must be told
             _log.exception("the journal failed")
             self._fail(f"it failed: {error!r}")
-        self._reach(_all(self._marks))
+        self._reach([*_all(self._marks), self._left])
 
     def _turn(self) -> None:
         self._wake.wait(self._writer.pause)

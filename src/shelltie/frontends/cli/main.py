@@ -28,6 +28,14 @@ More: shelltie --help. Started by a program, through a pipe, it speaks MCP."""
 _DELETED = "the directory you are in was deleted: cd to another one, and try again"
 
 
+_OUR_FAULT = "this is a fault of shelltie itself; please report it"
+_NO_THREAD = "can't start new thread"  # all that Python says of it, in a RuntimeError
+_TOO_MANY = (
+    "no thread can be started: you have as many processes and threads as you may (ulimit -u), or"
+    " the machine has; end some, and try again"
+)
+
+
 def program() -> int:
     """A whole process: the exit code."""
     code = main()
@@ -53,9 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         words.complain(_DELETED if whereabouts.is_deleted() else str(error))
         return exits.SHELLTIE_FAILED
-    except Exception:  # noqa: BLE001  1 would look like the command's own exit code
-        traceback.print_exc()
-        words.complain("this is a fault of shelltie itself; please report it")
+    except Exception as error:  # noqa: BLE001  1 would look like the command's own exit code
+        if str(error) != _NO_THREAD:
+            traceback.print_exc()
+        words.complain(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
         return exits.SHELLTIE_FAILED
     return code
 
