@@ -424,24 +424,6 @@ async def test_more_than_the_socket_takes_at_once_waits_its_turn(link: Link) -> 
     await until(lambda: psutil.Process().num_fds() == before)
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="the kernel lets root send any number")
-async def test_more_descriptors_than_may_be_on_their_way_wait_their_turn(link: Link) -> None:
-    await start(link, "true").last()
-    before = psutil.Process().num_fds()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-    stop(link)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 400, hard))
-    commands = [start(link, "true", env={"PATH": "/bin"}) for _ in range(130)]
-    assert link._parcels
-    process_of(link).send_signal(signal.SIGCONT)
-
-    for command in commands:
-        assert isinstance(await command.last(), Gone)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    await until(lambda: psutil.Process().num_fds() == before)
-
-
 async def test_without_descriptors_nothing_starts_and_nothing_leaks(link: Link) -> None:
     await start(link, "true").last()
     us = psutil.Process()

@@ -109,6 +109,8 @@ class Leash:
 
     def poll(self) -> None:
         """Hear what has been said already."""
+        if self.silent:  # after nonsense the rest is not heard either
+            return
         more = self._lines.receive()
         try:
             for line in self._lines:

@@ -26,8 +26,7 @@ import termios
 import time
 from typing import NoReturn
 
-HEADER = struct.Struct("<II")
-BODY_MAX, READ_SIZE = 8 * 1024 * 1024, 64 * 1024
+HEADER, BODY_MAX, READ_SIZE = struct.Struct("<II"), 8 * 1024 * 1024, 64 * 1024
 RUN, SHOOT, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 4, 8
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, TICK, STUCK_MAX = 4, 36, 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
@@ -35,7 +34,7 @@ WAKING = (signal.SIGCHLD, signal.SIGTERM, END)
 ASKING_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 NAMES = {"n": "NOFILE", "c": "CORE", "u": "NPROC", "v": "AS", "t": "CPU"}
 LIMITS = {letter: getattr(resource, f"RLIMIT_{name}") for letter, name in NAMES.items()}
-LIBC = ctypes.CDLL(None)
+LIBC, HUNG_UP = ctypes.CDLL(None), getattr(select, "POLLRDHUP", select.POLLHUP)
 PORTABLE = sys.platform != "linux" or "SHELLTIE_PYKEEPER_PORTABLE" in os.environ
 
 
@@ -81,10 +80,10 @@ def reap() -> tuple[dict[int, int], bool]:
     return statuses, False
 
 
-def wait(seconds: float | None, *sources: int) -> list[int]:
+def wait(seconds: float | None, *sources: int, events: int = select.POLLIN) -> list[int]:
     poll = select.poll()
     for source in sources:
-        poll.register(source, select.POLLIN)
+        poll.register(source, events)
     return [ready for ready, _ in poll.poll(None if seconds is None else seconds * 1000)]
 
 
@@ -204,7 +203,8 @@ class Leash:
             for group in cgroups:
                 os.write(group, b"0")  # the kernel takes it for whoever writes it
             step = "fork"
-            self._start(body, stdio)
+            if not wait(0, self._control.fileno(), events=HUNG_UP):  # nothing for who is gone
+                self._start(body, stdio)
         except OSError as error:
             say(self._control, f"failed {step} {code(error)}")
         for descriptor in (*stdio, *cgroups):
@@ -390,13 +390,13 @@ class Keeper:
 
     def serve(self) -> None:
         """Until the server is gone, or SIGTERM; then end everything."""
+        server = self._server.fileno()
         while not self._bury() or self._ending is None:
             self._sweep()
-            sources = () if self._ending else (self._server.fileno(),)
             pause = TICK if self._unswept or self._ending else None
-            ready = wait(pause, self._wake.reader, *sources)
+            ready = wait(pause, self._wake.reader, *(() if self._ending else (server,)))
             asked = self._wake.took(signal.SIGTERM) and os.getpid() != 1  # there a command may
-            deserted = self._server.fileno() in ready and not self._receive()
+            deserted = server in ready and not self._receive()
             if self._ending is None and (asked or deserted):
                 self._frame.close()
                 self._ending = time.monotonic() + 1
