@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,16 @@ async def any_link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
         request.getfixturevalue("current_binary")
     async with linked(request.param) as link:
         yield link
+
+
+@pytest.fixture
+def own_sleeper(public_path: Path) -> str:
+    """A program that becomes root whoever starts it, and sleeps."""
+    program = public_path / "sleeper.c"
+    program.write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\n"
+        "int main(int c, char **v) { if (setuid(0)) return 1; return sleep(atoi(v[c - 1])); }\n"
+    )
+    subprocess.run(["cc", "-o", public_path / "sleeper", program], check=True)
+    (public_path / "sleeper").chmod(0o4755)
+    return str(public_path / "sleeper")

@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,19 +180,6 @@ async def test_who_may_not_be_killed_is_named_until_gone(keeper: str, own_sleepe
     os.kill(started.pid, signal.SIGKILL)
     assert isinstance(await told.last(), Gone)
     await link.close()
-
-
-@pytest.fixture
-def own_sleeper(public_path: Path) -> str:
-    """A program that becomes root whoever starts it, and sleeps."""
-    program = public_path / "sleeper.c"
-    program.write_text(
-        "#include <stdlib.h>\n#include <unistd.h>\n"
-        "int main(int c, char **v) { if (setuid(0)) return 1; return sleep(atoi(v[c - 1])); }\n"
-    )
-    subprocess.run(["cc", "-o", public_path / "sleeper", program], check=True)
-    (public_path / "sleeper").chmod(0o4755)
-    return str(public_path / "sleeper")
 
 
 SERVER = """

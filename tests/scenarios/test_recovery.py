@@ -18,7 +18,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from shelltie.events import Event, RunLost
 from shelltie.keeper import identity
 from shelltie.keeper.identity import Identity
-from shelltie.record import reading
+from shelltie.record import reading, recovery
 from shelltie.record.book import Book
 from shelltie.record.database import open_for_writing
 from shelltie.record.facts import Fact
@@ -128,6 +128,15 @@ def test_a_stranger_with_a_reused_pid_is_never_touched(past: Past) -> None:
         assert [one.ended for one in lost] == [()]
         assert not ended(stranger)
         assert not ended(of_another_run)
+
+
+@pytest.mark.proves("T1-25")
+def test_a_pid_that_becomes_a_strangers_just_before_it_is_killed_is_not_touched() -> None:
+    with somebody() as stranger:
+        killed = recovery._kill(stranger.pid, "12345")
+
+        assert not killed
+        assert not ended(stranger)
 
 
 def test_after_a_reboot_no_pid_means_anything(past: Past) -> None:

@@ -440,3 +440,45 @@ async def test_what_is_to_be_read_must_be_there(opened: Open, workspace: Path) -
     async with opened(sandbox_readable=(str(workspace.parent / "gone"),)) as terminal:
         with pytest.raises(IsolationUnavailable, match=r"sandbox\.readable names .*gone"):
             await terminal.run("true")
+
+
+@pytest.mark.parametrize("keeper", ["c", "python"])
+async def test_a_command_cannot_end_its_keeper(opened: Open, keeper: str) -> None:
+    async with opened(keeper=keeper, sandbox_readable=(sys.base_prefix,)) as terminal:
+        told = await script(terminal, "touch /tmp/here; kill -TERM 1; kill -HUP 1; echo told")
+        after = await script(terminal, "ls /tmp/here")
+
+    assert (told.status, told.stdout) == ("success", "told\n")
+    assert after.stdout == "/tmp/here\n"  # it is the same sandbox
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("user", ["root", "nobody"])
+async def test_no_namespace_of_users_can_be_made_inside(
+    opened: Open, workspace: Path, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    if user == "nobody":
+        if os.geteuid() != 0:
+            pytest.skip("only root can become somebody else")
+        become_nobody(workspace.parent, monkeypatch)
+    async with opened() as terminal:
+        result = await script(terminal, "unshare --user true || echo refused")
+
+    assert result.stdout == "refused\n"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="whoever is not root cannot read them outside, either"
+)
+async def test_what_of_etc_not_everybody_may_read_is_empty(opened: Open) -> None:
+    folders = (Path("/etc"), *(one for one in Path("/etc").iterdir() if one.is_dir()))
+    files = [one for folder in folders for one in folder.iterdir() if not one.is_symlink()]
+    closed = [str(one) for one in files if one.is_file() and not one.stat().st_mode & 0o004]
+    if not closed:
+        pytest.skip("there is none here")
+
+    async with opened() as terminal:
+        looks = 'for one; do [ ! -s "$one" ] && [ ! -f "$one" ] || echo "$one"; done'
+        seen = await terminal.run(["sh", "-c", looks, "sh", *closed])
+
+    assert (seen.isolation, seen.status, seen.stdout) == ("sandbox", "success", "")

@@ -161,7 +161,73 @@ def test_next_at_never_lies_before_the_next_thing_to_do() -> None:
     assert now == 100
 
 
-@pytest.mark.proves("T0-32")
+def test_the_longest_silence_stays_the_longest() -> None:
+    watchdog = dog(None, 100)
+
+    for now in (5.0, 35.0, 36.0, 40.0):
+        watchdog.heard(now)
+
+    assert (watchdog.longest, watchdog.last) == (30.0, 40.0)
+
+
+def test_silence_ends_nothing_before_it_counts() -> None:
+    limits = Limits(None, 10, "test", literal=True, silence_from=60)
+    watchdog = Watchdog(limits, started=0.0)
+
+    assert watchdog.next_at == 55  # the warning
+    assert watchdog.due(54.0) == []
+    assert watchdog.due(55.0) == [Warn(Limit.SILENCE, idle=55, left=5)]
+    assert watchdog.due(59.9) == []
+    assert watchdog.due(60.0) == [TimeOut(Limit.SILENCE, idle=60, elapsed=60)]
+
+
+def test_a_silence_that_is_forgiven_is_not_warned_of_again() -> None:
+    watchdog = dog(None, 60, literal=False)
+
+    first = watchdog.due(30)
+    watchdog.due(60)
+    watchdog.forgive(60)
+    later = [step for now in range(61, 120) for step in watchdog.due(now)]
+
+    assert Warn(Limit.SILENCE, idle=30, left=30) in first
+    assert later == []
+
+
+def test_a_byte_after_a_silence_was_forgiven_begins_a_new_one() -> None:
+    watchdog = dog(None, 60, literal=False)
+    watchdog.due(60)
+    watchdog.forgive(60)
+
+    watchdog.heard(100)
+
+    assert watchdog.next_at == 130
+    assert watchdog.due(120) == []
+    assert watchdog.due(130) == [Observe(), Warn(Limit.SILENCE, idle=30, left=30)]
+    assert watchdog.due(160) == [Judge(idle=60)]
+
+
+def test_a_byte_before_a_silence_was_forgiven_does_not_shorten_the_next() -> None:
+    watchdog = dog(None, 60, literal=False)
+    watchdog.heard(10)
+    watchdog.due(70)
+
+    watchdog.forgive(70)
+
+    assert watchdog.due(129) == []
+    assert watchdog.due(130) == [Judge(idle=120)]
+
+
+def test_what_is_heard_after_the_end_was_decided_changes_nothing() -> None:
+    watchdog = dog(100, 10)
+    watchdog.time_out(Limit.SILENCE, 10.0)
+    watchdog.end(DEFAULT_ESCALATION, 10.0)
+
+    watchdog.heard(11.0)
+
+    assert watchdog.next_at == 15.0
+    assert watchdog.due(15.0) == [Send(signal.SIGKILL)]
+
+
 def test_only_the_given_clock_counts() -> None:
     watchdog = dog(10, None)
 

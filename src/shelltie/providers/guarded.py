@@ -6,6 +6,7 @@ so each is known by its number, and a sandbox whose files were replaced is used 
 
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -106,10 +107,12 @@ class Held:
         except OSError as error:
             raise CannotStart(f"{path} cannot be opened: {error.strerror}") from error
         self.descriptors.append(descriptor)
-        # It says where the file is, not how it was reached.
-        if Path(f"/proc/self/fd/{descriptor}").readlink() != path:
+        status = os.fstat(descriptor)
+        # It says where the file is, not how it was reached. O_PATH opens a link itself, too.
+        reached = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if reached != path or stat.S_ISLNK(status.st_mode):
             raise CannotStart(f"{path} is a link, or becomes one just now: it cannot be guarded")
-        self.known[str(path)] = _identity(os.fstat(descriptor))
+        self.known[str(path)] = _identity(status)
         return descriptor
 
     def content(self, content: bytes) -> int:
