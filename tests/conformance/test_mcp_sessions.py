@@ -485,7 +485,6 @@ async def test_a_megabyte_for_who_does_not_read_blocks_nobody(call: Caller) -> N
     assert "fine" in fine["output"]
 
 
-@pytest.mark.proves("C-79")
 async def test_the_limit_of_sessions_is_told_and_a_finished_one_makes_room(connect: Any) -> None:  # noqa: ANN401
     async with connect(sessions_max=2) as call:
         await call("terminal_start", command="sleep 60", maxWait=0)

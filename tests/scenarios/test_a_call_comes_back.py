@@ -56,12 +56,17 @@ async def test_a_silent_command_is_ended_at_its_silence_limit(terminal: Terminal
     "T0-3", "S0-26", "S0-28", "S0-38", "S0-42", "S0-46", "S0-2", "S0-33", "S0-49", "S0-27"
 )
 async def test_a_chatty_command_is_ended_at_its_total_limit(terminal: Terminal) -> None:
+    longer = await terminal.start("sleep 25", timeout=60)
+
     result = await terminal.run("while :; do echo still running; sleep 0.2; done", timeout=2.5)
 
     assert (result.status, result.timeout_reason) == ("timeout", "exec_timeout")
+    assert (result.exit_code, result.termination_mode) == (-1, "soft")
     assert result.stdout.startswith("still running\nstill running\n")
     assert result.timed_out_at_ms is not None
     assert result.timed_out_at_ms >= 2500
+    assert longer.outcome is None  # what takes ten times as long still runs
+    await longer.kill("enough")
 
 
 @pytest.mark.proves("T0-4")

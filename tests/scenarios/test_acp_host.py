@@ -399,7 +399,7 @@ async def test_every_wrong_id_has_its_own_error(host: TerminalHost) -> None:
     assert (await host.terminal_output(S, terminal)).exit_status is None
 
 
-@pytest.mark.proves("T1-16", "C-69")
+@pytest.mark.proves("T1-16")
 async def test_the_directory_is_absolute_and_exists(host: TerminalHost, tmp_path: Path) -> None:
     inside = tmp_path / "in side"
     inside.mkdir()

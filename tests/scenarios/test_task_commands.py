@@ -23,16 +23,17 @@ async def test_a_timeout_ends_the_tree_and_keeps_what_was_printed(
     call: Caller, project: Project
 ) -> None:
     tag = new_tag()
-    project.tool("slow", f"echo before; sleep 300.{tag} & sleep 30.{tag}; echo after")
+    # It comes back before the sleeper would end, or there would be "after", too.
+    project.tool("slow", f"echo before; sleep 300.{tag} & sleep 10.{tag}; echo after")
     session = await call.create()
-    answer = await call.execute(session, "slow", timeout=2000)
+    answer = await call.execute(session, "slow", timeout=1000)
     state = await call.state(session)
     next_one = await call.execute(session, "echo", "usable")
 
     assert (answer["success"], answer["error"]) == (False, "TIMEOUT_EXCEEDED")
     assert (answer["exitCode"], answer["stdout"]) == (-1, "before\n")
-    assert answer["duration"] >= 2000
-    assert answer["details"] == {"kind": "deadline", "timeout": 2000}
+    assert answer["duration"] >= 1000
+    assert answer["details"] == {"kind": "deadline", "timeout": 1000}
     assert answer["message"]
     await nobody_left(tag)
     assert state == "failed"
@@ -205,7 +206,7 @@ async def test_a_program_that_is_not_there_is_an_execution_error(
     assert call.seen()[1:] == ["terminal:command:failed"] * 2
 
 
-@pytest.mark.proves("T4-13", "C-69")
+@pytest.mark.proves("T4-13")
 async def test_a_directory_may_come_later_than_its_session(call: Caller, project: Project) -> None:
     created = await call("create_session", taskId="t", agentId="a", workingDirectory="later")
     session = created["sessionId"]

@@ -105,7 +105,7 @@ async def test_ids_are_unique_however_fast_they_come(terminal: Terminal, project
     assert all(re.fullmatch(r"term-T-1\.x_y-\d{13}", name) for name in ids)
 
 
-@pytest.mark.proves("T4-4", "S4-55", "C-69", "S4-1", "S4-2", "S4-6", "S4-50")
+@pytest.mark.proves("T4-4", "S4-55", "S4-1", "S4-2", "S4-6", "S4-50")
 async def test_each_session_has_its_own_directory_and_environment(
     call: Caller, project: Project
 ) -> None:
