@@ -32,7 +32,7 @@ from shelltie.keeper.protocol import (
     run_frame,
     shoot_frame,
 )
-from shelltie.keeper.starting import start_keeper
+from shelltie.keeper.starting import complaint, start_keeper
 from shelltie.keeper.stopped import GIVEN_UP, KeeperWatch, Process
 from shelltie.model import Directory, Resources
 
@@ -392,7 +392,7 @@ class Link:
         if not self._alive:
             return
         self._alive = False
-        self._broken = self._broken or self._complaint()
+        self._broken = self._broken or complaint(self._stderr)
         self._watch.close()
         self._loop.remove_reader(self._socket)
         self._discard_parcels()
@@ -403,14 +403,6 @@ class Link:
             if leash.silent:
                 self.conclude(leash)
         self._settle()
-
-    def _complaint(self) -> str:
-        """What our own keeper said when it could not even begin."""
-        if self._stderr is None:
-            return ""
-        with open(self._stderr, "rb", closefd=True) as stderr:  # noqa: PTH123  a pipe
-            said = (stderr.read() or b"").decode("utf-8", "replace").strip()
-        return f"the keeper cannot work: {said}" if said else ""
 
     def _settle(self) -> None:
         if not self._alive and not self._leashes:

@@ -30,6 +30,15 @@ def start_keeper(
         os.close(writer)
 
 
+def complaint(stderr: int | None) -> str:
+    """What a keeper said when it could not even begin; the pipe is closed."""
+    if stderr is None:
+        return ""
+    with open(stderr, "rb", closefd=True) as file:  # noqa: PTH123  a pipe
+        said = (file.read() or b"").decode("utf-8", "replace").strip()
+    return f"the keeper cannot work: {said}" if said else ""
+
+
 def _start(
     argv: Sequence[str], stderr: int, passed: tuple[int, ...]
 ) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
