@@ -196,6 +196,8 @@ class Config:
     acp_leave: float = _setting("acp.agent_grace", number, 8.0)
     http_idle: float = _setting("http.idle", number, 1800.0)
     http_drain: float = _setting("http.drain", number, 3.0)
+    http_connections: int = _setting("http.connections", count, 512)
+    http_silence: float = _setting("http.silence", number, 75.0)
     audit_enabled: bool = _setting("audit.enabled", flag, True)
     audit_path: str | None = _setting("audit.path", text, None)
     audit_required: bool = _setting("audit.required", flag, False, project=once_true)

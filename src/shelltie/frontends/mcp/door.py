@@ -13,12 +13,35 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shelltie.frontends.mcp.binding import PATH, Names
 from shelltie.frontends.mcp.guests import GUEST, Guest, Guests
+from shelltie.frontends.mcp.listener import Listener
 
 Known = Callable[[str], str | None]  # who has a token, if anybody
+Revoked = Callable[[str], bool]  # whether whom we knew is known no more
 _REALM = 'Bearer realm="shelltie"'
 _STREAM = "subscriptions/listen"
 METRICS = "/metrics"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Answer:
+    """How far the answer to one request has come."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._begun = self._whole = False
+
+    async def send(self, message: Message) -> None:
+        """Hand it on."""
+        self._begun = True
+        self._whole = message["type"] == "http.response.body" and not message.get("more_body")
+        await self._send(message)
+
+    async def cut_off(self, scope: Scope, receive: Receive) -> None:
+        """End it, for a client that has been shut out."""
+        if not self._begun:
+            await _unknown(given=True)(scope, receive, self._send)
+        elif not self._whole:
+            await self._send({"type": "http.response.body"})
 
 
 class Door:
@@ -28,15 +51,20 @@ class Door:
         self,
         inside: ASGIApp,
         known: Known,
+        revoked: Revoked,
         names: Names,
         guests: Guests,
+        listener: Listener,
         figures: Callable[[], str] | None = None,
     ) -> None:
         self._inside = AuthContextMiddleware(inside)
         self._known = known
+        self._revoked = revoked
         self._names = names
         self._guests = guests
+        self._listener = listener
         self._figures = figures
+        self._doubtful: set[Guest] = set()
         self._closed = False
         self._calls = 0
         self._moved = anyio.Event()
@@ -59,15 +87,43 @@ class Door:
         if (credential := self._known(_token(headers))) is None:
             await _unknown(given="authorization" in headers)(scope, receive, send)
             return
+        self._listener.began(scope["client"])
+        try:
+            await self._let_in(credential, scope, receive, send, headers)
+        finally:
+            self._listener.ended(scope["client"])
+
+    async def _let_in(
+        self, credential: str, scope: Scope, receive: Receive, send: Send, headers: Headers
+    ) -> None:
         if scope["path"] == METRICS:
             await self._measured(scope)(scope, receive, send)
             return
-        with self._guests.receive(_key(credential, headers)) as guest:
+        answer = _Answer(send)
+        with self._guests.receive(credential, _session(headers)) as guest:
             scope[GUEST] = guest
-            # For the SDK: sessions and sealed states are used with the credential they began with.
-            known = AccessToken(token="", client_id=credential, scopes=[])
-            scope["user"] = AuthenticatedUser(known)
-            await self._serve(scope, receive, send, headers)
+            scope["user"] = _user(guest)
+            await self._serve(scope, receive, answer.send, headers)
+            return
+        await answer.cut_off(scope, receive)
+
+    async def shut_out_revoked(self) -> None:
+        """End what those have and ask for whose token is no longer known.
+
+        Nor was at the last look: a file that is being written is empty for a moment.
+        """
+        revoked = {one for one in self._guests.everybody() if self._revoked(one.credential)}
+        for guest in revoked & self._doubtful:
+            self._guests.shut_out(guest)
+            if guest.session is not None:
+                await self._end_session(guest, guest.session)
+        self._doubtful = revoked - self._doubtful
+
+    async def _end_session(self, guest: Guest, session: str) -> None:
+        """As if they had: the SDK goes on with a request whose connection is lost."""
+        headers = [(b"mcp-session-id", session.encode("latin-1"))]
+        scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": headers}
+        await self._inside({**scope, "user": _user(guest)}, _no_body, _unheard)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host"), headers.get("origin")
@@ -115,12 +171,23 @@ def _token(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _key(credential: str, headers: Headers) -> str:
+def _session(headers: Headers) -> str | None:
     """The version that has no sessions ignores what a client says about one."""
-    session = headers.get("mcp-session-id")
-    if session is None or headers.get("mcp-protocol-version") in MODERN_PROTOCOL_VERSIONS:
-        return credential
-    return f"{credential}/{session}"
+    modern = headers.get("mcp-protocol-version") in MODERN_PROTOCOL_VERSIONS
+    return None if modern else headers.get("mcp-session-id")
+
+
+def _user(guest: Guest) -> AuthenticatedUser:
+    """For the SDK: sessions and sealed states are used with the credential they began with."""
+    return AuthenticatedUser(AccessToken(token="", client_id=guest.credential, scopes=[]))
+
+
+async def _no_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_: Message) -> None:
+    """For a request of our own."""
 
 
 def _refuse(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:

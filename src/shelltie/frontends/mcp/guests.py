@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import anyio
+
 from shelltie.running.alarms import Alarm, Alarms
 
 GUEST = "shelltie.guest"  # where the scope of a request has it
@@ -12,12 +14,18 @@ GUEST = "shelltie.guest"  # where the scope of a request has it
 class Guest:
     """Whoever has a credential; where the protocol has sessions, each of them is one."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    def __init__(self, credential: str, session: str | None) -> None:
+        self.credential = credential
+        self.session = session
         self.owners: set[str] = set()
-        self.requests = 0
+        self.requests: set[anyio.CancelScope] = set()
         self.used = 0.0
         self.alarm: Alarm | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others."""
+        return self.credential if self.session is None else f"{self.credential}/{self.session}"
 
     def owner(self, client: str) -> str:
         """What stands for one client of theirs, as it calls itself."""
@@ -36,16 +44,22 @@ class Guests:
         self._guests: dict[str, Guest] = {}
 
     @contextmanager
-    def receive(self, key: str) -> Iterator[Guest]:
-        """While they have a request here."""
-        guest = self._guests.setdefault(key, Guest(key))
-        guest.requests += 1
-        try:
-            yield guest
-        finally:
-            guest.requests -= 1
-            if not guest.requests and self._guests.get(key) is guest:
-                self._wait(guest)
+    def receive(self, credential: str, session: str | None) -> Iterator[Guest]:
+        """While they have a request here; it is cut off when they are shut out."""
+        guest = Guest(credential, session)
+        guest = self._guests.setdefault(guest.key, guest)
+        with anyio.CancelScope() as request:
+            guest.requests.add(request)
+            try:
+                yield guest
+            finally:
+                guest.requests.discard(request)
+                if not guest.requests and self._guests.get(guest.key) is guest:
+                    self._wait(guest)
+
+    def everybody(self) -> list[Guest]:
+        """Whoever has something here, or asks for it."""
+        return list(self._guests.values())
 
     def leave(self, guest: Guest) -> None:
         """They are gone, and what they have is to go."""
@@ -53,6 +67,12 @@ class Guests:
         if guest.alarm is not None:
             self._alarms.set(guest.alarm, None)
         self._left(guest)
+
+    def shut_out(self, guest: Guest) -> None:
+        """The same, in the middle of whatever they ask for."""
+        for request in guest.requests:
+            request.cancel()
+        self.leave(guest)
 
     def _wait(self, guest: Guest) -> None:
         if not guest.owners:

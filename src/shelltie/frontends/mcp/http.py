@@ -1,5 +1,6 @@
 """MCP over HTTP: any number of clients, each with its own sessions, and an end that is told."""
 
+import logging
 import math
 import signal
 import socket
@@ -26,15 +27,17 @@ from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frontends.lines import LINE_MAX
 from shelltie.frontends.mcp import binding
 from shelltie.frontends.mcp.address import Address
-from shelltie.frontends.mcp.door import Door, Known
+from shelltie.frontends.mcp.door import Door, Known, Revoked
 from shelltie.frontends.mcp.guests import Guest, Guests
+from shelltie.frontends.mcp.listener import Listener
 from shelltie.frontends.mcp.one_id import OneId
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.frontends.mcp.tokens import Tokens
 from shelltie.frozen import frozen
 
 _LAST_WORDS = 1.0  # for the answers of what was ended
-_KEEP_ALIVE = 75  # seconds; longer than clients keep a connection that they do not use
+_LOOK = 0.5  # seconds from one look at the tokens to the next
+_FOR_EVER = 10**9
 
 
 @frozen
@@ -56,6 +59,8 @@ class Listening:
     names: tuple[str, ...] = ()
     idle: float = 1800.0  # a client that makes no request for so long has left
     drain: float = 3.0  # what runs may take so long to end by itself when we leave
+    connections: int = 512
+    silence: float = 75.0  # longer than clients keep a connection that they do not use; 0: no limit
 
 
 def main(args: Namespace) -> int:
@@ -68,7 +73,8 @@ def main(args: Namespace) -> int:
     tokens = Tokens(how.tokens)
     check(how.tls)
     with binding.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
-        anyio.run(serve, config, partial(serve_http, how, tokens.credential, sock))
+        transport = partial(serve_http, how, tokens.credential, sock, revoked=tokens.revoked)
+        anyio.run(serve, config, transport)
     return 0
 
 
@@ -87,6 +93,8 @@ def listening(args: Namespace, config: settings.Config) -> Listening:
         names=tuple(args.allow_host or ()),
         idle=config.http_idle,
         drain=config.http_drain,
+        connections=config.http_connections,
+        silence=config.http_silence,
     )
 
 
@@ -119,27 +127,31 @@ async def serve_http(
     leave: Leave,
     forget: Forget,
     figures: Figures | None = None,
+    revoked: Revoked = lambda _: False,
 ) -> None:
     """Serve until a signal comes. `forget` ends what one client has, `leave` everything.
 
     `figures` is what is to be read at /metrics.
     """
     encrypted = how.tls is not None
+    silence = how.silence or math.inf
+    listener = Listener(sock, how.connections, silence)
     leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
     rooms = _rooms(server, how.idle)
-    names = binding.names(sock, how.names, encrypted=encrypted)
+    names = binding.names(listener, how.names, encrypted=encrypted)
     guests = Guests(how.idle, leaving.send_nowait)
-    inside = OneId(rooms.handle_request, LINE_MAX)
-    door = Door(inside, known, names, guests, figures)
+    inside = OneId(rooms.handle_request, LINE_MAX, silence)
+    door = Door(inside, known, revoked, names, guests, listener, figures)
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    with signals as arriving, leaving, left:
+    with listener, signals as arriving, leaving, left:
         async with anyio.create_task_group() as tasks:
             async with rooms.run():
-                sock.listen()
-                tasks.start_soon(web.serve, [sock])
+                listener.listen()
+                tasks.start_soon(web.serve_at, listener)
                 tasks.start_soon(_clear, left, forget)
-                _announce(binding.url(sock, encrypted=encrypted), how.tokens)
+                tasks.start_soon(_watch_tokens, door)
+                _announce(binding.url(listener, encrypted=encrypted), how.tokens)
                 await _first(arriving)
                 await _finish(door, web, how.drain, leave)
             await web.end()
@@ -152,6 +164,13 @@ async def _clear(left: MemoryObjectReceiveStream[Guest], forget: Forget) -> None
         async for guest in left:
             for owner in guest.owners:
                 tasks.start_soon(forget, owner)
+
+
+async def _watch_tokens(door: Door) -> None:
+    """Polls: the file may be where no kernel tells of changes, such as on another machine."""
+    while True:
+        await anyio.sleep(_LOOK)
+        await door.shut_out_revoked()
 
 
 async def _finish(door: Door, web: "_Web", drain: float, leave: Leave) -> None:
@@ -188,8 +207,8 @@ class _Web(uvicorn.Server):
         super().__init__(config)
         self._over = anyio.Event()
 
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().serve(sockets)
+    async def serve_at(self, listener: Listener) -> None:
+        await self.serve([listener])
         self._over.set()
 
     async def end(self) -> None:
@@ -217,7 +236,9 @@ def _settings(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE,
+        # Not what clients do: a request that is none, an upgrade to a websocket.
+        log_level=logging.ERROR,
+        timeout_keep_alive=_FOR_EVER,  # the listener drops connections that are silent
         ssl_certfile=None if tls is None else tls.certificate,
         ssl_keyfile=None if tls is None else tls.key,
     )

@@ -1,46 +1,69 @@
-"""Refuses a request whose id another one of the same session still has.
+"""Reads the body of an HTTP request, and refuses one whose JSON-RPC id cannot be answered.
 
-Before 2026, answers find their way by the id alone: of two requests with one id, one would never be
-answered. The SDK makes no difference between 7 and "7", so neither does this.
+That is an id that is neither text nor a whole number, which the SDK takes for no id at all; and one
+that another request of the same session still has. Before 2026, answers find their way by the id
+alone: of two requests with one id, one would never be answered. The SDK makes no difference between
+7 and "7", so neither does this.
 """
 
+import math
 from collections.abc import Iterable
 
+import anyio
 import pydantic_core
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_REFUSAL = (
+from shelltie.model import human_duration
+
+_TAKEN = (
     "Invalid Request: this id belongs to a request of this session that has no answer yet; use"
     " each id once"
 )
+_NO_ID = "Invalid Request: an id must be a string or a whole number"
 
 
 class OneId:
-    """An ASGI application before the SDK's, which reads bodies of up to `most` bytes."""
+    """An ASGI application before the SDK's, which reads bodies of up to `most` bytes.
 
-    def __init__(self, inside: ASGIApp, most: int) -> None:
+    A body that is not there after `patience` seconds is waited for no longer.
+    """
+
+    def __init__(self, inside: ASGIApp, most: int, patience: float = math.inf) -> None:
         self._inside = inside
         self._most = most
+        self._patience = patience
         self._open: dict[tuple[str, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request. The versions without sessions send no id of one."""
-        session = Headers(scope=scope).get("mcp-session-id")
-        if scope["method"] != "POST" or session is None:
+        """One request."""
+        if scope["method"] != "POST":
             await self._inside(scope, receive, send)
             return
-        messages = await self._read(receive)
-        request = _id(messages)
-        again = _again(messages, receive)
+        messages: list[Message] = []
+        with anyio.move_on_after(self._patience) as waiting:
+            messages = await self._read(receive)
+        if waiting.cancelled_caught:
+            await _late(self._patience)(scope, receive, send)
+        elif messages[-1]["type"] != "http.disconnect":
+            await self._pass_on(messages, scope, _again(messages, receive), send)
+
+    async def _pass_on(
+        self, messages: list[Message], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        request, session = _request(messages), Headers(scope=scope).get("mcp-session-id")
         if request is None:
-            await self._inside(scope, again, send)
-        elif (session, request) in self._open:
-            await _refuse(scope, again, send)
+            await self._inside(scope, receive, send)
+        elif not isinstance(request["id"], int | str) or isinstance(request["id"], bool):
+            await _refuse(_NO_ID)(scope, receive, send)
+        elif session is None:  # the versions without sessions send none
+            await self._inside(scope, receive, send)
+        elif (key := (session, str(request["id"]))) in self._open:
+            await _refuse(_TAKEN)(scope, receive, send)
         else:
-            await self._hold((session, request), scope, again, send)
+            await self._hold(key, scope, receive, send)
 
     async def _hold(self, key: tuple[str, str], scope: Scope, receive: Receive, send: Send) -> None:
         async def told(message: Message) -> None:
@@ -70,16 +93,14 @@ class OneId:
         return messages
 
 
-def _id(messages: Iterable[Message]) -> str | None:
-    """The id of the request that a body is, if it is one."""
+def _request(messages: Iterable[Message]) -> dict[str, object] | None:
+    """The request that a body is, if it is one: somebody waits for an answer."""
     body = b"".join(message.get("body", b"") for message in messages)
     try:
         said = pydantic_core.from_json(body)
     except ValueError:
         return None
-    if not isinstance(said, dict) or "method" not in said or said.get("id") is None:
-        return None
-    return str(said["id"])
+    return said if isinstance(said, dict) and {"method", "id"} <= said.keys() else None
 
 
 def _again(messages: list[Message], receive: Receive) -> Receive:
@@ -93,7 +114,12 @@ def _again(messages: list[Message], receive: Receive) -> Receive:
     return next_message
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+def _refuse(why: str) -> JSONResponse:
     # Without the id: an answer with it would be taken for the other one's.
-    said = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": _REFUSAL}}
-    await JSONResponse(said, 400)(scope, receive, send)
+    said = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": why}}
+    return JSONResponse(said, 400)
+
+
+def _late(patience: float) -> JSONResponse:
+    said = {"error": f"the rest of the request did not come within {human_duration(patience)}"}
+    return JSONResponse(said, 408, {"Connection": "close"})

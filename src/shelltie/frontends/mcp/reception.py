@@ -27,11 +27,11 @@ Tool = Callable[[Call], Awaitable[CallToolResult]]
 class Reception:
     """One for each server."""
 
-    def __init__(self, sessions: Sessions, config: Config) -> None:
+    def __init__(self, sessions: Sessions, config: Config, tasks: Tasks) -> None:
         secrets = environment.sift(environment.inherited()).secrets
         self._confirmations = Confirmations(secrets, ask=config.ask_client)
         self._recent = Recent()
-        self._tasks = Tasks()
+        self._tasks = tasks
         self._resources = Resources(sessions, self._recent, config, policy_file(config, Path()))
         self._subscriptions = Subscriptions(self._resources)
         sessions.on_changed.append(self._subscriptions.list_changed)

@@ -23,7 +23,7 @@ from shelltie.frontends.mcp.patience import window
 from shelltie.frontends.mcp.progress import Pace
 from shelltie.frontends.mcp.reception import Reception
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
-from shelltie.frontends.mcp.tasks_extension import Answer
+from shelltie.frontends.mcp.tasks_extension import Answer, Tasks
 from shelltie.frontends.mcp.toolbox import Toolbox, toolbox
 from shelltie.frontends.mcp.voice import Voices
 from shelltie.frozen import frozen
@@ -73,12 +73,14 @@ async def serve(config: settings.Config, transport: Transport) -> None:
             steerable(supervisor, sessions, environment.inherited(), told) as control,
             task_contexts(supervisor, config) as contexts,
         ):
+            tasks = Tasks()
 
             async def forget(owner: str) -> None:
+                tasks.end_all(owner)
                 await sessions.stop_all(owner, "its client left")
                 await contexts.close_owner(owner)
 
-            server = build(supervisor, config, sessions, contexts, control.meet)
+            server = build(supervisor, config, sessions, contexts, control.meet, tasks)
             measures = supervisor.measures
             figures = (lambda: "") if measures is None else measures.text
             await transport(server, supervisor.close, forget, figures)
@@ -120,6 +122,7 @@ def build(
     sessions: Sessions,
     contexts: Contexts,
     meet: Callable[[str], None] = lambda _: None,
+    tasks: Tasks | None = None,
 ) -> Server[Any]:
     """A server for any transport, with the tools that are switched on.
 
@@ -128,7 +131,7 @@ def build(
     tools = toolbox(supervisor, config, sessions, contexts)
     pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
     voices = Voices(supervisor.bus, pace, sessions)
-    reception = Reception(sessions, config)
+    reception = Reception(sessions, config, tasks or Tasks())
     calls = _Calls(tools, voices, reception, config.patience, meet)
     server = Host(
         "shelltie",

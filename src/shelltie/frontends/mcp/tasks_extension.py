@@ -149,6 +149,12 @@ class Tasks:
         """
         self._find(task, context).scope.cancel()
 
+    def end_all(self, owner: str) -> None:
+        """Its client has left."""
+        for task in [one for one in self._tasks.values() if one.owner == owner]:
+            task.scope.cancel()
+            del self._tasks[task.id]
+
     def _find(self, task: str, context: Context) -> _Task:
         must_declare(context)
         self._expire()

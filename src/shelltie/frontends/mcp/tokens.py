@@ -40,8 +40,13 @@ class Tokens:
         found = None
         for known in self._known:  # all of them, so that time tells nothing
             if hmac.compare_digest(known, given):
-                found = known.hex()[:16]
+                found = _name(known)
         return found
+
+    def revoked(self, credential: str) -> bool:
+        """Whether whoever was known by this name no longer is."""
+        self._refresh()
+        return all(_name(known) != credential for known in self._known)
 
     def _refresh(self) -> None:
         with suppress(OSError):
@@ -54,6 +59,10 @@ class Tokens:
             if self._known:
                 _log.warning("nobody can come in any more: %s", error)
             self._known = ()
+
+
+def _name(known: bytes) -> str:
+    return known.hex()[:16]
 
 
 def _stamp(path: Path) -> _Stamp:
