@@ -291,7 +291,8 @@ def _outputs(config: Config, folder: Path) -> NewOutput:
     def new_output(run: RunId, *, stays: bool) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
         whole = stays or config.keep == "all"
-        threshold = 0 if whole else min(config.shown, config.kept_head + config.kept_tail)
+        shown = min(config.shown, config.crop_output)  # by `run`, and by `bash`
+        threshold = 0 if whole else min(shown, config.kept_head + config.kept_tail)
         spool = spools.new(run, threshold, timed=whole)
         return Store(head=config.kept_head, tail=config.kept_tail, spool=spool)
 

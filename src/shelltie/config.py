@@ -187,6 +187,7 @@ class Config:
     settle_interval: float = _setting("persistent.settleInterval", number, 2.0, project=as_given)
     max_interval: float = _setting("persistent.maxInterval", number, 30.0, project=as_given)
     sessions_max: int = _setting("sessions.max", size, 50)
+    sessions_total: int = _setting("sessions.total", size, 200)
     acp_timeout: float = _setting("acp.timeout", number, 0.0, project=as_given)
     acp_timeouts: tuple[str, ...] = _setting("acp.command_timeouts", texts, (), project=as_given)
     acp_empty: str = _setting("acp.empty_result", one_of("object", "null"), "object")

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,12 +98,13 @@ async def raw_server(
     cwd: Path | None = None,
     stdin: int = subprocess.PIPE,
     stdout: int = subprocess.PIPE,
+    command: Sequence[str] = SERVER,
 ) -> AsyncIterator[RawClient]:
     """A server of its own. Whatever a test does to it, it has nothing to complain about."""
     complaints = directory / "stderr"
     with complaints.open("wb") as stderr:
         process = await anyio.open_process(
-            SERVER, stdin=stdin, stdout=stdout, stderr=stderr, env=server_environment(), cwd=cwd
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=server_environment(), cwd=cwd
         )
     try:
         answers = None if process.stdout is None else BufferedByteReceiveStream(process.stdout)

@@ -23,7 +23,7 @@ from tests.conformance.http_mcp import (
     http_server,
     shared_server,
 )
-from tests.conformance.raw_mcp import hello
+from tests.conformance.raw_mcp import ENVELOPE, hello
 from tests.tree import new_tag, nobody_left, tagged, until
 
 STAYS = "sleep 600.{tag}"
@@ -304,3 +304,28 @@ async def test_the_version_header_and_the_body_must_agree(server: HttpServer) ->
     assert unknown.status_code == 400
     assert unknown.json()["error"]["code"] in (-32020, -32022)
     assert MODERN in headers.values()
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/update"])
+async def test_a_request_about_a_task_names_it_in_its_header(
+    server: HttpServer, method: str
+) -> None:
+    declared: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    meta = {**ENVELOPE, "io.modelcontextprotocol/clientCapabilities": declared}
+    async with http_client(server, "modern") as client:
+        call, headers = client.request("run", command="sleep 600", timeout_sec=600)
+        call["params"]["_meta"] = meta
+        task = answer_of(await client.post(call, headers))["result"]["taskId"]
+        params = {"taskId": task, "inputResponses": {}, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": 90, "method": method, "params": params}
+        named = client.headers | {"Mcp-Method": method}
+        missing, wrong, right = [
+            await client.post(message, named | more)
+            for more in ({}, {"Mcp-Name": "other"}, {"Mcp-Name": task})
+        ]
+        about = {"Mcp-Method": "tasks/cancel", "Mcp-Name": task}
+        await client.post({**message, "method": "tasks/cancel"}, client.headers | about)
+
+    for refused in (missing, wrong):
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32020)
+    assert right.status_code == 200

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,49 @@ async def test_without_a_token_there_is_no_progress(tmp_path: Path) -> None:
     assert sorted(message["id"] for message in said) == [*range(len(odd))]
 
 
+async def test_a_token_that_is_none_is_named_in_the_refusal(tmp_path: Path) -> None:
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        wrong: tuple[object, ...] = (None, 1.5, [])
+        for number, token in enumerate(wrong):
+            await client.send(with_meta(call(number, "true"), progressToken=token))
+        refused = [(await client.receive())["error"] for _ in wrong]
+
+    assert [error["code"] for error in refused] == [-32602] * 3
+    assert all("progressToken" in error["message"] for error in refused)
+
+
+@pytest.mark.proves("S3-11")
+async def test_progress_never_exceeds_its_total(tmp_path: Path) -> None:
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        ends = call(1, "sleep 60", timeout_sec=1, no_output_timeout_sec=0)
+        await client.send(with_meta(ends, progressToken=1))
+        before, answers = await until_answered(client)
+        _complaints(tmp_path)
+
+    told = [one["params"] for one in before if one["method"] == "notifications/progress"]
+    assert answers[0]["structuredContent"]["status"] == "timeout"
+    assert told
+    assert all(one["progress"] <= one["total"] for one in told)
+
+
+@pytest.mark.proves("S3-11")
+async def test_progress_is_limited_to_its_pace_however_much_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_NOTIFY_FIRST_PROGRESS", "0")
+    monkeypatch.setenv("SHELLTIE_NOTIFY_PROGRESS_INTERVAL", "600")
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        chatty = call(1, "for i in $(seq 200); do echo $i; sleep 0.005; done")
+        await client.send(with_meta(chatty, progressToken=1))
+        before, _ = await until_answered(client)
+
+    assert len(before) == 1
+
+
+@pytest.mark.proves("S3-11")
 async def test_without_a_limit_there_is_no_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +151,25 @@ async def test_without_a_limit_there_is_no_total(
 
     assert before
     assert all("total" not in message["params"] for message in before)
+
+
+@pytest.mark.proves("S3-12", "S3-41", "S3-48", "S3-54", "C-23")
+async def test_progress_comes_every_interval_with_the_time_and_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_NOTIFY_FIRST_PROGRESS", "0.3")
+    monkeypatch.setenv("SHELLTIE_NOTIFY_PROGRESS_INTERVAL", "0.7")
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        slow = call(1, "sleep 30", timeout_sec=40, no_output_timeout_sec=0)
+        await client.send(with_meta(slow, progressToken=1))
+        told = [(await client.receive())["params"] for _ in range(4)]
+
+    steps = [later["progress"] - sooner["progress"] for sooner, later in pairwise(told)]
+    assert told[0]["progress"] >= 300
+    assert all(step >= 690 for step in steps)  # no more often; how late depends on the machine
+    assert all(one["total"] >= 40_000 for one in told)
+    assert max(one["total"] for one in told) - min(one["total"] for one in told) <= 5
 
 
 @pytest.mark.proves("S3-12", "S3-48", "S3-54", "C-23")
@@ -145,7 +208,7 @@ def test_a_warning_is_a_sentence_for_people() -> None:
     assert f"Warning: {said}" in continued_text(report)
 
 
-@pytest.mark.proves("S3-11", "S3-13", "C-84")
+@pytest.mark.proves("S3-13", "C-84")
 def test_progress_is_a_line_that_a_person_likes_to_read() -> None:
     limits = Limits(150, 60, "")
 

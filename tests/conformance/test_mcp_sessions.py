@@ -532,6 +532,14 @@ async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller)
     assert len(cut["output"]) == 10_000
 
 
+async def test_bash_names_the_file_that_has_what_it_cut(call: Caller) -> None:
+    _, text = await call("bash", command="seq 1 4000")
+
+    line = next(one for one in text.splitlines() if one.startswith("All of the output: "))
+    file = Path(line.removeprefix("All of the output: ").partition(" (")[0])
+    assert file.read_text(encoding="utf-8").endswith("\n3999\n4000\n")
+
+
 @pytest.mark.proves("S2-10", "S2-63")
 async def test_a_dev_server_is_up_when_it_says_so(call: Caller) -> None:
     program = f"{sys.executable} -u -m http.server 0 --bind 127.0.0.1"

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,14 @@ from shelltie.frontends.mcp import agent_tool, session_schemas, task_tools
 from tests.conformance.raw_mcp import (
     ENVELOPE,
     INITIALIZED,
+    RawClient,
     call,
     hello,
     raw_server,
     request,
     server_environment,
 )
+from tests.tree import until
 
 PARAMETERS = StdioServerParameters(
     command=sys.executable, args=["-m", "shelltie", "mcp"], env=dict(server_environment())
@@ -111,6 +115,18 @@ async def test_the_version_without_a_handshake_is_spoken(tmp_path: Path) -> None
     assert structured(answer)["stdout"] == "hi\n"
 
 
+async def test_both_eras_say_the_same_of_what_changes(tmp_path: Path) -> None:
+    async with raw_server(tmp_path) as client:
+        await client.send(request(1, "server/discover", _meta=ENVELOPE))
+        found = (await client.receive())["result"]["capabilities"]
+    async with raw_server(tmp_path) as client:
+        greeted = (await client.greet())["result"]["capabilities"]
+
+    for told in (found, greeted):
+        assert told["tools"] == {"listChanged": False}
+        assert told["resources"] == {"subscribe": True, "listChanged": True}
+
+
 async def test_what_makes_no_sense_is_refused_and_the_server_lives_on(tmp_path: Path) -> None:
     wrong = request(7, "tools/call", name="run", arguments="ls")
     call_with_text = json.dumps(wrong).encode()
@@ -124,6 +140,10 @@ async def test_what_makes_no_sense_is_refused_and_the_server_lives_on(tmp_path: 
         (b'{"jsonrpc": "1.0", "id": 7, "method": "ping"}', 7, -32600),
         (b'{"jsonrpc": "2.0", "id": "seven", "method": 7}', "seven", -32600),
         (b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": []}', 7, -32600),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": [], "method": "ping"}', None, -32600),
         (b'{"jsonrpc": "2.0", "id": 7, "method": "no/such"}', 7, -32601),
         (b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}', 7, -32602),
         (call_with_text, 7, -32602),
@@ -179,6 +199,30 @@ async def test_a_line_without_end_is_dropped_and_told(tmp_path: Path) -> None:
 
     assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
     assert structured(answer)["stdout"].strip() == "3000000"
+
+
+@pytest.mark.parametrize(
+    ("start", "number"),
+    [
+        ('{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"x": "', 7),
+        ('{"method":"tools/call","id":"sev\\"en","params":{"x":"', 'sev"en'),
+        # It may stand behind what nobody has read, or be somebody else's.
+        ('{"method": "tools/call", "params": {"id": 7, "x": "', None),
+        ('{"jsonrpc": "2.0", "id": 7, "result": {"x": "', None),
+        ('{"id": 7, "x": "', None),
+        ('["id", {"id": 7, "method": "ping", "x": "', None),
+        ('{"method": "ping", "id": 1.5, "x": "', None),
+    ],
+)
+async def test_a_line_that_is_too_long_is_answered_if_it_is_certain_whose_it_is(
+    tmp_path: Path, start: str, number: int | str | None
+) -> None:
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        await client.send_bytes(start.encode() + b"x" * LINE_MAX + b"\n")
+        refusal = await client.receive()
+
+    assert (refusal["id"], refusal["error"]["code"]) == (number, -32600)
 
 
 def test_lines_are_cut_wherever_the_chunks_end() -> None:
@@ -269,3 +313,60 @@ async def test_a_client_that_stops_reading_does_not_hold_the_server(tmp_path: Pa
         code = await client.exit_code()
 
     assert code == 0
+
+
+async def test_what_runs_when_the_client_closes_its_end_is_answered(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with raw_server(tmp_path) as client:
+        await client.greet()
+        await client.send(call(1, f"echo so far; touch {ready}; sleep 600"), call(2, "sleep 0.3"))
+        await until(ready.exists, 20)
+        await client.hang_up()
+        answers = {answer["id"]: structured(answer) for answer in await client.rest()}
+        code = await client.exit_code()
+
+    assert (answers[1]["cancelled"], answers[1]["stdout"]) == (True, "so far\n")
+    assert answers[2]["status"] == "success"
+    assert code == 0
+
+
+@asynccontextmanager
+async def altered_server(tmp_path: Path, change: str) -> AsyncIterator[RawClient]:
+    """A server of which a constant is another, so that a test need not wait for it."""
+    program = f"from shelltie.frontends.mcp import stdio; stdio.{change}"
+    start = f"{program}; from shelltie.frontends.mcp.server import main; main()"
+    async with raw_server(tmp_path, command=[sys.executable, "-c", start]) as client:
+        yield client
+
+
+async def test_a_cancelled_request_is_not_waited_for_at_the_end(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with altered_server(tmp_path, "_QUICK = 600") as client:
+        await client.greet()
+        await client.send(call(1, f"touch {ready}; sleep 600"))
+        await until(ready.exists, 20)
+        await client.send(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        )
+        await client.hang_up()
+        answers = await client.rest()
+        code = await client.exit_code()
+
+    assert (answers, code) == ([], 0)
+
+
+async def test_a_client_that_reads_nothing_is_not_read_either(tmp_path: Path) -> None:
+    """With a limit of ten, what a pipe holds is more than enough to reach it."""
+    many = 20_000
+    padding = "x" * 100
+    async with altered_server(tmp_path, "_UNANSWERED_MAX = 10") as client:
+        await client.greet()
+        sent = 0
+        with anyio.move_on_after(5):
+            for number in range(many):
+                await client.send(request(number, "tools/list", _meta={"padding": padding}))
+                sent += 1
+        taken = sent
+        client.process.kill()
+
+    assert taken < many

@@ -48,6 +48,9 @@ async def test_what_may_change_something_is_not_run_again(
 
     assert (result.status, result.attempts) == ("timeout", ())
     assert (tmp_path / "ran").read_text(encoding="utf-8") == "x\n"
+    assert any(
+        "not run again after its timeout: it is not proved" in one for one in result.warnings
+    )
 
 
 @pytest.mark.proves("C-86")
@@ -55,6 +58,7 @@ async def test_nothing_is_run_again_unless_somebody_asks(terminal: Terminal) -> 
     result = await terminal.run("sleep 30", timeout=0.3, silence=0)
 
     assert (result.status, result.attempts) == ("timeout", ())
+    assert not any("not run again" in one for one in result.warnings)
 
 
 async def test_a_failure_is_not_run_again(terminal: Terminal) -> None:

@@ -106,6 +106,15 @@ def test_a_program_is_called_by_its_name() -> None:
     assert name_of("codex exec --json -") == "Codex CLI"
     assert name_of("A=1 /usr/local/bin/claude -p") == "Claude Code"
     assert name_of("./agent.py") == "agent.py"
+    for text in (
+        "for i in 1 2; do codex exec $i; done",
+        "(cd x && codex)",
+        "if true; then codex; fi",
+    ):
+        assert name_of(text) == "Codex CLI"
+    for text in ("$AGENT -p", "while :; do :; done", "[[ -f x ]]", ""):
+        assert name_of(text) == "The command"
+    assert suggestions("The command")[1] == "Check its logs for errors"
     assert suggestions("Codex CLI") == [
         "Increase timeout for this task type",
         "Check Codex CLI logs for errors",

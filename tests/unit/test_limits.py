@@ -303,6 +303,19 @@ def test_a_limit_above_the_maximum_is_lowered_and_told(command: str, given: floa
 
 
 @pytest.mark.proves("C-21")
+def test_a_call_may_ask_for_a_day_unless_the_policy_allows_more() -> None:
+    day = calculate_timeouts(SEED, "make", 86_400)
+    more = calculate_timeouts(SEED, "make", 1e308)
+    allowed = calculate_timeouts(seed(max_exec_timeout_sec=1_000_000), "make", 500_000)
+    own = resolve(seed(command_timeouts={"serve": None}), "serve", Asked())
+
+    assert (day.total, day.clamped, day.notes) == (86_400, False, ())
+    assert (more.total, more.clamped) == (86_400, True)
+    assert "24 h at most" in more.notes[0]
+    assert (allowed.total, allowed.clamped) == (500_000, False)
+    assert own.total is None
+
+
 def test_no_limit_is_lowered_to_the_maximum() -> None:
     policy = seed(max_exec_timeout_sec=50, command_timeouts={"serve": None})
 

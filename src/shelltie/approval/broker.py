@@ -262,7 +262,7 @@ class Broker:
         if not self.reachable:
             return _no("nobody answered")
         one.late, one.until = True, self._clock() + RETRY
-        waited = "" if patience is None else f" within {human_duration(patience)}"
+        waited = f" within {human_duration(patience)}" if patience else ""
         return _no(
             f"nobody answered{waited}. A person may still allow it:"
             f" shelltie approve {one.question.id}; then repeat the same call"

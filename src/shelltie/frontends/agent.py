@@ -18,9 +18,11 @@ from shelltie.output.text import decode, last_line, whole_start
 from shelltie.running import messages
 from shelltie.running.run import Run
 from shelltie.running.timeout_watchdog import EVENTS_MAX, TAIL_MAX
+from shelltie.shell import shape
 
 Answer = dict[str, object]
 _ACTIVITY_MAX = 60
+_NO_NAME = "The command"
 _NAMES = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
 
 
@@ -113,9 +115,10 @@ class AgentTask:
 
 def name_of(command: str) -> str:
     """What people call the program: `Codex CLI` for `codex exec …`."""
-    words = (word for word in command.split() if "=" not in word)
-    program = next(words, "Command").rpartition("/")[2].removesuffix("()")
-    return _NAMES.get(program) or shown.brief(program, _ACTIVITY_MAX)
+    name = shape.program(command)
+    if name == shape.NO_PROGRAM:
+        return _NO_NAME
+    return _NAMES.get(name) or shown.brief(name, _ACTIVITY_MAX)
 
 
 def answer(task: AgentTask) -> Answer:
@@ -159,7 +162,7 @@ def suggestions(subject: str) -> list[str]:
     """What may help after a timeout."""
     return [
         "Increase timeout for this task type",
-        f"Check {subject} logs for errors",
+        f"Check {'its' if subject == _NO_NAME else subject} logs for errors",
         "Verify network connectivity",
         "Try with smaller scope or simpler task",
     ]

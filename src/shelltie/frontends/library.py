@@ -115,7 +115,8 @@ class Terminal:
         again = retry.checked(options.get("retry", self._config.retries))
         attempt = partial(self.supervisor.run, made)
         attempts = await retry.run(attempt, wish, again, self.supervisor.longest)
-        return report(attempts[-1], redact=self._config.redact, attempts=attempts)
+        notes = retry.notes(attempts, again)
+        return report(attempts[-1], redact=self._config.redact, attempts=attempts, notes=notes)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.

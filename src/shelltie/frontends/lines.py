@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 
 LINE_MAX = 32 * 1024 * 1024
+_HEAD = 4096
 _READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
 
 
@@ -19,6 +20,7 @@ class Lines:
         self._most = most
         self._rest = bytearray()
         self._dropping = False
+        self.head = b""  # how the last one that was dropped began
 
     def feed(self, chunk: bytes) -> Iterator[bytes | None]:
         """The lines that are whole now."""
@@ -31,8 +33,11 @@ class Lines:
         self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
-        if self._dropping or len(self._rest) + len(part) > self._most:
+        if self._dropping:
+            return
+        if len(self._rest) + len(part) > self._most:
             self._dropping = True
+            self.head = bytes(self._rest[:_HEAD] + part[:_HEAD])[:_HEAD]
             self._rest.clear()
         else:
             self._rest += part

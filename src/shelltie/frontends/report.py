@@ -136,12 +136,17 @@ def as_json(record: object) -> dict[str, object]:
 
 
 def report(
-    run: Run, shown: int = _ALL, *, redact: bool = False, attempts: Sequence[Run] = ()
+    run: Run,
+    shown: int = _ALL,
+    *,
+    redact: bool = False,
+    attempts: Sequence[Run] = (),
+    notes: Sequence[str] = (),
 ) -> Result:
     """The result of a run, or how it is so far, with at most `shown` bytes of its output.
 
     With `redact`, secrets in the output are replaced by their names. Of several `attempts` this
-    was the last.
+    was the last, and `notes` are warnings about them.
     """
     outcome, spool = run.outcome or _so_far(run), run.output.spool
     redactor = Redactor(run.surroundings.secrets) if redact else None
@@ -166,7 +171,7 @@ def report(
         blocked=barred,
         verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
-        warnings=(*run.rules.limits.notes, *run.warnings, *_not_kept(spool)),
+        warnings=(*run.rules.limits.notes, *run.warnings, *notes, *_not_kept(spool)),
         hint=advice,
         run_id=run.id,
         error=outcome.error,

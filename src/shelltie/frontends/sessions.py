@@ -250,12 +250,16 @@ def running_text(result: Result, advice: str, limit: int = CROP) -> str:
     )
 
 
-def problem_of(result: Result) -> str | None:
-    """What an answer says before the output: that it took too long, or that it ran isolated."""
+def problem_of(result: Result, limit: int = CROP) -> str | None:
+    """What an answer says before the output: that it took too long, that it ran isolated, and where
+    all of it is.
+    """
     lines = [f"Timed out: {result.hint}"] if result.status == "timeout" else []
     if result.isolation != "none":
         lines += [f"Isolation: {result.isolation}, by {result.provider}", *result.warnings]
         lines += [result.hint] if result.blocked and result.hint else []
+    if result.output_file and len(merged(result)) > limit:
+        lines.append(f"All of the output: {result.output_file} (read its end with tail)")
     return "\n".join(lines) or None
 
 

@@ -13,6 +13,7 @@ from shelltie.shell.split import segments, strip_prefixes
 # What is longer is not looked at, so that no text can keep the event loop busy.
 _TEXT_MAX = 32 * 1024
 _SEGMENTS_MAX = 200
+_ASKED_MAX = 24 * 3600.0
 _MATCHED_MAX = 4000
 _LONG_BLANKS = regex(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
 # `.venv/bin/pytest` is pytest; `bin/test` and `./test` are the project's own.
@@ -78,10 +79,20 @@ def _total(
 ) -> Limits:
     """The total limit, with the silence limit that belongs to it."""
     if asked.total is not None:
-        return _explicit(policy, found, asked.total, "timeout_sec of the call")
+        return _asked_for(policy, found, asked.total)
     if session and session.total is not None:
         return _explicit(policy, found, session.total, "session policy")
     return _clamped(policy, _longest(found))
+
+
+def _asked_for(policy: TimeoutPolicy, found: Sequence[_Found], total: float) -> Limits:
+    """A call gets what it asks for, up to a day where the policy does not say how much."""
+    given = min(total, _ASKED_MAX) if policy.max_total is None else total
+    limits = _explicit(policy, found, given, "timeout_sec of the call")
+    if given == total:
+        return limits
+    note = "a call may ask for 24 h at most, unless max_exec_timeout_sec of the policy allows more"
+    return _noted(replace(limits, clamped=True), note)
 
 
 def _explicit(policy: TimeoutPolicy, found: Sequence[_Found], total: float, source: str) -> Limits:

@@ -129,9 +129,12 @@ class Contexts:
         self._check(task, agent, cwd, environment)
         directory = os.path.normpath(os.path.join(self._project, cwd or "."))  # noqa: PTH118  as above
         fields.check(cwd=fields.no_directory(directory))
-        active, most = len(self._contexts), self.limits.sessions
+        active = sum(one.owner == owner for one in self._contexts.values())
+        most = self.limits.sessions
         if active >= most:
-            message = f"{active} task sessions are open, and {most} may be: close one first"
+            message = (
+                f"{active} task sessions of yours are open, and {most} may be: close one first"
+            )
             raise TooManySessions(message, active, most)
         given = environment or {}
         asker = Asker(self._new_id(task), task, agent)

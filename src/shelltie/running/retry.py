@@ -4,7 +4,7 @@ After a timeout only what is proved to change nothing, with twice the time. What
 started for reasons that may pass has done nothing either, whatever it is.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import anyio
@@ -67,6 +67,20 @@ def _next(ended: Run, wish: Wish, longest: float | None) -> Wish | None:
         if (more.total, more.silence) == (limits.total, limits.silence)
         else replace(wish, limits=more)
     )
+
+
+def notes(attempts: Sequence[Run], again: int) -> tuple[str, ...]:
+    """Why there are fewer attempts after a timeout than were asked for."""
+    outcome = attempts[-1].outcome
+    if outcome is None or outcome.state is not State.TIMED_OUT or len(attempts) > again:
+        return ()
+    if outcome.leaked:
+        why = "some of its processes could not be ended"
+    elif _changes_nothing(attempts[-1]):
+        why = "its limits are as long as they may be"
+    else:
+        why = "it is not proved to change nothing, and may have done half of what it does"
+    return (f"not run again after its timeout: {why}",)
 
 
 def _changes_nothing(ended: Run) -> bool:

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -27,10 +28,13 @@ _REMEMBERED = 1000  # of those that are gone
 
 @frozen
 class Room:
-    """How many sessions there may be, and how long an ended one stays readable, in seconds."""
+    """How many sessions each owner may have, and all of them together; and for how many seconds an
+    ended one stays readable.
+    """
 
     most: int = 50
     kept: float = 600.0
+    total: int = 200
 
 
 class Sessions:
@@ -51,7 +55,7 @@ class Sessions:
         self._numbers = numbers or itertools.count(1).__next__
         self._sessions: dict[str, Session] = {}
         self._gone: dict[str, tuple[str, PastSession]] = {}  # whose it was, and how it ended
-        self._opening = 0
+        self._opening: Counter[str] = Counter()
         self.on_changed: list[Callable[[str], None]] = []
 
     async def open(self, command: Command, wish: Wish, owner: str, waiting: Waiting) -> Session:
@@ -59,12 +63,13 @@ class Sessions:
 
         Raises: TooManySessions, InvalidParameters, CommandDenied; and then nothing was started.
         """
-        self._make_room()
-        self._opening += 1  # a question to a person may take long, and others come meanwhile
+        self._make_room(owner)
+        self._opening[owner] += 1  # a question may take long, and others come meanwhile
         try:
             run = await self._supervisor.start(command, wish)
         finally:
-            self._opening -= 1
+            self._opening[owner] -= 1
+            self._opening += Counter()  # forgets those that have none
         session = self.adopt(run, owner, waiting)
         with suppress(JournalBroken):  # it runs, and its start is on record
             await (
@@ -166,18 +171,35 @@ class Sessions:
         for hear in self.on_changed:
             hear(owner)
 
-    def _make_room(self) -> None:
-        self.sweep()
-        while len(self._sessions) + self._opening >= self._room.most:
-            oldest = next((one for one in self._sessions.values() if one.complete), None)
-            if oldest is None:
-                active, most = len(self._sessions), self._room.most
-                raise TooManySessions(
-                    f"{active} sessions run, and {most} may: stop one with terminal_stop",
-                    active,
-                    most,
-                )
-            self._forget(oldest)
+    def _make_room(self, owner: str) -> None:
+        """The oldest that has ended makes room, if nobody has read its output yet."""
+        own, most = self.of(owner), self._room.most
+        active = self._without_oldest(own, most, self._opening[owner])
+        if active >= most:
+            raise TooManySessions(
+                f"{active} of your sessions run or are being started, and {most} may: stop one with"
+                " terminal_stop",
+                active,
+                most,
+            )
+        total = max(self._room.total, most)
+        active = self._without_oldest(self.everybody(), total, self._opening.total())
+        if active >= total:
+            advice = "stop one of yours with terminal_stop" if own else "try again later"
+            raise TooManySessions(
+                f"the clients of this server have {active} sessions, and {total} may run: {advice},"
+                " or ask the person who runs it for room (`shelltie ps`, `shelltie kill`)",
+                active,
+                total,
+            )
+
+    def _without_oldest(self, sessions: list[Session], most: int, opening: int) -> int:
+        """How many there are, when as many as need be of those that have ended are forgotten."""
+        ended = [one for one in sessions if one.complete]
+        for one in ended[: max(0, len(sessions) + opening - most + 1)]:
+            self._forget(one)
+            sessions.remove(one)
+        return len(sessions) + opening
 
     def _why(self, session_id: str, owner: str) -> str:
         if _TASK_SESSION.fullmatch(session_id):

@@ -12,6 +12,7 @@ from shelltie.memo import remembered
 from shelltie.regex import regex
 from shelltie.shell.split import segments, strip_prefixes
 
+NO_PROGRAM = "shell"
 _TEXT_MAX = 8 * 1024
 _SEGMENTS_MAX = 200
 _PARTS_MAX = 4
@@ -98,5 +99,5 @@ def _name(word: str) -> str:
 
 
 def program(text: str) -> str:
-    """The first program that counts, for a short name; `shell` if there is none."""
-    return shape(text).partition(" ")[0] or "shell"
+    """The first program that counts, for a short name; `NO_PROGRAM` if there is none."""
+    return shape(text).partition(" ")[0] or NO_PROGRAM

@@ -8,12 +8,15 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp_types import ServerCapabilities
 
 Chore = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Host(Server[TaskGroup]):
     """What a handler starts in `context.lifespan_context` lives as long as the server serves."""
+
+    tools_change = False
 
     def __init__(self, name: str, *chores: Chore, **handlers: Any) -> None:  # noqa: ANN401  the SDK's own
         @asynccontextmanager
@@ -25,6 +28,25 @@ class Host(Server[TaskGroup]):
                 tasks.cancel_scope.cancel()
 
         super().__init__(name, lifespan=lifespan, **handlers)
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """As the SDK's, which says of 2026 that whatever can be listened for changes."""
+        known = super().get_capabilities(
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        if known.tools is not None:
+            known.tools.list_changed = self.tools_change
+        return known
 
     def create_initialization_options(
         self,

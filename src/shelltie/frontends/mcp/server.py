@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     ListToolsResult,
     PaginatedRequestParams,
 )
+from pydantic import ValidationError
 
 from shelltie import config as settings
+from shelltie.approval.shown import brief
 from shelltie.assemble import assemble, policy_file, session_numbers
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
@@ -67,7 +72,8 @@ async def serve(config: settings.Config, transport: Transport) -> None:
     Raises: ConfigWrong.
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        sessions = Sessions(supervisor, Room(config.sessions_max), session_numbers(config))
+        room = Room(config.sessions_max, total=config.sessions_total)
+        sessions = Sessions(supervisor, room, session_numbers(config))
         told = {"version": about.version()}
         async with (
             steerable(supervisor, sessions, environment.inherited(), told) as control,
@@ -144,8 +150,19 @@ def build(
     )
     reception.add_to(server)
     voices.add_to(server)
-    server.middleware.clear()  # OpenTelemetry, which costs a third of a call
+    server.middleware[:] = [_say_what_is_wrong]  # not OpenTelemetry: a third of a call
     return server
+
+
+async def _say_what_is_wrong(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """The SDK says of wrong parameters only that they are."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        problem = f"Invalid request parameters: {brief(place, 80)}: {first['msg']}"
+        raise MCPError(INVALID_PARAMS, problem, "") from None
 
 
 @frozen

@@ -106,7 +106,7 @@ class SessionTools:
             shown = len(said.merged(made)) <= self._manners.crop
             answer |= {"ok": None, **going_on(session, shown=shown)}
             return answer, said.running_text(made, advice(session), self._manners.crop)
-        problem = said.problem_of(made)
+        problem = said.problem_of(made, self._manners.crop)
         text = said.result_text(made.exit_code, said.merged(made), problem, self._manners.crop)
         return answer, text
 

@@ -27,12 +27,15 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from shelltie.frontends.lines import LINE_MAX, Lines, own_wire, read, write
+from shelltie.regex import regex
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends
 _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, either
 _QUICK = 1.0  # a script closes its end at once: what takes no longer is still answered
 _LAST_WORDS = 1.0  # for the answers of what was ended
+# A key and its value, if that is a text or a whole number, and the comma after it.
+_PAIR = regex(r'\s*"(?P<key>\w*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|-?\d{1,18})\s*,')
 
 Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
 Answers = MemoryObjectSendStream[SessionMessage]
@@ -119,7 +122,7 @@ class _Wire:
     async def _take(self, chunk: bytes, to_server: _ToServer, answers: Answers) -> None:
         for line in self._lines.feed(chunk):
             if line is None:
-                await answers.send(SessionMessage(_too_long()))
+                await answers.send(SessionMessage(_too_long(self._lines.head)))
                 continue
             if not line or line.isspace():
                 continue
@@ -152,9 +155,27 @@ def _answered(message: JSONRPCMessage) -> int | str | None:
     return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
 
 
-def _too_long() -> JSONRPCError:
+def _too_long(head: bytes) -> JSONRPCError:
     problem = f"Invalid request: a line is longer than {LINE_MAX} bytes and was dropped"
-    return _error(None, INVALID_REQUEST, problem)
+    return _error(_id_at_the_start(head), INVALID_REQUEST, problem)
+
+
+def _id_at_the_start(head: bytes) -> int | str | None:
+    """Of a request of which nobody has read the rest, if its id and its method come first.
+
+    Only what stands in the outermost object before any other: an id in `params` is not its own. And
+    only of a request: the id of a response is one of ours, and may be another request's of theirs.
+    """
+    text, said = head.decode("ascii", "replace"), dict[str, str]()
+    at = 1 if text.startswith("{") else len(text)
+    while pair := _PAIR.match(text, at):
+        said[pair["key"]] = pair["value"]
+        at = pair.end()
+    try:
+        known = json.loads(said["id"]) if "method" in said else None
+    except (KeyError, ValueError):
+        return None
+    return known if isinstance(known, int) or str(known).isascii() else None
 
 
 def _has_id(line: bytes) -> bool:

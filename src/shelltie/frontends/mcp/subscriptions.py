@@ -166,7 +166,8 @@ class Subscriptions:
         known = [uri for uri in asked if self._resources.has(uri, owner)]
         for uri in known:
             self._watch(owner, uri)
-        theirs = wanted.model_copy(update={"resource_subscriptions": known})
+        others = dict.fromkeys(("tools_list_changed", "prompts_list_changed"))  # never do
+        theirs = wanted.model_copy(update={"resource_subscriptions": known, **others})
         with self._stream(owner) as serve:
             return await serve(context, params.model_copy(update={"notifications": theirs}))
 

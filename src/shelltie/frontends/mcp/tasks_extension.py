@@ -16,7 +16,9 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types import (
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -205,13 +207,16 @@ def add_tasks(server: Server[Any], tasks: Tasks) -> None:
     """Have a server offer them."""
 
     async def get(context: Context, params: _Named) -> dict[str, Any]:
+        _must_name(context, params.task_id)
         return tasks.find(params.task_id, context)
 
     async def cancel(context: Context, params: _Named) -> EmptyResult:
+        _must_name(context, params.task_id)
         tasks.cancel(params.task_id, context)
         return EmptyResult()
 
     async def update(context: Context, params: _Update) -> EmptyResult:
+        _must_name(context, params.task_id)
         # A person is asked before there is a task: no task waits for any of this.
         tasks.find(params.task_id, context)
         return EmptyResult()
@@ -220,6 +225,19 @@ def add_tasks(server: Server[Any], tasks: Tasks) -> None:
     server.add_request_handler("tasks/get", _Named, get)
     server.add_request_handler("tasks/cancel", _Named, cancel)
     server.add_request_handler("tasks/update", _Update, update)
+
+
+def _must_name(context: Context, task: str) -> None:
+    """Over HTTP a header names the task, so that a proxy can route it without reading the body.
+
+    The SDK looks at this for the methods of the protocol itself (SEP-2243), not of extensions.
+    Raises: MCPError.
+    """
+    if context.request is None:
+        return
+    if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task:
+        problem = f"the {MCP_NAME_HEADER} header must be the request's taskId"
+        raise MCPError(HEADER_MISMATCH, problem)
 
 
 def _moment(at: float) -> str:

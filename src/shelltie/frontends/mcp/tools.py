@@ -250,7 +250,8 @@ async def _run(attendant: Attendant, config: Config, call: Call) -> dict[str, ob
 
     again = config.retries if given is None else retry.checked(given)
     attempts = await retry.run(attempt, wish, again, supervisor.longest)
-    made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts)
+    notes = retry.notes(attempts, again)
+    made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts, notes=notes)
     answer = made.to_json()
     return answer | going_on(kept[0], shown=not made.truncated) if kept else answer
 

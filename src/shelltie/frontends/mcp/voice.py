@@ -106,7 +106,10 @@ class Voice:
         elapsed = anyio.current_time() - self._began
         self._reported = max(round(elapsed * 1000), self._reported + 1)
         report = self._context.session.report_progress
-        self._speaker.say(partial(report, self._reported, self._total(elapsed), message))
+        total = self._total(elapsed)
+        if total is not None:  # which ends a run a moment late, not early
+            total = max(total, self._reported)
+        self._speaker.say(partial(report, self._reported, total, message))
 
     def _line(self) -> str:
         if self._subject is None:
