@@ -140,6 +140,7 @@ async def test_nobody_comes_in_without_a_token_or_under_a_strange_name(server: H
         refused = await http.post(server.url, json=hello(), headers=JSON)
 
     assert elsewhere.status_code == 404
+    assert "Authorization: Bearer TOKEN" in elsewhere.json()["error_description"]
     # Without the address of an issuer: there is none, and no client shall look for it.
     assert refused.headers["www-authenticate"] == 'Bearer realm="shelltie"'
 
@@ -304,6 +305,27 @@ async def test_the_version_header_and_the_body_must_agree(server: HttpServer) ->
     assert unknown.status_code == 400
     assert unknown.json()["error"]["code"] in (-32020, -32022)
     assert MODERN in headers.values()
+
+
+async def test_a_cancelled_call_is_not_answered_but_its_response_ends(server: HttpServer) -> None:
+    tag, ended = new_tag(), list[httpx2.Response]()
+    async with http_client(server, "legacy") as client:
+
+        async def ask(message: dict[str, Any], headers: dict[str, str]) -> None:
+            ended.append(await client.post(message, headers))
+
+        async with anyio.create_task_group() as tasks:
+            slow, headers = client.request("run", command=f"sleep 600.{tag}", timeout_sec=60)
+            tasks.start_soon(ask, slow, headers)
+            await until(lambda: bool(tagged(tag)), 20)
+            told = {"method": "notifications/cancelled", "params": {"requestId": slow["id"]}}
+            await client.post({"jsonrpc": "2.0", **told})
+        await nobody_left(tag, 20)
+        again = await client.post({**client.request("run", command="echo hi")[0], "id": slow["id"]})
+
+    assert ended[0].status_code == 200
+    assert "data: {" not in ended[0].text
+    assert answer_of(again)["result"]["structuredContent"]["stdout"] == "hi\n"
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/update"])

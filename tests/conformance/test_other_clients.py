@@ -93,7 +93,9 @@ async def test_claude_code_connects(tmp_path: Path) -> None:
     async with http_server(tmp_path) as server:
         header = f"Authorization: Bearer {server.token}"
         http = ["--transport", "http", "on-http", server.url, "--header", header]
-        for args in (["mcp", "add", "on-stdio", "--", *SERVER], ["mcp", "add", *http]):
+        bare = ["--transport", "http", "no-token", server.url]
+        stdio = ["mcp", "add", "on-stdio", "--", *SERVER]
+        for args in (stdio, ["mcp", "add", *http], ["mcp", "add", *bare]):
             added = await run([claude, *args], tmp_path, **env)
             assert added.returncode == 0, added
         listed = (await run([claude, "mcp", "list"], tmp_path, **env)).stdout.decode()
@@ -101,6 +103,8 @@ async def test_claude_code_connects(tmp_path: Path) -> None:
     for name in ("on-stdio", "on-http"):
         line = next(line for line in listed.splitlines() if line.startswith(f"{name}:"))
         assert line.endswith("Connected"), listed
+    refused = next(line for line in listed.splitlines() if line.startswith("no-token:"))
+    assert "give your client a token" in refused, listed
 
 
 @on_linux

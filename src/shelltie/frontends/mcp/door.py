@@ -132,7 +132,7 @@ class Door:
         if not self._names.origin(origin):
             return _refuse(403, f"pages of {origin} may not use this server")
         if scope["path"].rstrip("/") != PATH and scope["path"] != METRICS:
-            return _refuse(404, f"there is nothing here; MCP is at {PATH}")
+            return _nothing_here()
         if self._closed:
             return _refuse(503, "this server is leaving", {"Connection": "close"})
         return None
@@ -190,12 +190,25 @@ async def _unheard(_: Message) -> None:
     """For a request of our own."""
 
 
+def _nothing_here() -> JSONResponse:
+    """A client without a token looks for OAuth, fails to register, and shows this to its user."""
+    told = (
+        "this server has no OAuth and registers nobody: give your client a token of the server's"
+        f' file, as the header "Authorization: Bearer TOKEN". MCP is at {PATH}'
+    )
+    return JSONResponse({"error": "not_found", "error_description": told}, 404)
+
+
 def _refuse(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": message}, status, headers)
 
 
 def _unknown(*, given: bool) -> JSONResponse:
-    told = "this token is not known here" if given else "a token is needed: Authorization: Bearer …"
+    told = (
+        "this token is not known here"
+        if given
+        else "a token is needed: Authorization: Bearer TOKEN"
+    )
     challenge = f'{_REALM}, error="invalid_token"' if given else _REALM
     said = {"error": "invalid_token", "error_description": told}
     return JSONResponse(said, 401, {"WWW-Authenticate": challenge})

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import anyio
 import pydantic_core
+from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -22,6 +23,7 @@ _TAKEN = (
     "Invalid Request: this id belongs to a request of this session that has no answer yet; use"
     " each id once"
 )
+_CANCELLED = b'"error":{"code":%d,' % REQUEST_CANCELLED
 _NO_ID = "Invalid Request: an id must be a string or a whole number"
 
 
@@ -70,7 +72,7 @@ class OneId:
             # Whoever has all of an answer may ask again before we are done with it.
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 self._release(key, scope)
-            await send(message)
+            await send(_unless_cancelled(message))
 
         self._open[key] = scope
         try:
@@ -101,6 +103,13 @@ def _request(messages: Iterable[Message]) -> dict[str, object] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) and {"method", "id"} <= said.keys() else None
+
+
+def _unless_cancelled(message: Message) -> Message:
+    """The protocol answers no cancelled request; the SDK does, because it knows no other end of a
+    stream. It ends as well without these words, which no text can hold: its quotes are escaped.
+    """
+    return {**message, "body": b""} if _CANCELLED in message.get("body", b"") else message
 
 
 def _again(messages: list[Message], receive: Receive) -> Receive:
