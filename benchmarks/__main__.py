@@ -1,9 +1,10 @@
-"""`python -m benchmarks [NAME…] [--json]`: measures everything, or what is named."""
+"""`python -m benchmarks [NAME…] [--json] [--enforce]`: measures everything, or what is named."""
 
 import argparse
 import json
 import os
 import platform
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -16,16 +17,18 @@ _NAMES = (
 )
 
 
-def main() -> None:
-    """Print one table. Goals are told, never enforced: the machine may be busy."""
+def main() -> int:
+    """Print one table; the exit code. Goals are told, and enforced for who has a quiet machine."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(_NAMES)}")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--enforce", action="store_true", help="end with 1 if a goal is missed")
     args = parser.parse_args()
     if unknown := set(args.names) - set(_NAMES):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     rows = _measure(args.names or _NAMES)
     print(json.dumps([row.to_json() for row in rows], indent=2) if args.json else _page(rows))
+    return int(args.enforce and any(row.met is False for row in rows))
 
 
 def _measure(names: list[str] | tuple[str, ...]) -> list[Row]:
@@ -41,4 +44,4 @@ def _page(rows: list[Row]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

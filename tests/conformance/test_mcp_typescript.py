@@ -12,6 +12,7 @@ from tests.conformance.raw_mcp import SERVER, server_environment
 from tests.node_tools import NODE, node_environment, node_package
 
 CLIENT = Path(__file__).parent.parent / "programs" / "waiting_client.mjs"
+HEARING = CLIENT.with_name("hearing_client.mjs")
 # Not 50 to 60 as the real ones: a busy machine does not become faster when we wait less.
 GIVES_UP_AFTER, WINDOW = "8000", "2.5"
 LONG = "echo on; sleep 11; echo done; exit 3"
@@ -41,7 +42,29 @@ async def wait_for(command: str, mode: str, patience: str) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.proves("C-23", "S3-2", "S3-71")
+@pytest.mark.proves("S3-71")
+async def test_it_hears_that_a_command_hangs_and_that_it_was_ended() -> None:
+    package = node_package("@modelcontextprotocol/client", "2.4.0")
+    environ = server_environment()
+    argv = [NODE, HEARING, package, "echo on; sleep 600", *SERVER]
+
+    with anyio.fail_after(120):
+        ended = await anyio.run_process(
+            [str(word) for word in argv],
+            env={**environ, "PATH": node_environment()["PATH"]},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    said: dict[str, Any] = json.loads(ended.stdout)
+    assert said["status"] == "timeout"
+    assert [one["level"] for one in said["heard"]] == ["warning", "error"]
+    assert {one["logger"] for one in said["heard"]} == {"codex-timeout-watchdog"}
+    assert "Will abort in" in said["heard"][0]["message"]
+    assert "no output within" in said["heard"][1]["message"]
+
+
+@pytest.mark.proves("C-23", "S3-2")
 async def test_it_gets_its_answers_in_time_in_both_eras_with_and_without_progress() -> None:
     said: dict[tuple[str, str], dict[str, Any]] = {}
 

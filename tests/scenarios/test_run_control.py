@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,9 @@ from shelltie.events import (
     RunReady,
     RunStarted,
 )
-from shelltie.frontends import views
+from shelltie.frontends import agent, views
+from shelltie.frontends.agent import AgentTask
+from shelltie.frontends.report import report
 from shelltie.model import State
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until
@@ -215,11 +218,18 @@ async def test_what_happens_is_told_in_order(open_terminal: Open) -> None:
 
 @pytest.mark.proves("TX-1", "C-30")
 async def test_every_face_names_the_same_end_in_its_own_words(terminal: Terminal) -> None:
-    run = await terminal.start("sleep 60", silence=0.5)
+    run = await terminal.start("sleep 60", silence=2)
+    task = AgentTask("task-1", run)
 
     outcome = await run.wait()
 
     assert outcome.limit == "silence"
+    told = report(run).to_json()
+    assert (told["status"], told["timeoutReason"]) == ("timeout", "no_output_timeout")
+    assert (told["exitCode"], told["terminationMode"]) == (-1, "soft")
+    agents: dict[str, Any] = {**agent.answer(task)}
+    assert (agents["success"], agents["error"]["code"]) == (False, "EIDLE")
+    assert agents["error"]["kind"] == "inactivity"
     assert views.terminal_state(run.state) == "TimedOut"
     assert views.timeout_code(outcome) == ("EIDLE", "inactivity")
     assert views.context_error(outcome) == "TIMEOUT_EXCEEDED"

@@ -1,6 +1,7 @@
 """The tools of a TerminalService, as a chat calls them, and the plugin that brings them there."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import jsonschema
@@ -205,7 +206,10 @@ def test_the_plugin_adds_the_service_if_it_is_configured_and_tools_once_there_is
     assert app.tools == [
         "bash", "terminal_start", "terminal_continue", "terminal_stop", "terminal_list"
     ]  # fmt: skip
-    assert (plugin.name, bool(plugin.version), bool(plugin.description)) == ("shelltie", True, True)
+    # Its own release, as the seed's 0.2.0 was the seed's.
+    assert (plugin.name, plugin.version) == ("shelltie", metadata.version("shelltie"))
+    assert plugin.description == "Runs shell commands with limits, safety and sessions."
+    assert plugin.config_schema["type"] == "object"
 
 
 @pytest.mark.parametrize(
