@@ -315,21 +315,6 @@ async def test_a_client_that_stops_reading_does_not_hold_the_server(tmp_path: Pa
     assert code == 0
 
 
-async def test_what_runs_when_the_client_closes_its_end_is_answered(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    async with raw_server(tmp_path) as client:
-        await client.greet()
-        await client.send(call(1, f"echo so far; touch {ready}; sleep 600"), call(2, "sleep 0.3"))
-        await until(ready.exists, 20)
-        await client.hang_up()
-        answers = {answer["id"]: structured(answer) for answer in await client.rest()}
-        code = await client.exit_code()
-
-    assert (answers[1]["cancelled"], answers[1]["stdout"]) == (True, "so far\n")
-    assert answers[2]["status"] == "success"
-    assert code == 0
-
-
 @asynccontextmanager
 async def altered_server(tmp_path: Path, change: str) -> AsyncIterator[RawClient]:
     """A server of which a constant is another, so that a test need not wait for it."""
@@ -337,6 +322,34 @@ async def altered_server(tmp_path: Path, change: str) -> AsyncIterator[RawClient
     start = f"{program}; from shelltie.frontends.mcp.server import main; main()"
     async with raw_server(tmp_path, command=[sys.executable, "-c", start]) as client:
         yield client
+
+
+async def test_what_is_nearly_done_when_the_client_closes_its_end_is_done(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with altered_server(tmp_path, "_QUICK = 600") as client:
+        await client.greet()
+        await client.send(call(1, f"touch {ready}; sleep 1; echo done"))
+        await until(ready.exists, 20)
+        await client.hang_up()
+        answers = await client.rest()
+        code = await client.exit_code()
+
+    assert [structured(answer)["stdout"] for answer in answers] == ["done\n"]
+    assert code == 0
+
+
+async def test_what_is_ended_when_the_client_closes_its_end_is_answered(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with altered_server(tmp_path, "_QUICK, stdio._LAST_WORDS = 0.1, 600") as client:
+        await client.greet()
+        await client.send(call(1, f"echo so far; touch {ready}; sleep 600"))
+        await until(ready.exists, 20)
+        await client.hang_up()
+        told = [structured(answer) for answer in await client.rest()]
+        code = await client.exit_code()
+
+    assert [(one["cancelled"], one["stdout"]) for one in told] == [(True, "so far\n")]
+    assert code == 0
 
 
 async def test_a_cancelled_request_is_not_waited_for_at_the_end(tmp_path: Path) -> None:
