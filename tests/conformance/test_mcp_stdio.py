@@ -28,7 +28,7 @@ from tests.conformance.raw_mcp import (
     request,
     server_environment,
 )
-from tests.tree import until
+from tests.tree import new_tag, nobody_left, tagged, until
 
 PARAMETERS = StdioServerParameters(
     command=sys.executable, args=["-m", "shelltie", "mcp"], env=dict(server_environment())
@@ -339,16 +339,18 @@ async def test_what_is_nearly_done_when_the_client_closes_its_end_is_done(tmp_pa
 
 
 async def test_what_is_ended_when_the_client_closes_its_end_is_answered(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
+    """Also to a client that reads late: five such answers are more than a pipe holds."""
+    tag = new_tag()
     async with altered_server(tmp_path, "_QUICK, stdio._LAST_WORDS = 0.1, 600") as client:
         await client.greet()
-        await client.send(call(1, f"echo so far; touch {ready}; sleep 600"))
-        await until(ready.exists, 20)
+        await client.send(*[call(n, f"seq 1 6000; sleep 600.{tag}") for n in range(5)])
+        await until(lambda: len(tagged(tag, "sleep")) == 5, 20)
         await client.hang_up()
+        await nobody_left(tag, 20)
         told = [structured(answer) for answer in await client.rest()]
         code = await client.exit_code()
 
-    assert [(one["cancelled"], one["stdout"]) for one in told] == [(True, "so far\n")]
+    assert [(one["cancelled"], one["stdout"][-5:]) for one in told] == [(True, "6000\n")] * 5
     assert code == 0
 
 
