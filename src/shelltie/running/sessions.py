@@ -71,10 +71,9 @@ class Sessions:
             self._opening[owner] -= 1
             self._opening += Counter()  # forgets those that have none
         session = self.adopt(run, owner, waiting)
-        with suppress(JournalBroken):  # it runs, and its start is on record
-            await (
-                self._supervisor.recorded()
-            )  # whoever learns the id can ask the next server for it
+        # It runs, and its start is on record. Who learns its id can ask the next server for it.
+        with suppress(JournalBroken):
+            await self._supervisor.recorded()
         return session
 
     def adopt(self, run: Run, owner: str, waiting: Waiting) -> Session:
