@@ -115,6 +115,8 @@ def _leave_the_home_alone(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A tool that is missing skips on a laptop and fails in CI (REQUIRE_TOOLS=1)."""
     for item in items:
+        if "engine" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("engine"))  # there is one on the machine
         for mark in item.iter_markers("needs"):
             missing = [tool for tool in mark.args if shutil.which(tool) is None]
             if missing and os.environ.get("REQUIRE_TOOLS") != "1":
