@@ -309,7 +309,7 @@ async def test_the_dialogue_shows_everything_but_secrets_and_what_cannot_be_seen
         assert secret not in message
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e\u200b]", message)
     for shown in (str(tmp_path), "⟨U+001B⟩", "⟨U+202E U+200B⟩", "COLOUR=blue", "dangerous"):
-        assert shown in message
+        assert shown in re.sub(r"\n +[│┊] ", "", message)  # a long line is broken
     body = message.split("\n\n")[1]
     assert all(line.startswith("    ") for line in body.splitlines())
     assert "│ │ forged" in body
