@@ -54,6 +54,7 @@ async def embedded(both: Pair, place: Path, last: str) -> list[Message]:
     return seen + await updates(both.editor, last)
 
 
+@pytest.mark.proves("S1-49")
 async def test_an_editor_that_understands_meta_sees_it_live(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
         await both.begin(tmp_path, _meta={"terminal_output": True})

@@ -223,10 +223,9 @@ def _moved(one: Step, offset: int) -> Step:
     return {**one, "params": one["params"] | {"terminalId": f"@{int(name[1:]) + offset}"}}
 
 
-@pytest.mark.proves(
-    "T1-2", "T1-3", "T1-4", "T1-5", "T1-6", "T1-7", "T1-8", "T1-9", "T1-10", "T1-11"
-)
-@pytest.mark.proves("T1-13", "T1-14", "T1-15", "T1-16", "T1-17", "T1-18", "T1-19", "T1-28", "T1-29")
+@pytest.mark.proves("T1-2", "T1-3", "T1-4", "T1-5", "T1-6", "T1-7", "T1-8", "T1-9", "T1-10")
+@pytest.mark.proves("T1-11", "T1-13", "T1-14", "T1-15", "T1-16", "T1-17", "T1-18", "T1-19", "T1-28")
+@pytest.mark.proves("T1-29", "S1-3")
 @pytest.mark.parametrize(
     ("editor", "agent"), [("stable", "pre"), ("pre", "stable"), ("stable", "typescript")]
 )

@@ -54,7 +54,7 @@ async def test_a_line_without_end_is_refused_and_not_kept(both: Pair) -> None:
     assert psutil.Process(both.process.pid).memory_info().rss < 400_000_000
 
 
-@pytest.mark.proves("T1-20", "C-81")
+@pytest.mark.proves("T1-20", "C-81", "C-33", "C-32", "T1-13")
 async def test_an_editor_without_terminals_gains_them(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
         early = await both.agent.refused("terminal/create", sessionId=SESSION, command="true")
@@ -185,7 +185,7 @@ async def test_no_request_hides_behind_a_carriage_return(both: Pair) -> None:
     assert json.loads(heard) == {"a": json.loads(hidden)}
 
 
-@pytest.mark.proves("T1-8", "T1-14", "T1-28", "S1-73")
+@pytest.mark.proves("T1-8", "T1-14", "T1-28", "S1-73", "C-32")
 async def test_who_stops_waiting_ends_nothing(both: Pair) -> None:
     terminal = await both.agent.terminal("sleep", "300")
     ids = {"sessionId": SESSION, "terminalId": terminal}
@@ -243,7 +243,7 @@ async def test_commands_have_a_terminal_where_the_editor_draws_one_or_as_it_is_s
         assert said == ("0\n" if tty else "1\n")
 
 
-@pytest.mark.proves("C-32")
+@pytest.mark.proves("C-32", "S1-73")
 async def test_an_empty_result_may_be_null(tmp_path: Path) -> None:
     async with pair(tmp_path, SHELLTIE_ACP_EMPTY_RESULT="null") as both:
         await both.begin(tmp_path)
@@ -254,7 +254,7 @@ async def test_an_empty_result_may_be_null(tmp_path: Path) -> None:
         assert answer["result"] is None
 
 
-@pytest.mark.proves("T1-22", "S1-27", "S1-30", "S1-32")
+@pytest.mark.proves("T1-22", "S1-27", "S1-30", "S1-26", "S1-46")
 async def test_limits_come_from_the_settings_and_the_command_line(tmp_path: Path) -> None:
     commands = "sleep=1,cargo=600"
     async with pair(tmp_path, "--total", "30s", SHELLTIE_ACP_COMMAND_TIMEOUTS=commands) as both:

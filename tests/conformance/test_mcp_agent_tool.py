@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -70,32 +71,37 @@ exec sleep 60
 
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 @pytest.mark.proves("T3-12", "T3-23", "S3-21", "S3-22", "S3-23", "S3-24", "S3-26", "S3-44", "C-26")
-@pytest.mark.proves("C-24", "C-27", "S3-45", "S3-50", "S3-58", "S3-63", "S3-71")
+@pytest.mark.proves("C-24", "C-27", "S3-45", "S3-50", "S3-58", "S3-63", "S3-71", "S3-3", "S3-7")
+@pytest.mark.proves("S3-72", "C-39")
 async def test_a_hang_is_answered_with_all_there_was(connect: Any, era: str) -> None:  # noqa: ANN401  as above
     async with connect(era, grace=5.0) as client:
         answer = await ask(client, command=EVENTS, idleTimeoutMs=3000)
 
-    error, partial = answer["error"], answer["partial"]
+    error, so_far = answer["error"], answer["partial"]
     assert (answer["success"], answer["status"]) == (False, "timeout")
     assert (error["code"], error["kind"], error["errno"]) == ("EIDLE", "inactivity", "ETIMEDOUT")
     assert error["message"].endswith("within the allowed inactivity window (3s).")
     assert 3000 <= error["idleMs"] <= error["wallClockMs"]
     assert error["pid"] > 0
     assert (error["killed"], error["signal"]) == (True, "SIGTERM")
-    assert [event["n"] for event in partial["lastEvents"]] == [*range(77, 127)]
-    assert (partial["eventsCount"], partial["eventsDropped"]) == (127, 77)
-    assert partial["stdoutTail"].endswith("no event\n{broken\n")
-    assert partial["stderrTail"] == "oh dear\n"
-    assert datetime.fromisoformat(partial["lastActivityAt"]).utcoffset() is not None
-    assert partial["lastActivityAt"].endswith("Z")
+    assert [event["n"] for event in so_far["lastEvents"]] == [*range(77, 127)]
+    assert (so_far["eventsCount"], so_far["eventsDropped"]) == (127, 77)
+    assert so_far["stdoutTail"].endswith("no event\n{broken\n")
+    assert so_far["stderrTail"] == "oh dear\n"
+    assert datetime.fromisoformat(so_far["lastActivityAt"]).utcoffset() is not None
+    assert so_far["lastActivityAt"].endswith("Z")
     assert len(answer["recovery"]["suggestions"]) == 4
     assert answer["recovery"]["advice"]["action"] == "retry_longer"
     assert (answer["neverStarted"], answer["lastEvent"]) == (False, {"type": "step", "n": 126})
     assert "Partial results available (127 events captured)." in answer["summary"]
     assert answer["taskId"] in answer["summary"]
+    assert re.search(
+        r"^Elapsed: \d\S*s\nLast activity: \d\S*s ago$", answer["summary"], re.MULTILINE
+    )
+    assert all(f"- {one}" in answer["summary"] for one in answer["recovery"]["suggestions"])
 
 
-@pytest.mark.proves("T3-12", "T3-23", "C-25")
+@pytest.mark.proves("T3-12", "T3-23", "C-24", "S3-57", "T3-14", "S3-44")
 async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa: ANN401  as above
     tag = new_tag()
     chatty = 'while :; do echo \'{"type":"authentication failed"}\'; sleep 0.1; done'
@@ -125,7 +131,7 @@ async def test_the_other_bad_ends_are_told_apart(connect: Any) -> None:  # noqa:
     assert "timeout" not in absent["summary"]
 
 
-@pytest.mark.proves("T3-14", "S3-57", "S3-44")
+@pytest.mark.proves("S3-44", "T3-15")
 async def test_a_task_that_ends_well_has_its_output(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect() as client:
         answer = await ask(client, command='cat; echo \'{"type":"done"}\'', task="say hi")
@@ -211,6 +217,52 @@ async def test_a_task_goes_on_and_its_end_can_be_waited_for(connect: Any, era: s
     assert told["error"]["code"] == "SESSION_NOT_FOUND"
 
 
+@pytest.mark.proves("S3-45", "S3-46", "S3-47", "S3-52", "S3-69", "T3-15", "T3-16")
+@pytest.mark.parametrize(
+    ("asked", "idle", "hard", "clamped"),
+    [
+        ({}, 300_000, 1_200_000, False),
+        ({"idleTimeoutMs": 1000, "hardTimeoutMs": 1}, 60_000, 300_000, True),
+        ({"idleTimeoutMs": 10**9, "hardTimeoutMs": 10**9}, 1_800_000, 3_600_000, True),
+        ({"mode": "read-only"}, 120_000, 600_000, False),
+        ({"mode": "workspace-write"}, 300_000, 1_200_000, False),
+        ({"mode": "cloud"}, None, None, False),
+        ({"mode": "read-only", "idleTimeoutMs": 90_000}, 90_000, 600_000, False),
+    ],
+)
+async def test_the_limits_that_held_are_in_the_answer(
+    open_terminal: Open, asked: Fields, idle: int | None, hard: int | None, clamped: bool
+) -> None:
+    async with open_terminal() as terminal:
+        async with Client(server_of(terminal, Config())) as client:
+            answer = await ask(client, command="true", **asked)
+
+    limits = answer["limits"]
+    assert (limits["idleMs"], limits["execMs"], limits["clamped"]) == (idle, hard, clamped)
+
+
+@pytest.mark.proves("S3-13")
+async def test_progress_says_how_long_it_runs_and_what_its_events_say(connect: Any) -> None:  # noqa: ANN401  as above
+    said: list[str] = []
+    heard = anyio.Event()
+
+    async def report(_: float, __: float | None, message: str | None) -> None:
+        said.append(message or "")
+        if "now: " in said[-1]:
+            heard.set()
+
+    command = 'echo \'{"type": "tests started"}\'; sleep 60'
+    async with connect(first_progress=0.1, progress_interval=0.2) as client:
+        async with anyio.create_task_group() as tasks:
+            ask_and_hear = partial(client.call_tool, progress_callback=report)
+            tasks.start_soon(ask_and_hear, "agent_task", {"command": command})
+            with anyio.fail_after(30):
+                await heard.wait()
+            tasks.cancel_scope.cancel()
+
+    assert re.match(r"running \d.*, last output .* ago, 26 B, .*now: tests started$", said[-1])
+
+
 async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect(patience=0.6) as client:
         first = await ask(client, command="sleep 2; echo there")
@@ -223,6 +275,7 @@ async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  #
     assert (answer["status"], answer["output"]["stdoutTail"]) == ("completed", "there\n")
 
 
+@pytest.mark.proves("C-25", "S3-43")
 async def test_a_task_can_be_stopped_and_says_so(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect(patience=0.6) as client:
         first = await ask(client, command="sleep 60")
@@ -233,7 +286,7 @@ async def test_a_task_can_be_stopped_and_says_so(connect: Any) -> None:  # noqa:
     assert "manually aborted" in answer["error"]["message"]
 
 
-@pytest.mark.proves("S3-45", "T3-15")
+@pytest.mark.proves("S3-45", "T3-15", "C-3")
 async def test_wrong_parameters_start_nothing_and_teach(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect() as client:
         for wrong in (

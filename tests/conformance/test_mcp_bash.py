@@ -76,7 +76,7 @@ async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
         assert (answer["output"], answer["complete"]) == ("1\n2\n3\n", False)
 
 
-@pytest.mark.proves("S2-46", "T2-16")
+@pytest.mark.proves("S2-46", "T2-16", "C-1")
 @pytest.mark.parametrize(("settings", "total"), [({}, 60), ({"bash_timeout": 4.0}, 4)])
 async def test_bash_has_a_minute_unless_the_settings_say_otherwise(
     open_terminal: Open, settings: dict[str, Any], total: float

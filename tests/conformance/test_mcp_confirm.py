@@ -115,7 +115,7 @@ async def repeat(
     )
 
 
-@pytest.mark.proves("C-60", "S2-9")
+@pytest.mark.proves("C-60", "S2-9", "D4")
 @pytest.mark.parametrize("tool", ["run", "bash", "terminal_start"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_yes_lets_exactly_this_run(
@@ -133,7 +133,7 @@ async def test_a_yes_lets_exactly_this_run(
     assert len(person.read) == 2  # a yes is for once
 
 
-@pytest.mark.proves("C-60", "C-59")
+@pytest.mark.proves("C-60")
 @pytest.mark.parametrize(
     "says",
     [
@@ -241,7 +241,7 @@ async def test_a_dialogue_that_nobody_answers_is_no_and_says_where_to_approve(
     assert runs(mark) == 0
 
 
-@pytest.mark.proves("C-60")
+@pytest.mark.proves("C-60", "C-59")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_that_cannot_ask_is_told_where_a_person_can_approve(
     connect: Connect, tmp_path: Path, era: str

@@ -43,7 +43,7 @@ async def start(client: Any, tag: str) -> str:  # noqa: ANN401  whichever client
     return str(started["id"])
 
 
-@pytest.mark.proves("TX-4", "C-39")
+@pytest.mark.proves("TX-4")
 async def test_the_sdks_client_works_over_http_in_both_eras(server: HttpServer) -> None:
     answers: dict[str, Any] = {}
     async with anyio.create_task_group() as tasks:

@@ -62,7 +62,7 @@ async def test_a_call_that_is_cancelled_as_soon_as_it_is_made_leaves_nothing(
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT", "SIGHUP"])
-@pytest.mark.proves("TX-5", "C-48")
+@pytest.mark.proves("TX-5", "C-48", "C-25")
 async def test_ten_trees_end_with_the_server_which_exits_0(tmp_path: Path, how: str) -> None:
     tag = new_tag()
     async with raw_server(tmp_path) as client:

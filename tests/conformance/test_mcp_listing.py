@@ -76,7 +76,7 @@ async def test_every_tool_has_its_name_and_its_place(terminal: Terminal) -> None
         (None, []),
     ],
 )
-@pytest.mark.proves("TX-2", "T4-21")
+@pytest.mark.proves("TX-2", "T4-21", "C-70")
 async def test_each_group_comes_with_what_it_needs_and_nothing_else(
     terminal: Terminal, group: str | None, names: list[str]
 ) -> None:

@@ -83,6 +83,7 @@ async def test_progress_grows_with_the_clients_own_token_and_stops(
     assert rest == []
 
 
+@pytest.mark.proves("T3-17", "C-82", "S3-8")
 async def test_without_a_token_there_is_no_progress(tmp_path: Path) -> None:
     odd: list[object] = [None, True, 1.5, ["x"], {}]
     async with raw_server(tmp_path) as client:
@@ -137,7 +138,7 @@ async def test_progress_is_limited_to_its_pace_however_much_is_printed(
     assert len(before) == 1
 
 
-@pytest.mark.proves("S3-11")
+@pytest.mark.proves("S3-11", "T3-17", "C-84", "S3-8")
 async def test_without_a_limit_there_is_no_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +154,7 @@ async def test_without_a_limit_there_is_no_total(
     assert all("total" not in message["params"] for message in before)
 
 
-@pytest.mark.proves("S3-12", "S3-41", "S3-48", "S3-54", "C-23")
+@pytest.mark.proves("S3-12", "S3-41", "S3-48", "S3-54", "C-23", "T3-17")
 async def test_progress_comes_every_interval_with_the_time_and_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +181,7 @@ def test_progress_comes_often_enough_and_no_more() -> None:
     assert 10 <= config.progress_interval <= 30
 
 
-@pytest.mark.proves("S3-49")
+@pytest.mark.proves("S3-49", "C-28", "S3-17")
 def test_a_warning_is_a_sentence_for_people() -> None:
     step = Warn(Limit.SILENCE, 270, 30)
 
@@ -225,6 +226,7 @@ def test_progress_is_a_line_that_a_person_likes_to_read() -> None:
 
 
 @pytest.mark.proves("T3-18", "S3-3", "S3-15", "S3-16", "S3-17", "S3-18", "S3-19", "S3-20", "C-83")
+@pytest.mark.proves("S3-72", "C-57")
 async def test_a_client_with_a_handshake_hears_the_levels_it_wants(tmp_path: Path) -> None:
     async with raw_server(tmp_path) as client:
         greeting = await client.greet()
@@ -246,13 +248,15 @@ async def test_a_client_with_a_handshake_hears_the_levels_it_wants(tmp_path: Pat
     assert SECRET not in json.dumps(before) + stderr
 
 
-@pytest.mark.proves("T3-18", "C-83")
+@pytest.mark.proves("T3-18", "C-83", "S3-3", "S3-14", "S3-72")
 async def test_without_a_handshake_each_request_says_what_it_wants_to_hear(tmp_path: Path) -> None:
     wants = [{}, *({"io.modelcontextprotocol/logLevel": level} for level in ("warning", "error"))]
     async with raw_server(tmp_path) as client:
         for number, want in enumerate(wants):
             await client.send(with_meta(silent(number), progressToken=number, **ENVELOPE, **want))
         before, answers = await until_answered(client, 3)
+        await client.hang_up()
+        rest = await client.rest()
         _complaints(tmp_path)
 
     ids = [answer["structuredContent"]["runId"] for answer in answers]
@@ -260,6 +264,7 @@ async def test_without_a_handshake_each_request_says_what_it_wants_to_hear(tmp_p
     assert all(answer["structuredContent"]["warnings"] for answer in answers)
     progress = [m["params"]["message"] for m in before if m["method"] == "notifications/progress"]
     assert any(m.startswith("No output for ") and "Will abort in " in m for m in progress)
+    assert rest == []  # no progress either, after its end
     assert SECRET not in json.dumps(before)
 
 
@@ -287,6 +292,7 @@ def _check(message: Message) -> None:
         assert data["message"].startswith("Command produced no output")
 
 
+@pytest.mark.proves("S3-18")
 async def test_a_level_that_is_none_is_refused(tmp_path: Path) -> None:
     async with raw_server(tmp_path) as client:
         await client.greet()
@@ -295,6 +301,7 @@ async def test_a_level_that_is_none_is_refused(tmp_path: Path) -> None:
             assert (await client.receive())["error"]["code"] == -32602
 
 
+@pytest.mark.proves("S3-17", "S3-18", "S3-19", "S3-20", "C-16")
 @pytest.mark.parametrize("limit", list(Limit))
 def test_whatever_is_told_can_be_acted_on(limit: Limit) -> None:
     run = RunId("01")
@@ -304,6 +311,7 @@ def test_whatever_is_told_can_be_acted_on(limit: Limit) -> None:
 
     assert (near["idleMs"], near["willAbortInMs"], near["taskId"]) == (270_000, 30_000, "task-1")
     assert near["nextSteps"]
+    assert near["kind"] == reached["kind"]
     assert reached["code"] == {"silence": "EIDLE", "total": "ETIMEDOUT"}[limit]
     assert reached["kind"] == {"silence": "inactivity", "total": "deadline"}[limit]
     assert "willAbortInMs" not in working

@@ -327,7 +327,7 @@ def tool(number: int, name: str, **arguments: object) -> Fields:
     return request(number, "tools/call", name=name, arguments=arguments)
 
 
-@pytest.mark.proves("T3-19", "C-85")
+@pytest.mark.proves("T3-19", "C-85", "S3-54")
 async def test_a_client_that_stops_reading_delays_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

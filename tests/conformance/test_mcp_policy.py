@@ -60,7 +60,7 @@ async def test_the_policy_of_the_project_is_read_when_the_server_starts(
     assert report["status"] == "stale: last good kept (no such file)"
 
 
-@pytest.mark.proves("T0-11", "S0-17", "C-9")
+@pytest.mark.proves("T0-11", "S0-17")
 async def test_an_edit_holds_for_the_next_call_and_garbage_for_none(
     tmp_path: Path, file: Path
 ) -> None:

@@ -58,6 +58,7 @@ async def to_the_end(client: Client, session: str) -> str:
                 return printed
 
 
+@pytest.mark.proves("C-57")
 async def test_no_piece_of_a_secret_is_shown_from_any_position(discreet: Any) -> None:  # noqa: ANN401  as above
     async with discreet() as client:
         text = 'printf "<%s>\\n" "$API_TOKEN"; cat'

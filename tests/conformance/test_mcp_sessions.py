@@ -11,13 +11,19 @@ from typing import Any, cast
 import anyio
 import jsonschema
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
-from shelltie import Config
+from shelltie import Config, Terminal
 from shelltie.approval.question import Answer
 from shelltie.frontends.mcp import session_schemas
-from tests.conformance.servers import server_of
+from shelltie.frontends.mcp.call import Call
+from shelltie.frontends.mcp.session_tools import Manners, SessionTools
+from shelltie.running.gate import Party
+from shelltie.running.settling import AT_ONCE
+from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until
 
@@ -118,7 +124,7 @@ async def test_a_stop_ends_the_whole_tree_and_the_id_is_never_used_again(call: C
     assert again["id"] == "term-2"
 
 
-@pytest.mark.proves("T2-27", "TX-3")
+@pytest.mark.proves("T2-27", "TX-3", "C-35")
 @pytest.mark.parametrize("tool", ["terminal_stop", "terminal_continue", "terminal_output"])
 async def test_an_id_that_is_none_is_an_error_that_says_so(call: Caller, tool: str) -> None:
     unknown, text = await call.fails(tool, sessionId="term-99")
@@ -149,7 +155,7 @@ async def test_a_continuation_has_only_what_is_new_and_the_end_with_its_code(cal
     assert "Complete: true" in last
 
 
-@pytest.mark.proves("C-75", "S2-72", "S2-56", "T2-28")
+@pytest.mark.proves("C-75", "S2-72", "S2-56", "T2-28", "C-72")
 async def test_a_finished_session_is_kept_until_its_rest_was_read(call: Caller) -> None:
     started, _ = await call("terminal_start", command="sleep 0.6; echo late", maxWait=0)
     listed, table = await call("terminal_list")
@@ -196,7 +202,7 @@ async def test_input_at_the_start_and_later_is_exactly_one_line(call: Caller, ty
     assert second["output"].strip().endswith("142")  # nothing more was there to read
 
 
-@pytest.mark.proves("T2-25", "S2-80", "C-74", "S2-10", "S2-63")
+@pytest.mark.proves("T2-25", "S2-80", "C-74", "S2-10", "S2-63", "C-72")
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_a_python_repl_answers_line_by_line(connect: Any, era: str) -> None:  # noqa: ANN401  as above
     async with connect(era) as call:
@@ -316,7 +322,7 @@ async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.proves("T2-20", "C-53", "S2-47")
+@pytest.mark.proves("T2-20", "C-53", "S2-47", "C-49")
 async def test_long_output_is_cut_and_the_rest_can_be_read(call: Caller) -> None:
     program = "python3 -c \"print('x' * 10001, end='')\"; sleep 60"
 
@@ -331,7 +337,7 @@ async def test_long_output_is_cut_and_the_rest_can_be_read(call: Caller) -> None
     assert (rest["output"], rest["truncated"]) == ("x", False)
 
 
-@pytest.mark.proves("T2-33")
+@pytest.mark.proves("T2-33", "C-53")
 async def test_megabytes_of_output_keep_their_positions(connect: Any) -> None:  # noqa: ANN401
     sizes = {"kept_head": 65_536, "kept_tail": 65_536, "spool_cap": 1_000_000, "shown": 10_000}
     async with connect(**sizes) as call:
@@ -360,6 +366,16 @@ async def test_keys_reach_the_program(call: Caller) -> None:
 
     assert stopped["complete"]
     assert stopped["exitCode"] == 130
+
+
+@pytest.mark.proves("C-73")
+async def test_raw_input_is_sent_as_it_is(call: Caller) -> None:
+    await call("terminal_start", command="cat", maxWait=0)
+    await waiting(call, "term-1")
+
+    stopped, _ = await call("terminal_continue", sessionId="term-1", stdin="\x03", raw=True)
+
+    assert (stopped["complete"], stopped["exitCode"]) == (True, 130)
 
 
 async def test_the_end_of_input_ends_a_reader(call: Caller) -> None:
@@ -499,7 +515,7 @@ async def test_the_limit_of_sessions_is_told_and_a_finished_one_makes_room(conne
     assert third["id"] == "term-3"
 
 
-@pytest.mark.proves("T2-18", "S2-42", "S2-43", "S2-48", "S2-50", "S2-67")
+@pytest.mark.proves("T2-18", "S2-42", "S2-43", "S2-48", "S2-50", "S2-67", "C-58")
 async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     connect: Any,  # noqa: ANN401
     tmp_path: Path,
@@ -520,15 +536,18 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     assert {answer["errorCode"] for answer, _ in missing} == {"INVALID_PARAMETERS"}
 
 
-@pytest.mark.proves("T2-20", "S2-1", "S2-47")
-async def test_bash_cuts_at_ten_thousand_characters_and_not_before(call: Caller) -> None:
-    program = "python3 -c \"print('x' * {}, end='')\""
+@pytest.mark.proves("T2-20", "S2-1", "S2-47", "C-49")
+@pytest.mark.parametrize("character", ["x", "\N{EURO SIGN}"])
+async def test_bash_cuts_at_ten_thousand_characters_and_not_before(
+    call: Caller, character: str
+) -> None:
+    program = f"python3 -c \"print('{character}' * {{}}, end='')\""
 
     _, short = await call("bash", command=program.format(10_000))
     cut, long = await call("bash", command=program.format(10_001))
 
-    assert short.endswith("x" * 10_000)
-    assert long.endswith("x" * 10_000 + "\n [...Results were too long, truncated...]")
+    assert short.endswith(character * 10_000)
+    assert long.endswith(character * 10_000 + "\n [...Results were too long, truncated...]")
     assert len(cut["output"]) == 10_000
 
 
@@ -710,3 +729,55 @@ def test_every_tool_of_sessions_has_a_valid_schema() -> None:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
         assert json.dumps(tool.input_schema)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    name=st.sampled_from([tool.name for tool in session_schemas.TOOLS]),
+    arguments=st.fixed_dictionaries(
+        {},
+        optional={
+            "command": st.sampled_from(["true", "exit 3", " ", "\0"])
+            | JSON.filter(lambda value: not isinstance(value, str)),
+            "sessionId": st.sampled_from(["term-1", "term-99"]) | JSON,
+            "stdin": JSON,
+            "keys": st.lists(st.sampled_from(["ctrl-c", "up"]), max_size=2) | JSON,
+            "from": st.integers() | JSON,
+            "limit": st.integers() | JSON,
+            "view": st.sampled_from(["clean", "raw", "screen"]) | JSON,
+            "waitFor": st.just("x") | JSON,
+            "maxWait": st.just(0) | JSON.filter(lambda value: not isinstance(value, int | float)),
+            "timeoutSeconds": st.floats() | JSON,
+            "pty": st.booleans() | JSON,
+            "more": JSON,
+        },
+    ),
+)
+@pytest.mark.proves("TX-10")
+async def test_any_arguments_get_an_answer_that_the_schema_knows(
+    terminal: Terminal, name: str, arguments: dict[str, object]
+) -> None:
+    tools = SessionTools(attendant_of(terminal), Manners(AT_ONCE, 10_000, 60.0))
+    party = Party()
+    await tools.call(Call("terminal_start", {"command": "true", "maxWait": 0}, "", party))
+    properties = next(
+        tool.input_schema["properties"] for tool in session_schemas.TOOLS if tool.name == name
+    )
+    fitting = {key: value for key, value in arguments.items() if key in properties}
+
+    for asked in (arguments, fitting):
+        # Not through the SDK's client: it sends NaN as null.
+        result = await tools.call(Call(name, asked, "", party))
+
+        jsonschema.Draft202012Validator(SCHEMAS[name]).validate(result.structured_content)
+        assert "shelltie failed" not in str(result.structured_content)

@@ -63,7 +63,7 @@ async def test_the_tools_of_tasks_are_there_only_if_that_is_said(
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
-@pytest.mark.proves("TX-4", "T0-1", "T0-29", "C-39")
+@pytest.mark.proves("TX-4", "T0-1", "T0-29")
 async def test_the_sdks_client_works_in_both_eras(mode: Any) -> None:  # noqa: ANN401  the SDK's literal
     async with Client(PARAMETERS, mode=mode) as client:
         tools = (await client.list_tools()).tools

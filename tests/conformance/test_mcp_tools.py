@@ -105,6 +105,7 @@ async def test_the_output_schema_knows_every_field(terminal: Terminal) -> None:
 
 
 @pytest.mark.proves("T0-21", "T0-22", "T0-25", "T0-28", "T0-30", "TX-10", "C-29", "C-30", "T2-5")
+@pytest.mark.proves("C-39")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -130,7 +131,7 @@ async def test_every_kind_of_end_is_answered_as_the_schema_says(
     assert {name: answer[name] for name in expected} == expected
 
 
-@pytest.mark.proves("T0-20", "T0-25", "TX-10", "S0-33", "S0-34", "S0-35", "S0-1")
+@pytest.mark.proves("T0-20", "T0-25", "TX-10", "S0-33", "S0-34", "S0-35", "S0-1", "C-30")
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -150,7 +151,7 @@ async def test_a_timeout_is_answered_as_the_schema_says(
     assert answer["hint"]
 
 
-@pytest.mark.proves("T0-23", "T0-25", "C-39", "T2-5")
+@pytest.mark.proves("T0-23", "T0-25", "C-39", "T2-5", "C-3", "C-29")
 @pytest.mark.parametrize(
     "arguments",
     [

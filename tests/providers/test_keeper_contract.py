@@ -201,6 +201,7 @@ async def test_no_signal_is_blocked_or_ignored(any_link: Link) -> None:
     assert printed.split()[1::2] == [b"0000000000000000"] * 2
 
 
+@pytest.mark.proves("S1-18", "C-40", "C-12")
 async def test_the_command_has_a_session_of_its_own(any_link: Link) -> None:
     printed = await output_of(any_link, "sh", "-c", "echo $$; ps -o pgid=,sid=,tty= -p $$")
 
@@ -254,7 +255,7 @@ async def test_a_limit_above_the_hard_one_is_the_hard_one(link: Link) -> None:
     assert printed.split() == [hard.strip()] * 2
 
 
-@pytest.mark.proves("T0-18", "T3-20", "C-40")
+@pytest.mark.proves("T0-18", "T3-20", "C-40", "S1-14")
 async def test_a_signal_reaches_everybody_in_the_tree(any_link: Link) -> None:
     tag = new_tag()
     nest = f"sleep 300.{tag} & (sleep 300.{tag}; :) & sleep 300.{tag}; :"
@@ -273,6 +274,7 @@ async def test_a_signal_reaches_everybody_in_the_tree(any_link: Link) -> None:
     await nobody_left(tag)
 
 
+@pytest.mark.proves("S1-14", "C-40")
 async def test_who_left_the_process_group_is_signalled_too(link: Link) -> None:
     tag = new_tag()
     told = start(link, "sh", "-c", f"setsid sleep 300.{tag} & exec sleep 300.{tag}")

@@ -24,22 +24,8 @@ async def test_a_quick_command_succeeds(terminal: Terminal) -> None:
     assert 0 <= result.duration_ms < 30_000
 
 
-@pytest.mark.proves(
-    "T0-2",
-    "S0-2",
-    "S0-29",
-    "S0-41",
-    "S0-47",
-    "S0-49",
-    "C-4",
-    "S0-26",
-    "S0-28",
-    "S0-32",
-    "S0-33",
-    "S0-34",
-    "S0-35",
-    "S0-46",
-)
+@pytest.mark.proves("T0-2", "S0-2", "S0-29", "S0-41", "S0-47", "S0-49", "C-4", "S0-26", "S0-28")
+@pytest.mark.proves("S0-32", "S0-33", "S0-34", "S0-35", "S0-46", "D10")
 async def test_a_silent_command_is_ended_at_its_silence_limit(terminal: Terminal) -> None:
     tag = new_tag()
 
@@ -112,7 +98,7 @@ async def test_who_ignores_sigterm_is_killed_after_the_grace(
     await nobody_left(tag)
 
 
-@pytest.mark.proves("T0-17", "C-19", "T3-13")
+@pytest.mark.proves("T0-17", "C-19", "T3-13", "C-43")
 async def test_a_clean_exit_after_our_signal_is_still_a_timeout(terminal: Terminal) -> None:
     command = "trap 'echo last words; exit 0' TERM; echo go; while :; do sleep 0.05; done"
 

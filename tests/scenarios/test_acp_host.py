@@ -77,7 +77,7 @@ async def output_of(host: TerminalHost, terminal: str) -> tuple[str, bool]:
     return seen.output, seen.truncated
 
 
-@pytest.mark.proves("T1-1", "S1-1", "S1-9", "C-31")
+@pytest.mark.proves("T1-1", "C-31", "S1-62", "S1-7")
 async def test_what_takes_too_long_is_timed_out_and_gone(host: TerminalHost) -> None:
     tag = new_tag()
     made = await host.create_terminal(S, "sh", ["-c", f"echo so far; exec sleep 10.{tag}"])
@@ -93,7 +93,7 @@ async def test_what_takes_too_long_is_timed_out_and_gone(host: TerminalHost) -> 
     await nobody_left(tag)
 
 
-@pytest.mark.proves("S1-8", "S1-37", "S1-72")
+@pytest.mark.proves("S1-8", "S1-37", "S1-72", "S1-1", "S1-6", "S1-9", "S1-10")
 @pytest.mark.parametrize(
     ("limit", "output", "truncated"), [(None, "so far\n", False), (4, "far\n", True)]
 )
@@ -115,7 +115,8 @@ async def test_a_terminal_timeout_ends_the_tree_gives_the_output_and_releases(
     assert host.find(made.terminal_id) is None
 
 
-@pytest.mark.proves("T1-1", "T1-2", "S1-9", "S1-52", "S1-72", "C-81")
+@pytest.mark.proves("T1-1", "T1-2", "S1-9", "S1-52", "S1-72", "C-81", "S1-1", "S1-4", "S1-5")
+@pytest.mark.proves("S1-10", "S1-41", "S1-42", "S1-43", "S1-75", "S1-76")
 async def test_the_five_steps_end_either_way_and_release(host: TerminalHost) -> None:
     tag = new_tag()
 
@@ -142,7 +143,7 @@ async def test_a_timeout_that_is_none_starts_nothing(host: TerminalHost, wrong: 
         await execute_with_timeout(host, S, "touch", ["made"], timeout=wrong)  # type: ignore[arg-type]  # as a caller may
 
 
-@pytest.mark.proves("T1-3", "S1-61")
+@pytest.mark.proves("T1-3", "S1-61", "S1-70", "S1-65", "S1-74", "C-25", "C-30", "S1-71")
 async def test_a_killed_terminal_still_answers(host: TerminalHost) -> None:
     terminal = await start(host, "sleep", "30")
 
@@ -155,7 +156,8 @@ async def test_a_killed_terminal_still_answers(host: TerminalHost) -> None:
     assert (seen.exit_status.signal, seen.field_meta["state"]) == ("SIGTERM", "killed")
 
 
-@pytest.mark.proves("T1-4", "T1-28", "T1-30", "S1-2", "S1-28", "S1-29", "S1-44", "S1-53", "S1-81")
+@pytest.mark.proves("T1-4", "T1-30", "S1-2", "S1-28", "S1-29", "S1-44", "S1-53", "S1-81", "C-41")
+@pytest.mark.proves("S1-15", "S1-70", "S1-69")
 async def test_a_deaf_terminal_is_killed_after_its_grace_and_told_of(
     open_terminal: Open, tmp_path: Path
 ) -> None:
@@ -206,7 +208,8 @@ async def test_to_stop_waiting_ends_nothing(host: TerminalHost) -> None:
     assert (await host.terminal_output(S, terminal)).exit_status is None
 
 
-@pytest.mark.proves("T1-5", "T1-6", "S1-78", "S1-79")
+@pytest.mark.proves("T1-5", "T1-6", "S1-78", "S1-79", "S1-2", "S1-65", "S1-70", "S1-74", "S1-71")
+@pytest.mark.proves("S1-60")
 async def test_what_has_ended_stays_as_it_ended(host: TerminalHost) -> None:
     terminal = await start(host, "sh", "-c", "exit 3")
     first = await host.wait_for_terminal_exit(S, terminal)
@@ -259,7 +262,15 @@ async def test_a_kill_and_an_exit_at_once_leave_one_truth(host: TerminalHost) ->
     assert ends <= {("finished", 3, None), ("killed", None, "SIGTERM"), ("killed", 3, None)}
 
 
-@pytest.mark.proves("S1-69", "C-41")
+@pytest.mark.proves("C-1")
+async def test_a_terminal_has_no_limit_unless_one_is_set(host: TerminalHost) -> None:
+    found = host.find(await start(host, "sleep", "30"))
+
+    assert found is not None
+    assert (found.run.rules.limits.total, found.run.rules.limits.silence) == (None, None)
+
+
+@pytest.mark.proves("S1-69", "C-41", "S1-15")
 async def test_the_grace_is_five_seconds_unless_said_otherwise(host: TerminalHost) -> None:
     found = host.find(await start(host, "sleep", "30"))
 
@@ -280,7 +291,7 @@ async def test_output_grows_while_it_runs(host: TerminalHost, tmp_path: Path) ->
     assert await output_of(host, terminal) == ("one\ntwo\n", False)
 
 
-@pytest.mark.proves("T1-10", "T1-12")
+@pytest.mark.proves("T1-10", "T1-12", "C-49")
 @pytest.mark.parametrize(
     ("limit", "count", "kept", "truncated"),
     [(100, 150, 100, True), (100, 100, 100, False), (100, 101, 100, True), (0, 5, 0, True)],
@@ -364,7 +375,12 @@ async def test_a_released_terminal_is_gone_and_who_waits_is_told(host: TerminalH
 
     assert (ends, run.run.state) == (["SIGTERM"], "released")
     assert not tagged(tag)
-    for method in (host.release_terminal, host.terminal_output, host.kill_terminal):
+    for method in (
+        host.release_terminal,
+        host.terminal_output,
+        host.kill_terminal,
+        host.wait_for_terminal_exit,
+    ):
         with pytest.raises(UnknownTerminal, match="Terminal not found"):
             await method(S, terminal)
 
@@ -456,14 +472,16 @@ async def test_without_the_capability_everything_is_refused(host: TerminalHost) 
 
     host.offered = False
 
-    with pytest.raises(NoCapability, match="terminal"):
+    with pytest.raises(NoCapability, match="terminal") as refused:
         await host.create_terminal(S, "true")
+    assert problem(refused.value).code == -32601
     for method in (host.terminal_output, host.kill_terminal, host.release_terminal):
         with pytest.raises(NoCapability, match="terminal"):
             await method(S, terminal)
 
 
-@pytest.mark.proves("T1-22", "T1-30", "S1-26", "S1-27", "S1-31", "S1-46", "S1-63")
+@pytest.mark.proves("T1-22", "T1-30", "S1-26", "S1-27", "S1-31", "S1-46", "S1-63", "S1-56", "S1-7")
+@pytest.mark.proves("S1-51")
 async def test_the_call_beats_the_session_and_that_beats_the_rule(
     open_terminal: Open, tmp_path: Path
 ) -> None:
@@ -648,7 +666,7 @@ class _Connection:
         self.done.append("release")
 
 
-@pytest.mark.proves("T1-23", "S1-17", "S1-38", "S1-39", "S1-57")
+@pytest.mark.proves("T1-23", "S1-17", "S1-38", "S1-39", "S1-57", "S1-1")
 @pytest.mark.parametrize(
     ("raised", "told"),
     [

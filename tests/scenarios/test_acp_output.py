@@ -34,7 +34,7 @@ async def told(host: TerminalHost, text: str, **more: object) -> tuple[str, dict
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.proves("C-52")
+@pytest.mark.proves("C-52", "S1-67")
 @pytest.mark.parametrize("pty", [False, True])
 async def test_both_streams_are_read_in_the_order_in_which_they_were_written(
     host: TerminalHost, pty: bool

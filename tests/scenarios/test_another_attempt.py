@@ -1,5 +1,6 @@
 """Commands that came to nothing: which are tried again, and when nothing is tried any more."""
 
+import json
 import os
 import resource
 from collections.abc import Iterator
@@ -59,6 +60,29 @@ async def test_nothing_is_run_again_unless_somebody_asks(terminal: Terminal) -> 
 
     assert (result.status, result.attempts) == ("timeout", ())
     assert not any("not run again" in one for one in result.warnings)
+
+
+@pytest.mark.proves("T3-26", "C-86")
+async def test_another_attempt_gets_no_more_than_the_policy_allows(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text(
+        json.dumps(
+            {
+                "categories": {"medium": {"exec_timeout_sec": 2, "no_output_timeout_sec": None}},
+                "command_patterns": {},
+                "default_category": "medium",
+                "max_exec_timeout_sec": 2.5,
+            }
+        ),
+        encoding="utf-8",
+    )
+
+    async with open_terminal(policy_path=str(policy)) as terminal:
+        result = await terminal.run("sleep 60", retry=2)
+
+    assert [one.exec_sec for one in result.attempts] == [2, 2.5]  # a third would get no more
 
 
 async def test_a_failure_is_not_run_again(terminal: Terminal) -> None:

@@ -68,7 +68,7 @@ anyio.run(main)
 
 
 @pytest.mark.needs("cc")
-@pytest.mark.proves("T0-32")
+@pytest.mark.proves("T0-32", "C-3")
 def test_limits_hold_however_the_clock_on_the_wall_jumps(tmp_path: Path, keeper: str) -> None:
     source, library = tmp_path / "jumping.c", tmp_path / "jumping.so"
     source.write_text(JUMPING)

@@ -42,7 +42,7 @@ async def test_a_silent_tree_that_works_is_warned_about_and_not_ended(
         assert any("but it works" in warning for warning in result.warnings)
 
 
-@pytest.mark.proves("D10")
+@pytest.mark.proves("D10", "C-14")
 async def test_the_total_limit_ends_a_silent_tree_that_works(terminal: Terminal) -> None:
     result = await terminal.run([sys.executable, "-c", SPIN.format(60)], timeout=4)
 

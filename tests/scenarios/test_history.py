@@ -204,7 +204,7 @@ def test_a_project_that_nobody_trusts_cannot_have_its_limits_made_longer(tmp_pat
     assert load(tmp_path).adaptive == "off"
 
 
-@pytest.mark.proves("S3-70")
+@pytest.mark.proves("S3-70", "S3-66", "T3-25")
 def test_check_says_what_is_usual_and_which_limits_follow_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

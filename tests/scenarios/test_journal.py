@@ -156,7 +156,7 @@ async def python(program: str, *arguments: str) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.proves("S4-37", "T4-19", "S1-36")
+@pytest.mark.proves("S4-37", "T4-19", "S1-36", "T1-26")
 async def test_a_run_is_on_record_from_before_its_start_to_its_end(
     open_terminal: Open, journal: Path
 ) -> None:
@@ -170,6 +170,7 @@ async def test_a_run_is_on_record_from_before_its_start_to_its_end(
     assert kinds(journal, run.id)[-1] == "ended"
     end = next(one for one in bodies(journal, "ended") if one["runId"] == result.run_id)
     assert (end["state"], end["exitCode"]) == ("finished", 3)
+    assert isinstance(end["duration"], float)
     printed = sha256(b"out\nerr\n").hexdigest()
     assert isinstance(output := end["output"], dict)
     assert (output["stdout"], output["stderr"], output["sha256"]) == (4, 4, printed)

@@ -52,7 +52,7 @@ async def watching() -> AsyncIterator[Watcher]:
             await process.aclose()
 
 
-@pytest.mark.proves("S1-29")
+@pytest.mark.proves("S1-29", "C-57")
 @pytest.mark.timeout(120)
 async def test_a_monitor_hears_every_server_live_and_no_secret() -> None:
     async with served() as one, watching() as watcher:

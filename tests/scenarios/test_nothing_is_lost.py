@@ -15,7 +15,7 @@ from tests.conftest import Open
 from tests.tree import until
 
 
-@pytest.mark.proves("T0-12", "S0-27", "C-13")
+@pytest.mark.proves("T0-12", "S0-27", "S3-4")
 async def test_stderr_alone_keeps_a_command_alive(terminal: Terminal) -> None:
     command = "for i in 1 2 3 4 5 6 7; do echo $i >&2; sleep 0.5; done"
 
@@ -24,7 +24,7 @@ async def test_stderr_alone_keeps_a_command_alive(terminal: Terminal) -> None:
     assert (result.status, result.stderr) == ("success", "1\n2\n3\n4\n5\n6\n7\n")
 
 
-@pytest.mark.proves("T0-13", "C-13", "S0-27")
+@pytest.mark.proves("T0-13", "S0-27", "S3-59")
 async def test_dots_without_a_newline_keep_a_command_alive(terminal: Terminal) -> None:
     command = "for i in 1 2 3 4 5 6 7; do printf .; sleep 0.5; done"
 
@@ -59,7 +59,7 @@ async def test_broken_utf8_becomes_replacement_characters(terminal: Terminal) ->
     assert result.stdout == "A\ufffd\ufffdB\ufffd(\N{GRINNING FACE} split"
 
 
-@pytest.mark.proves("C-49", "C-50")
+@pytest.mark.proves("C-49")
 async def test_what_does_not_fit_is_counted_and_on_disk(terminal: Terminal) -> None:
     command = "echo start; head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo end"
 
@@ -75,7 +75,6 @@ async def test_what_does_not_fit_is_counted_and_on_disk(terminal: Terminal) -> N
     assert Path(result.output_file).stat().st_size == result.stdout_bytes
 
 
-@pytest.mark.proves("C-50")
 async def test_a_flood_is_bounded_and_runs_on(open_terminal: Open) -> None:
     async with open_terminal(spool_cap=1_000_000) as terminal:
         result = await terminal.run("head -c 200000000 /dev/zero; echo; echo end", timeout=60)
@@ -123,7 +122,6 @@ async def test_progress_bars_and_colours_are_cleaned_and_raw_stays(terminal: Ter
     assert run.output.view(None, 100, 100).head == b"10%\r50%\r100%\n\x1b[31mred\x1b[0m\n"
 
 
-@pytest.mark.proves("C-55")
 async def test_python_does_not_buffer(terminal: Terminal) -> None:
     program = "import time\nprint('first')\ntime.sleep(60)"
 
@@ -134,6 +132,7 @@ async def test_python_does_not_buffer(terminal: Terminal) -> None:
     assert run.output.view(None, 100, 100).head == b"first\n"
 
 
+@pytest.mark.proves("C-52")
 async def test_a_pty_is_a_terminal(terminal: Terminal) -> None:
     command = "sleep 0.5; test -t 0 && test -t 1 && stty size && cat"
 

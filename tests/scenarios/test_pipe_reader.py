@@ -75,7 +75,7 @@ async def test_both_streams_flood_at_once_and_nothing_is_missing() -> None:
     assert [listener.text() for listener in both] == [b"o" * 200_000, b"e" * 200_000]
 
 
-@pytest.mark.proves("C-12", "C-13")
+@pytest.mark.proves("C-12")
 async def test_a_single_byte_without_a_newline_is_seen_at_once() -> None:
     ours, theirs = os.pipe()
     listener = Listener(ours)

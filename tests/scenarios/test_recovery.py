@@ -105,7 +105,7 @@ def ended(process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-@pytest.mark.proves("T1-25", "TX-6", "S1-40", "S1-36")
+@pytest.mark.proves("T1-25", "TX-6", "S1-40", "S1-36", "C-48")
 def test_a_leftover_is_ended_by_its_mark_and_by_its_identity(past: Past) -> None:
     past.died()
     with somebody(RUN) as marked, somebody() as noted:
@@ -118,7 +118,7 @@ def test_a_leftover_is_ended_by_its_mark_and_by_its_identity(past: Past) -> None
     assert reading.verify(past.path).problems == ()
 
 
-@pytest.mark.proves("T1-25")
+@pytest.mark.proves("T1-25", "C-44")
 def test_a_stranger_with_a_reused_pid_is_never_touched(past: Past) -> None:
     past.died()
     with somebody() as stranger, somebody(OTHER) as of_another_run:
@@ -258,10 +258,12 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
     assert [row["kind"] for row in rows] == ["ready", "started", "lost"]
     assert rows[1]["pid"] == int(pid)
     assert rows[1]["pidStarted"]
+    times = [str(row["at"]) for row in rows]
+    assert times == sorted(times)
     assert reading.verify(journal).problems == ()
 
 
-@pytest.mark.proves("TX-6")
+@pytest.mark.proves("TX-6", "T1-26")
 @pytest.mark.timeout(120)
 async def test_the_sessions_of_a_crashed_server_are_listed_and_can_be_read() -> None:
     async with served() as first:

@@ -52,7 +52,7 @@ async def test_a_quick_command_beats_its_timeout(terminal: Terminal) -> None:
     assert (run.state, outcome.exit.code, outcome.exit.signal) == (State.FINISHED, 0, None)
 
 
-@pytest.mark.proves("T1-3", "S1-12", "S1-61", "S1-65", "S1-74", "S1-77")
+@pytest.mark.proves("T1-3", "S1-12", "S1-61", "S1-65", "S1-74", "S1-77", "S1-71")
 async def test_a_kill_is_reported_with_its_signal(terminal: Terminal) -> None:
     run = await terminal.start("sleep 30", timeout=60)
     await until(lambda: run.state is State.RUNNING)
@@ -85,7 +85,7 @@ async def test_the_outcome_may_be_asked_for_any_number_of_times(terminal: Termin
     assert all(outcome is first for outcome in later)
 
 
-@pytest.mark.proves("T1-6", "S1-79", "C-19")
+@pytest.mark.proves("T1-6", "S1-79", "C-19", "S1-71")
 async def test_killing_what_has_ended_changes_nothing(terminal: Terminal) -> None:
     run = await terminal.start("exit 3", timeout=10)
     before = await run.wait()
@@ -156,6 +156,13 @@ def test_every_state_is_in_the_table() -> None:
     assert set(LEGAL) == set(map(str, State))
 
 
+@pytest.mark.proves("S1-33", "S1-64")
+def test_a_terminals_state_has_the_name_that_acp_users_know() -> None:
+    names = [views.terminal_state(state) for state in State if state is not State.SPAWN_FAILED]
+
+    assert sorted(names) == ["Created", "Finished", "Killed", "Released", "Running", "TimedOut"]
+
+
 @pytest.mark.proves("T1-21", "S1-33", "S1-34", "S1-64", "S1-80", "C-31")
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(State, State)))
 async def test_only_the_legal_ways_lead_from_state_to_state(
@@ -174,7 +181,7 @@ async def test_only_the_legal_ways_lead_from_state_to_state(
         assert run.state is before
 
 
-@pytest.mark.proves("S1-5", "S1-28", "S1-56")
+@pytest.mark.proves("S1-28", "S1-56", "C-41")
 async def test_the_escalation_may_be_chosen(open_terminal: Open) -> None:
     events: list[Event] = []
     steps = (EscalationStep(signal.SIGINT, 0.2), EscalationStep(signal.SIGHUP, 0.2))

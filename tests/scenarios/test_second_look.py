@@ -328,7 +328,7 @@ async def test_others_have_their_turns_while_a_long_text_is_judged(terminal: Ter
     assert turns > 10
 
 
-@pytest.mark.proves("D4")
+@pytest.mark.proves("D4", "C-58")
 async def test_one_shot_commands_run_unless_they_are_dangerous(
     terminal: Terminal, tmp_path: Path
 ) -> None:

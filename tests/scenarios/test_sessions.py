@@ -97,6 +97,21 @@ async def test_all_sessions_of_one_owner_end_and_no_other(sessions: Sessions) ->
     assert not other.complete
 
 
+@pytest.mark.proves("C-75")
+async def test_a_finished_session_that_nobody_reads_is_removed_after_its_time(
+    terminal: Terminal,
+) -> None:
+    brief, usual = Sessions(terminal.supervisor, Room(kept=0.2)), Sessions(terminal.supervisor)
+    for sessions in (brief, usual):
+        session = await start(sessions, "echo unread")
+        await session.run.wait()
+
+    await until(lambda: not brief.of("me"))
+
+    assert len(usual.of("me")) == 1
+    assert Room().kept == 600
+
+
 async def test_finished_sessions_make_room_the_oldest_first(terminal: Terminal) -> None:
     sessions = Sessions(terminal.supervisor, Room(most=2))
     first = await start(sessions, "true")

@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 # Time
 
 
-@pytest.mark.proves("T4-9", "S4-28", "S4-56", "C-37")
+@pytest.mark.proves("T4-9", "S4-28", "S4-56", "C-37", "C-30", "C-77")
 async def test_a_timeout_ends_the_tree_and_keeps_what_was_printed(
     call: Caller, project: Project
 ) -> None:
@@ -49,7 +49,7 @@ async def test_a_timeout_is_a_sigterm_first(call: Caller, project: Project) -> N
     assert (answer["exitCode"], answer["stdout"]) == (-1, "on\nasked to end\n")
 
 
-@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45", "C-22", "S4-53", "S4-2")
+@pytest.mark.proves("T4-10", "S4-8", "S4-20", "S4-45", "C-22", "S4-53", "S4-2", "C-1")
 @pytest.mark.parametrize(
     ("asked", "held", "clamped"),
     [
@@ -101,7 +101,7 @@ async def test_the_limits_are_those_of_the_settings(terminal: Terminal, project:
 # Output and ends
 
 
-@pytest.mark.proves("T4-11", "S4-46", "S4-54", "C-50", "S4-53", "S4-2", "S4-20")
+@pytest.mark.proves("T4-11", "S4-46", "S4-54", "S4-53", "S4-2", "S4-20", "C-49")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
     ("size", "shown"), [(MIB, MIB), (MIB + 1, MIB), (2 * MIB, MIB), (MIB - 1, MIB - 1)]

@@ -50,7 +50,7 @@ async def test_a_session_from_its_beginning_to_its_end(call: Caller, project: Pr
     assert (after["success"], after["error"]) == (False, "SESSION_NOT_FOUND")
 
 
-@pytest.mark.proves("T4-2", "S4-30")
+@pytest.mark.proves("T4-2", "S4-30", "C-36")
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
@@ -164,7 +164,7 @@ async def test_what_is_withheld_is_said(call: Caller) -> None:
     assert "CI" not in created["warning"].replace("CAWS", "")
 
 
-@pytest.mark.proves("T4-5")
+@pytest.mark.proves("T4-5", "C-68")
 async def test_who_asks_is_told_by_us_and_by_nobody_else(
     open_terminal: Open, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +192,7 @@ async def test_what_decides_which_code_runs_is_refused(call: Caller, name: str) 
 
 
 @pytest.mark.proves("T4-6", "S4-25", "S4-32", "C-37", "C-77", "S4-2", "S4-53", "S4-1", "S4-13")
+@pytest.mark.proves("C-58")
 async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, project: Project) -> None:
     ran = project.place / "ran"
     project.tool("rm", f'echo ran > "{ran}"')

@@ -32,7 +32,7 @@ async def test_one_session_too_many_is_refused_until_one_is_closed(
     assert again["success"] is True
 
 
-@pytest.mark.proves("T4-16", "S4-11", "C-38")
+@pytest.mark.proves("T4-16", "S4-11", "C-38", "C-25")
 async def test_closing_ends_what_runs_and_answers_whoever_waits(
     call: Caller, project: Project
 ) -> None:
@@ -185,7 +185,7 @@ async def test_a_session_at_work_is_not_unused(terminal: Terminal, project: Proj
     assert state == "completed"
 
 
-@pytest.mark.proves("T4-17", "S4-53")
+@pytest.mark.proves("T4-17", "S4-53", "C-78")
 async def test_when_the_server_leaves_every_session_is_closed(
     terminal: Terminal, project: Project
 ) -> None:
@@ -206,7 +206,7 @@ async def test_when_the_server_leaves_every_session_is_closed(
     assert call.seen().count("terminal:session:closed") == 3
 
 
-@pytest.mark.proves("S4-53")
+@pytest.mark.proves("S4-53", "C-78")
 async def test_when_its_owner_leaves_only_what_was_its_own_is_closed(call: Caller) -> None:
     other = Caller(call.contexts, call.events, "somebody else")
     mine, theirs = await call.create(), await other.create()

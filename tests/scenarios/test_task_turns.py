@@ -177,6 +177,7 @@ async def test_what_a_command_leaves_behind_is_ended_whatever_the_settings_say(
     assert answer["success"] is True
 
 
+@pytest.mark.proves("C-38")
 async def test_a_thousand_tombstones_and_no_more_are_kept(
     terminal: Terminal, project: Project
 ) -> None:

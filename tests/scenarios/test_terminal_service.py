@@ -177,10 +177,18 @@ async def test_a_command_gets_its_arguments_whole(service: TerminalService) -> N
 
 
 @pytest.mark.proves("T2-13", "C-63", "S2-18", "S2-26")
-async def test_a_text_of_words_is_split_and_a_script_is_a_script(service: TerminalService) -> None:
+async def test_a_text_of_words_is_split_and_a_script_is_a_script(
+    service: TerminalService, tmp_path: Path
+) -> None:
+    spaced = tmp_path / "my tool"
+    spaced.write_text("#!/bin/sh\necho itself\n", encoding="utf-8")
+    spaced.chmod(0o755)
+
+    program = await service.execute_command(str(spaced), [], OPTIONS, "agent")
     words = await service.execute_command("echo 'a b' $HOME", [], OPTIONS, "agent")
     script = await service.run_script("x=3; echo $x | cat && echo $((x + 1))", OPTIONS, "agent")
 
+    assert program.output == "itself\n"
     assert words.output == "a b $HOME\n"
     assert script.output == "3\n4\n"
     with pytest.raises(InvalidParameters, match="cannot be split"):
@@ -224,7 +232,7 @@ async def test_input_environment_and_directory(service: TerminalService, tmp_pat
         assert result.output.split() == ["typed", str(tmp_path / "sub"), "blue", "unset"]
 
 
-@pytest.mark.proves("T2-16", "S2-2", "S2-1", "S2-17", "S2-34")
+@pytest.mark.proves("T2-16", "S2-2", "S2-1", "S2-17", "S2-34", "C-1")
 async def test_the_service_waits_two_minutes_unless_told_otherwise(tmp_path: Path) -> None:
     events: list[Event] = []
     async with make(tmp_path, publish=events.append) as service:

@@ -41,7 +41,7 @@ async def test_a_command_that_is_not_found_says_so(terminal: Terminal) -> None:
         assert result.timeout_reason is None
 
 
-@pytest.mark.proves("T0-23", "C-3", "C-5")
+@pytest.mark.proves("T0-23")
 @pytest.mark.parametrize("command", ["", "  \n\t", None, 3, [], ["ls", 3], "a\0b", "x" * 200_000])
 async def test_a_command_that_is_none_starts_nothing(terminal: Terminal, command: object) -> None:
     with pytest.raises(InvalidParameters):
@@ -68,7 +68,7 @@ async def test_an_environment_that_is_none_starts_nothing(terminal: Terminal, na
         await terminal.run("true", env={name: "x"})  # type: ignore[dict-item]
 
 
-@pytest.mark.proves("T0-24", "C-5")
+@pytest.mark.proves("T0-24", "C-5", "C-1")
 @pytest.mark.parametrize("none", [0, None])
 async def test_no_timeout_leaves_it_to_the_policy(terminal: Terminal, none: float | None) -> None:
     result = await terminal.run("my-own-tool", timeout=none)

@@ -6,16 +6,18 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 import anyio
 import pytest
 
 from shelltie.errors import AlreadyAborted
-from shelltie.output.lines import EventLines
 from shelltie.running.evidence import alive
 from shelltie.running.timeout_watchdog import (
     Callbacks,
     PartialResults,
+    ProgressUpdate,
+    Reason,
     TimeoutError,  # noqa: A004  the name of the design
     TimeoutWarning,
     TimeoutWatchdog,
@@ -44,7 +46,7 @@ async def feed(process: asyncio.subprocess.Process, record: Callable[[bytes], No
         record(chunk)
 
 
-@pytest.mark.proves("T3-1", "S3-23", "S3-30", "S3-38", "S3-39", "C-2", "C-24", "C-26")
+@pytest.mark.proves("T3-1", "S3-23", "S3-30", "S3-38", "S3-39", "C-2", "C-24", "C-26", "S3-43")
 async def test_a_silent_child_is_aborted_for_inactivity() -> None:
     async with child("import time; time.sleep(60)") as process:
         watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=300, hard_timeout_ms=60_000)
@@ -56,13 +58,14 @@ async def test_a_silent_child_is_aborted_for_inactivity() -> None:
         assert (error.code, error.kind, error.errno) == ("EIDLE", "inactivity", "ETIMEDOUT")
         assert error.idle_ms >= 300
         assert error.wall_clock_ms >= 300
+        assert error.started_at == error.last_activity_at  # nothing was ever heard
         assert (error.pid, error.killed, error.signal) == (process.pid, True, "SIGTERM")
         assert error.message.endswith("allowed inactivity window (300ms).")
         await process.wait()
         assert process.returncode == -signal.SIGTERM
 
 
-@pytest.mark.proves("T3-2", "S3-43")
+@pytest.mark.proves("T3-2", "S3-43", "S3-30", "S3-39", "C-24")
 async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
     program = "import time\nwhile True: print('x'); time.sleep(0.05)"
     async with child(program) as process, anyio.create_task_group() as group:
@@ -75,12 +78,12 @@ async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
 
         error = watchdog.aborted
         assert error is not None
-        assert (error.code, error.kind) == ("ETIMEDOUT", "deadline")
+        assert (error.code, error.kind, error.errno) == ("ETIMEDOUT", "deadline", "ETIMEDOUT")
         assert error.wall_clock_ms >= 3000
         assert "maximum allowed wall-clock time (3s)" in error.message
 
 
-@pytest.mark.proves("T3-7", "S3-7")
+@pytest.mark.proves("T3-7", "S3-7", "S3-39", "S3-29")
 async def test_it_is_told_of_a_timeout_before_the_first_signal() -> None:
     story: list[str] = []
 
@@ -124,7 +127,7 @@ async def test_a_warning_says_how_much_time_is_left() -> None:
     assert str(data["message"]).endswith("unless output resumes.")
 
 
-@pytest.mark.proves("T3-8", "S3-37", "S3-38", "C-18", "C-25")
+@pytest.mark.proves("T3-8", "S3-37", "S3-38", "C-18", "C-25", "S3-39", "S3-43")
 async def test_a_second_abort_is_an_error_and_stop_may_be_called_twice() -> None:
     signals: list[int] = []
     async with child("import time; time.sleep(60)") as process:
@@ -141,7 +144,7 @@ async def test_a_second_abort_is_an_error_and_stop_may_be_called_twice() -> None
         assert signals == [signal.SIGTERM]
 
 
-@pytest.mark.proves("T3-8", "S3-60", "T3-21")
+@pytest.mark.proves("T3-8", "S3-60", "T3-21", "S3-42", "C-44")
 async def test_a_child_that_has_ended_is_not_signalled() -> None:
     signals: list[int] = []
     async with child("pass") as process:
@@ -157,7 +160,7 @@ async def test_a_child_that_has_ended_is_not_signalled() -> None:
         assert signals == []
 
 
-@pytest.mark.proves("T3-9", "S3-33", "S3-34")
+@pytest.mark.proves("T3-9", "S3-33", "S3-34", "S3-31", "S3-36")
 async def test_bytes_after_the_abort_are_kept_but_are_no_activity() -> None:
     activity: list[bool] = []
     watchdog = TimeoutWatchdog(None, callbacks=Callbacks(on_activity=lambda: activity.append(True)))
@@ -172,7 +175,7 @@ async def test_bytes_after_the_abort_are_kept_but_are_no_activity() -> None:
     assert (partial.last_activity_at, len(activity)) == (at_abort, 1)
 
 
-@pytest.mark.proves("T3-10", "S3-24", "S3-31", "S3-32", "S3-36", "S3-55")
+@pytest.mark.proves("T3-10", "S3-31", "S3-32", "S3-55", "S3-34", "C-49")
 @pytest.mark.parametrize("size", [1, 1000, 10**6])
 async def test_the_tails_are_bounded_and_cut_on_a_character(size: int) -> None:
     watchdog = TimeoutWatchdog(None)
@@ -188,24 +191,22 @@ async def test_the_tails_are_bounded_and_cut_on_a_character(size: int) -> None:
     assert 65_536 - 3 < len(tail.encode()) <= 65_536
 
 
-@pytest.mark.proves("T3-11", "S3-35", "C-27")
+@pytest.mark.proves("T3-11", "S3-35", "C-27", "S3-31", "S3-32", "S3-55")
 async def test_the_last_50_of_127_events_are_kept() -> None:
-    watchdog, lines = TimeoutWatchdog(None), EventLines()
-    stream = b"".join(b'{"type": "step", "n": %d}\r\nnot json\n{"broken\n' % n for n in range(127))
+    activity: list[bool] = []
+    watchdog = TimeoutWatchdog(None, callbacks=Callbacks(on_activity=lambda: activity.append(True)))
 
-    for start in range(0, len(stream), 17):
-        seen = lines.feed(stream[start : start + 17])
-        assert seen is not None
-    for event in lines.events:
-        watchdog.record_event(event)
+    for number in range(127):
+        watchdog.record_event({"type": "step", "n": number})
     watchdog.stop()
 
-    assert (lines.count, len(lines.events)) == (127, 50)
-    kept = watchdog.get_partial_results().last_events
-    assert [event["n"] for event in kept if isinstance(event, dict)] == list(range(77, 127))
+    partial = watchdog.get_partial_results()
+    assert partial.last_events == tuple({"type": "step", "n": n} for n in range(77, 127))
+    assert (partial.events_count, partial.events_dropped, len(activity)) == (127, 77, 127)
+    assert datetime.fromisoformat(partial.last_activity_at).utcoffset() == timedelta(0)
 
 
-@pytest.mark.proves("S3-41", "S3-28", "S3-10")
+@pytest.mark.proves("S3-41", "S3-10", "S3-37")
 async def test_progress_grows_and_stops() -> None:
     progress: list[int] = []
     watchdog = TimeoutWatchdog(
@@ -221,6 +222,74 @@ async def test_progress_grows_and_stops() -> None:
 
     assert progress == sorted(set(progress))
     assert len(progress) == so_far
+
+
+@pytest.mark.proves("S3-28")
+async def test_an_update_has_the_token_the_time_the_limit_and_the_last_activity() -> None:
+    updates: list[ProgressUpdate] = []
+    watchdog = TimeoutWatchdog(
+        None,
+        hard_timeout_ms=60_000,
+        progress_interval_ms=50,
+        progress_token="a token",
+        callbacks=Callbacks(on_progress=updates.append),
+    )
+
+    await until(lambda: bool(updates))
+    watchdog.stop()
+
+    first = updates[0]
+    assert (first.progress_token, first.total) == ("a token", 60_000)
+    assert first.progress == first.elapsed_ms > 0
+    assert first.last_activity == watchdog.get_partial_results().last_activity_at
+
+
+@pytest.mark.proves("S3-37", "T3-14", "S3-57")
+async def test_a_watchdog_that_was_stopped_tells_nothing_and_aborts_nothing() -> None:
+    told: list[object] = []
+    callbacks = Callbacks(on_progress=told.append, on_timeout=lambda *news: told.append(news))
+    stopped = TimeoutWatchdog(
+        None,
+        idle_timeout_ms=50,
+        hard_timeout_ms=60,
+        progress_interval_ms=50,
+        callbacks=callbacks,
+    )
+
+    stopped.stop()
+    later = TimeoutWatchdog(None, idle_timeout_ms=200)
+    await until(lambda: later.aborted is not None)
+
+    assert (stopped.aborted, told) == (None, [])
+
+
+@pytest.mark.proves("S3-38", "S3-39", "S3-43", "C-28")
+@pytest.mark.parametrize(
+    ("reason", "code", "kind", "message"),
+    [
+        (
+            "inactivity",
+            "EIDLE",
+            "inactivity",
+            "produced no output within the allowed inactivity window (5m).",
+        ),
+        (
+            "deadline",
+            "ETIMEDOUT",
+            "deadline",
+            "exceeded the maximum allowed wall-clock time (20m).",
+        ),
+        ("manual", "ETIMEDOUT", "deadline", "execution was manually aborted."),
+    ],
+)
+async def test_whoever_aborts_says_why(reason: Reason, code: str, kind: str, message: str) -> None:
+    error = TimeoutWatchdog(None).abort(reason)
+    named = TimeoutWatchdog(None, subject="Codex CLI").abort(reason)
+
+    assert error is not None
+    assert named is not None
+    assert (error.code, error.kind, error.reason) == (code, kind, reason)
+    assert (error.message, named.message) == (f"Command {message}", f"Codex CLI {message}")
 
 
 @pytest.mark.proves("S3-42", "T3-20", "S3-61", "C-40")
@@ -244,7 +313,7 @@ async def test_the_whole_group_is_signalled_and_killed_after_the_grace() -> None
         assert watchdog.aborted.signal == "SIGKILL"
 
 
-@pytest.mark.proves("C-85")
+@pytest.mark.proves("C-85", "T3-19")
 async def test_a_callback_that_raises_disturbs_nothing() -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("nobody listens")
@@ -260,7 +329,7 @@ async def test_a_callback_that_raises_disturbs_nothing() -> None:
         assert watchdog.aborted is not None
 
 
-@pytest.mark.proves("S3-27", "S3-48")
+@pytest.mark.proves("S3-27", "S3-48", "S3-4", "S3-5", "S3-6", "S3-54", "C-41")
 def test_what_is_not_said_is_as_the_design_has_it() -> None:
     usual = {
         name: parameter.default

@@ -230,6 +230,7 @@ def test_a_program_runs_under_the_name_it_was_found_by(tmp_path: Path, allow: Al
     assert access.check("ls", ["rm"]) == (str(ls), "rm")
 
 
+@pytest.mark.proves("C-65")
 def test_a_relative_path_passes_only_where_that_is_allowed(allow: Allow, tmp_path: Path) -> None:
     program(tmp_path / "project" / "gradlew")
     cwd = str(tmp_path / "project")

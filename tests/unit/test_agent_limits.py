@@ -21,7 +21,7 @@ from shelltie.policy.agent_limits import AgentCaps, Span, agent_limits
         (90_000, 600_000.5, (90, 600.0005)),
     ],
 )
-@pytest.mark.proves("T3-15", "S3-46", "S3-47", "S3-48", "S3-52", "S3-72", "C-2")
+@pytest.mark.proves("T3-15", "S3-46", "S3-47", "S3-52", "S3-72", "C-2", "C-1", "S3-4", "S3-5")
 def test_limits_are_moved_into_their_range(
     idle: object, hard: object, applied: tuple[float, float]
 ) -> None:

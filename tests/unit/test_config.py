@@ -32,6 +32,7 @@ def test_without_files_the_defaults_hold(home: Path) -> None:
     assert config.origins == {}
 
 
+@pytest.mark.proves("C-70", "C-41")
 def test_each_layer_wins_over_the_one_below(home: Path) -> None:
     layers = {"etc/config.toml": 1, "user/shelltie/config.toml": 2, "project/.shelltie.toml": 3}
     seen = [load(home).grace]
@@ -225,7 +226,7 @@ def test_task_contexts_are_set_up_by_their_own_variables(home: Path) -> None:
     assert load(home, ENABLE_TERMINAL_ACCESS="false").access_enabled is False
 
 
-@pytest.mark.proves("S4-4", "S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "S4-20")
+@pytest.mark.proves("S4-4", "S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "S4-20", "C-78")
 def test_without_them_task_contexts_are_off_and_have_the_limits_of_s4(home: Path) -> None:
     config = load(home)
 
@@ -233,6 +234,7 @@ def test_without_them_task_contexts_are_off_and_have_the_limits_of_s4(home: Path
     assert PROJECT_FILE == "apps/tools/caws/tools-allow.json"
     assert (config.task_timeout, config.task_timeout_max) == (60, 300)
     assert (config.task_output, config.tasks_max) == (1_048_576, 50)
+    assert config.task_ttl == 3600
 
 
 def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(

@@ -58,6 +58,7 @@ def test_a_call_may_take_other_hooks_away_or_leave_them_as_they_are() -> None:
     assert env["PAGER"] == "cat"
 
 
+@pytest.mark.proves("C-68")
 def test_what_the_user_passes_a_call_may_set() -> None:
     env = built(changes={"PYTHONPATH": "src", "GIT_PAGER": "less"}, passed=("PYTHONPATH", "GIT_*"))
 
@@ -104,7 +105,7 @@ def test_a_secret_is_withheld_whoever_gives_it(name: str) -> None:
         assert environment.secrets == {name: "value"}
 
 
-@pytest.mark.proves("T4-5", "S4-19")
+@pytest.mark.proves("T4-5", "S4-19", "C-68")
 @pytest.mark.parametrize("name", ["NODE_ENV", "CI", "KEYBOARD_LAYOUT", "AUTHOR", "CAWS_TASK_ID"])
 def test_what_is_no_secret_arrives_whoever_gives_it(name: str) -> None:
     for environment in (built({name: "value"}), built({}, {name: "value"})):
@@ -121,6 +122,7 @@ def test_who_asked_is_said_by_us_alone(name: str) -> None:
         assert built({name: "inherited"}, {name: change}, own={name: "ours"}).env[name] == "ours"
 
 
+@pytest.mark.proves("C-68")
 def test_a_name_that_only_resembles_ours_is_filtered_like_any_other() -> None:
     assert "CAWS_SECRET_TOKEN" not in built({}, {"CAWS_SECRET_TOKEN": "x"}).env
 
@@ -197,6 +199,7 @@ def test_the_password_of_a_proxy_is_known_as_a_secret() -> None:
     assert "HTTPS_PROXY" in sift({"HTTPS_PROXY": "http://me:hunter2@proxy"}).secrets
 
 
+@pytest.mark.proves("C-56")
 def test_the_environment_is_prompt_free_unless_the_call_says_otherwise() -> None:
     env = built(
         {"NO_COLOR": "", "TERM": "foot"}, {"NO_COLOR": None, "GIT_TERMINAL_PROMPT": "1"}

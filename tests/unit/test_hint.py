@@ -19,7 +19,6 @@ def changed(outcome: Outcome, **changes: object) -> Outcome:
     return Outcome(**{**fields, **changes})
 
 
-@pytest.mark.proves("S3-25")
 @pytest.mark.parametrize(
     ("outcome", "text", "last_line", "says"),
     [

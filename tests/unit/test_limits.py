@@ -133,6 +133,7 @@ def test_the_literal_formula_is_a_knob(given: float, silence: float) -> None:
     assert calculate_timeouts(policy, "llamafactory-cli train", given).silence == silence
 
 
+@pytest.mark.proves("C-4")
 def test_the_category_need_not_be_respected() -> None:
     policy = seed(explicit_silence={"respect_category": False, "fraction": 0.5, "max_sec": 500})
 
@@ -188,7 +189,7 @@ def test_a_pattern_may_be_about_the_whole_text() -> None:
     assert calculate_timeouts(policy, "make").category == "medium"
 
 
-@pytest.mark.proves("C-8")
+@pytest.mark.proves("C-8", "C-5")
 def test_no_limit_is_longer_than_any_and_silence_is_chosen_apart() -> None:
     categories = {
         "server": {"exec_timeout_sec": None, "no_output_timeout_sec": 5},
@@ -323,7 +324,7 @@ def test_no_limit_is_lowered_to_the_maximum() -> None:
     assert not calculate_timeouts(policy, "ls").clamped
 
 
-@pytest.mark.proves("T1-22", "S1-27")
+@pytest.mark.proves("T1-22", "S1-27", "S1-30")
 @pytest.mark.parametrize(
     ("command", "expected", "source"),
     [

@@ -43,9 +43,21 @@ def test_the_listed_names_are_safe_in_the_listed_mode(command: str) -> None:
 
 
 @pytest.mark.proves("D9")
-@pytest.mark.parametrize("command", ["npm install", "node dist/index.js", "mkdir x", "touch x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("npm install", "node dist/index.js", "mkdir x", "touch x"),
+        *("node -e 'x()'", "tee x"),
+    ],
+)
 def test_a_listed_name_proves_nothing(command: str) -> None:
     assert rating(command) is UNKNOWN
+
+
+@pytest.mark.proves("C-61")
+@pytest.mark.parametrize("command", ["tee /etc/passwd", "git push --force", "node -e 'x()'"])
+def test_what_a_listed_name_is_asked_to_do_counts(command: str) -> None:
+    assert rating(command) is not SAFE
 
 
 @pytest.mark.proves("T2-2", "S2-3")
@@ -83,7 +95,7 @@ def test_what_is_quoted_separates_nothing(mode: Mode) -> None:
     "command",
     [
         *("echo $(rm -rf /)", "echo `rm -rf /`", "/bin/rm -rf x", r"\rm -rf x", "env rm -rf x"),
-        *("xargs rm -rf", 'bash -c "rm -rf /"', "(rm -rf x)"),
+        *("xargs rm -rf", 'bash -c "rm -rf /"', "(rm -rf x)", "cat <(rm -rf x)"),
     ],
 )
 def test_nothing_hides_a_dangerous_command(command: str, mode: Mode) -> None:
@@ -104,7 +116,10 @@ def test_the_seeds_holes_are_closed(command: str, mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "command",
-    ["echo shutdown", 'git commit -m "reset docs"', "npm run format x", "find . -executable"],
+    [
+        *("echo shutdown", 'git commit -m "reset docs"', "npm run format x", "find . -executable"),
+        "rm a-b.tar",
+    ],
 )
 def test_a_word_is_not_a_command(command: str, mode: Mode) -> None:
     assert rating(command, mode) is not DANGEROUS
@@ -141,7 +156,7 @@ def test_a_users_pattern_that_could_run_away_is_refused() -> None:
         lists_of(dangerous=["(a+)+"])
 
 
-@pytest.mark.proves("S2-59", "S2-60")
+@pytest.mark.proves("S2-59", "S2-60", "D9", "C-61")
 def test_the_seeds_lists_are_complete() -> None:
     names = """
         awk cat cd chdir diff echo find git grep head help hostname id ipconfig tee ls netstat ps

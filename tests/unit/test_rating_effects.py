@@ -471,6 +471,7 @@ def test_a_job_in_the_background_is_not_dangerous_by_itself(command: str) -> Non
     assert rating(command) is not DANGEROUS
 
 
+@pytest.mark.proves("D3")
 @pytest.mark.parametrize(
     "command",
     [
@@ -486,6 +487,7 @@ def test_danger_for_other_shells_is_found(command: str) -> None:
     assert rating(command) is DANGEROUS
 
 
+@pytest.mark.proves("D3")
 @pytest.mark.parametrize(
     "command", ["Get-ChildItem", "Get-Content x", "powershell -c 'ls'", "cmd /c dir"]
 )

@@ -66,6 +66,7 @@ async def test_anything_else_is_not_tried_again(first: Run) -> None:
     assert await limits_of_attempts(first) == [UNSAID]
 
 
+@pytest.mark.proves("C-86", "T3-26")
 async def test_nothing_is_doubled_beyond_what_the_policy_allows() -> None:
     assert await limits_of_attempts(ended(), longest=150.0) == [UNSAID, (150.0, 60.0)]
 

@@ -53,6 +53,7 @@ def test_the_file_of_the_seed_is_read_as_it_is_written() -> None:
     assert problems == ""
 
 
+@pytest.mark.proves("C-4", "C-41")
 def test_every_key_has_its_meaning() -> None:
     policy, problems = read(
         seed(

@@ -23,7 +23,7 @@ def watch(watchdog: Watchdog, until: float, step: float = 1.0) -> list[tuple[flo
     return seen
 
 
-@pytest.mark.proves("T3-24", "S3-1", "S3-4", "S3-6", "S3-17", "S3-40")
+@pytest.mark.proves("T3-24", "S3-1", "S3-4", "S3-6", "S3-17", "S3-40", "C-16", "T3-5", "S3-72")
 def test_a_hang_of_36_minutes_is_warned_of_at_4_30_and_ended_at_5_00() -> None:
     watchdog = dog(20 * 60, 5 * 60)
 
@@ -47,7 +47,7 @@ def test_steady_output_is_never_inactive_but_the_deadline_holds() -> None:
     assert seen[1:] == [(100, TimeOut(Limit.TOTAL, idle=1, elapsed=100))]
 
 
-@pytest.mark.proves("T3-4", "S3-58")
+@pytest.mark.proves("T3-4", "S3-58", "S3-4")
 def test_silence_is_measured_from_the_last_byte() -> None:
     watchdog = dog(None, 10)
     watchdog.last = 95.0
@@ -57,7 +57,7 @@ def test_silence_is_measured_from_the_last_byte() -> None:
     assert watchdog.due(105.0) == [TimeOut(Limit.SILENCE, idle=10, elapsed=105)]
 
 
-@pytest.mark.proves("T3-5", "S3-33")
+@pytest.mark.proves("T3-5", "S3-33", "S3-40", "S3-6")
 def test_each_silent_period_is_warned_of_once() -> None:
     watchdog = dog(None, 60)
 
@@ -133,7 +133,7 @@ def test_forgiven_silence_still_ends_at_the_total_limit() -> None:
     assert watchdog.due(100) == [TimeOut(Limit.TOTAL, idle=100, elapsed=100)]
 
 
-@pytest.mark.proves("S0-29", "C-41", "C-42", "T0-16", "S0-47")
+@pytest.mark.proves("S0-29", "C-41", "C-42", "T0-16", "S0-47", "S1-15")
 def test_the_end_goes_from_polite_to_forced_to_giving_up() -> None:
     watchdog = dog(1, None)
     watchdog.due(1)
