@@ -29,7 +29,8 @@ from tests.served import served
 from tests.tree import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RUN, OTHER = "01J00000000000000000000001", "01J00000000000000000000002"
+# Processes are found by these on the whole machine, where other tests run.
+RUN, OTHER = (f"01J{os.getpid():022d}{number}" for number in (1, 2))
 SERVER = """
 import anyio, sys
 from shelltie import Config, Terminal
