@@ -50,7 +50,7 @@ def test_the_tests_leave_nothing_in_the_home_of_whoever_runs_them() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_is_about_to_be_two_files(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 700
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

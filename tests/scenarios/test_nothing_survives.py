@@ -125,6 +125,39 @@ async def test_a_server_that_is_shot_takes_everything_with_it(
     await nobody_left(tag)
 
 
+STOPPED = """
+import anyio, os, sys
+from shelltie import Config, Terminal
+
+async def main():
+    async with Terminal(Config(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
+        stop = "read _ _ _ keeper _ < /proc/$PPID/stat; echo $keeper; kill -STOP $keeper $PPID"
+        run = await terminal.start(f"{stop}; exec sleep 300.{sys.argv[1]}", timeout=600)
+        while not (printed := run.output.read(0, 100).data):
+            await anyio.sleep(0.01)
+        print(printed.decode().strip(), flush=True)
+        os.kill(os.getpid(), 9)
+
+anyio.run(main)
+"""
+
+
+async def test_who_stops_its_leash_and_keeper_does_not_outlive_a_shot_server(
+    tmp_path: Path, keeper: str
+) -> None:
+    """Who is stopped sees no end of file; the kernel continues it when its parent dies."""
+    tag = new_tag()
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", STOPPED, tag, str(tmp_path), keeper), stdout=asyncio.subprocess.PIPE
+    )
+
+    with anyio.fail_after(60):
+        printed, _ = await server.communicate()
+
+    await nobody_left(tag)
+    await until(lambda: not psutil.pid_exists(int(printed)))
+
+
 @pytest.mark.needs("setpriv")
 @pytest.mark.proves("TX-8")
 async def test_a_fork_bomb_is_held_by_its_limit_and_ended(open_terminal: Open) -> None:

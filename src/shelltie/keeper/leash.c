@@ -266,6 +266,7 @@ _Noreturn void leash(char *body, size_t length, const int *descriptors, int coun
     close(server); /* or the server would not see the keeper die */
     control = descriptors[CONTROL];
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0); /* as the keeper; a fork does not inherit it */
     prctl(PR_SET_NAME, "shelltie-leash");
     struct pollfd wanted = {control, POLLRDHUP, 0};
     if (!parse(body, length, &order))

@@ -28,7 +28,8 @@ from typing import NoReturn
 
 HEADER, BODY_MAX, READ_SIZE = struct.Struct("<II"), 8 * 1024 * 1024, 64 * 1024
 RUN, SHOOT, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 4, 8
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, TICK, STUCK_MAX = 4, 36, 0.02, 32
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+TICK, STUCK_MAX = 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
 WAKING = (signal.SIGCHLD, signal.SIGTERM, END)
 ASKING_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -197,8 +198,7 @@ class Leash:
     def run(self, body: bytes, descriptors: list[int]) -> bool:
         """Everything, from the start to the last word; whether that could be said."""
         step, stdio, cgroups = "join", descriptors[:CONTROL], descriptors[DESCRIPTORS:]
-        if not PORTABLE:
-            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        hold_descendants()
         try:
             for group in cgroups:
                 os.write(group, b"0")  # the kernel takes it for whoever writes it
@@ -474,6 +474,14 @@ class Keeper:
             self._unswept = [i for i in self._unswept if not say(self._server, f"swept {i}")]
 
 
+def hold_descendants() -> None:
+    """For keeper and leash; a fork inherits neither."""
+    if not PORTABLE:
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        # Who is stopped sees no end of file: when the parent dies, the kernel continues us.
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+
+
 def prepare() -> None:
     """Our own session, nothing inherited, every signal blocked and as a command should find it."""
     while os.open(os.devnull, os.O_RDWR) < CONTROL:
@@ -486,8 +494,8 @@ def prepare() -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    hold_descendants()
     if not PORTABLE:
-        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if b"hidepid=" not in contents("/proc/self/mounts"):  # or the server would not see us
             LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no command may look into us
 
