@@ -110,6 +110,16 @@ def _leave_the_home_alone(config: pytest.Config) -> None:
         place.mkdir(mode=0o700)
         os.environ[f"XDG_{kind}"] = str(place)
     os.environ[ONLY_RUNTIME] = f"{session.name}/runtime_dir/shelltie"
+    _have_another_home(Path(session.name) / "home")
+
+
+def _have_another_home(home: Path) -> None:
+    """Login shells are asked for their PATH, and one that is killed may leave locks in the home."""
+    home.mkdir()
+    for name in (".npmrc", ".npm", ".cache"):  # where packages come from
+        if (place := Path.home() / name).exists():
+            (home / name).symlink_to(place)
+    os.environ["HOME"] = str(home)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

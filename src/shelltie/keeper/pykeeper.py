@@ -495,9 +495,9 @@ def prepare() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     hold_descendants()
-    if not PORTABLE:
-        if b"hidepid=" not in contents("/proc/self/mounts"):  # or the server would not see us
-            LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no command may look into us
+    if not PORTABLE and b"hidepid=" not in contents("/proc/self/mounts"):
+        # No command may look into us; where others are hidden, the server would not see us then.
+        LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 if __name__ == "__main__":
