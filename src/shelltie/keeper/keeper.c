@@ -264,8 +264,11 @@ static void prepare(void) {
     setsid();
     prctl(PR_SET_NAME, "shelltie-keeper");
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* Who is stopped sees no end of file: when the server dies, the kernel continues us. */
-    prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
+    /* Who is stopped sees no end of file: when the server dies, the kernel continues us. In a
+       sandbox it kills us then, because bwrap has said so before. */
+    int at_its_death = 0;
+    prctl(PR_GET_PDEATHSIG, &at_its_death, 0, 0, 0);
+    if (!at_its_death) prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
     /* No command of the same user may look into keeper or leash, or take their descriptors. */
     if (!proc_hides()) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     /* Keeper and leash block every signal; so the command needs only an empty mask. */

@@ -28,7 +28,7 @@ from typing import NoReturn
 
 HEADER, BODY_MAX, READ_SIZE = struct.Struct("<II"), 8 * 1024 * 1024, 64 * 1024
 RUN, SHOOT, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 4, 8
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 2, 4, 36
 TICK, STUCK_MAX = 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
 WAKING = (signal.SIGCHLD, signal.SIGTERM, END)
@@ -478,8 +478,12 @@ def hold_descendants() -> None:
     """For keeper and leash; a fork inherits neither."""
     if not PORTABLE:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # Who is stopped sees no end of file: when the parent dies, the kernel continues us.
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+        # Who is stopped sees no end of file: when the parent dies, the kernel continues us. In a
+        # sandbox it kills us then, because bwrap has said so before.
+        at_its_death = ctypes.c_int()
+        LIBC.prctl(PR_GET_PDEATHSIG, ctypes.byref(at_its_death), 0, 0, 0)
+        if not at_its_death.value:
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def prepare() -> None:
