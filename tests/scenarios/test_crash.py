@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("crowd")  # hundreds of processes, one test at a time
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
