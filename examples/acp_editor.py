@@ -48,5 +48,7 @@ async def main(prompts: list[str], agent: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if "--" not in sys.argv:
+        sys.exit(__doc__)
     split = sys.argv.index("--")
     asyncio.run(main(sys.argv[1:split], sys.argv[split + 1 :]))
