@@ -202,6 +202,16 @@ def test_a_variable_of_the_script_itself_is_nothing() -> None:
             'echo "$GITHUB_TOKEN" | base64',
             "echo ${AWS_SECRET_ACCESS_KEY:0:4}",
             "x=$API_KEY; echo $x",
+            "export x=$API_KEY; echo $x",
+            "API_KEY=$API_KEY; echo $API_KEY",
+            "export API_KEY=$API_KEY; echo $API_KEY",
+            "export API_KEY; echo $API_KEY",
+            "echo $API_KEY; API_KEY=x",
+            "API_KEY=x true; echo $API_KEY",
+            "API_KEY=${API_KEY:-x}; echo $API_KEY",
+            "for key in $API_KEY; do echo $key; done",
+            "echo $api_key $PASS",
+            "printenv NPM_AUTH",
         ),
         *("printf %s $PGPASSWORD", "cat <<< $NPM_TOKEN", "cat <<EOF\n$DATABASE_URL\nEOF"),
     ],
@@ -215,6 +225,21 @@ def test_showing_a_secret_variable_is_dangerous(command: str) -> None:
     ['[ -n "$GITHUB_TOKEN" ] && echo set', "echo ${GITHUB_TOKEN:+set}", "echo $KEYBOARD $AUTHOR"],
 )
 def test_asking_for_one_is_not(command: str) -> None:
+    assert rating(command) is SAFE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for key in a b; do echo $key; done",
+        'PASS=0; for i in 1 2; do PASS=$((PASS+1)); done; echo "$PASS passed"',
+        'while read -r token; do echo "$token"; done < f',
+        "API_KEY=x; echo $API_KEY; cat <<< $API_KEY",
+        'echo "pass=$pass fail=$fail $key $token"',
+        *("echo $LOWPASS_HZ", "printenv AUTH_TYPE", "printenv PUBLIC_KEY"),
+    ],
+)
+def test_a_variable_of_the_script_or_a_setting_is_no_secret(command: str) -> None:
     assert rating(command) is SAFE
 
 

@@ -8,6 +8,7 @@ from functools import cache
 
 from shelltie.errors import InvalidParameters
 from shelltie.frozen import frozen
+from shelltie.output.secret_names import is_path_to_secret, is_secret_name
 from shelltie.policy import secrets
 from shelltie.regex import regex
 
@@ -97,7 +98,7 @@ def sift(variables: Mapping[str, str], passed: Sequence[str] = ()) -> Sifted:
     found: dict[str, str] = {}
     for name, value in variables.items():
         secret = _is_secret(name, value)
-        if secret and not secrets.is_path_to_secret(name, value):
+        if secret and not is_path_to_secret(name, value):
             found[name] = value
         if _matches(name, passed):
             kept[name] = value
@@ -188,11 +189,11 @@ def join_paths(first: str, second: str) -> str:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    return secrets.is_secret_name(name) or secrets.is_secret_value(value) is not None
+    return is_secret_name(name) or secrets.is_secret_value(value) is not None
 
 
 def _is_proxy(name: str) -> bool:
-    return name.upper().endswith("_PROXY") and not secrets.is_secret_name(name)
+    return name.upper().endswith("_PROXY") and not is_secret_name(name)
 
 
 def _matches(name: str, passed: Sequence[str]) -> bool:

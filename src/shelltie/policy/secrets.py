@@ -1,4 +1,4 @@
-"""What the name of a variable, or its value, says about it: secret, hook or harmless. Pure."""
+"""What a variable is, by its name or value: a secret, a channel, a hook or harmless. Pure."""
 
 from shelltie.output import shapes
 from shelltie.regex import regex
@@ -7,48 +7,6 @@ from shelltie.regex import regex
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
-
-_WORDS = _names(
-    "KEY KEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PWD PASSPHRASE"
-    " CREDENTIAL CREDENTIALS CREDS AUTH OAUTH AUTHORIZATION APIKEY APIKEYS ACCESSKEY SECRETKEY"
-    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC PW PSK CRED PASSCODE"
-)
-# How a word ends that was written without a line between its parts: DBPASS, OPENAIKEY.
-_ENDINGS = (
-    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIALS", "CREDENTIAL", "CREDS"),
-    *("KEY", "PASS", "PW", "PWD", "CONNECTIONSTRING", "CONNSTR", "DOCKERCONFIGJSON"),
-)
-_ENDS_ALIKE = _names(
-    "MONKEY TURKEY DONKEY HOCKEY JOCKEY WHISKEY HOTKEY LESSKEY YUBIKEY PUBKEY PUBLICKEY HOSTKEY"
-    " SORTKEY CACHEKEY PRIMARYKEY FOREIGNKEY PARTITIONKEY SPIDERMONKEY GREASEMONKEY TAMPERMONKEY"
-    " SURVEYMONKEY BYPASS COMPASS ENCOMPASS TRESPASS SURPASS OVERPASS UNDERPASS MULTIPASS"
-    " SINGLEPASS RENDERPASS ASKPASS LASTPASS KEEPASS OLDPWD"
-)
-_LAST_WORDS = _names("SK SALT")  # elsewhere they are a country and a program
-# Words that mean a secret only together.
-_TOGETHER = tuple(
-    _names(text)
-    for text in (
-        *("CONNECTION STRING", "CONN STRING", "CONN STR", "SEED PHRASE", "RECOVERY PHRASE"),
-        *("WALLET PHRASE", "WALLET SEED", "SUPABASE SERVICE ROLE", "FIREBASE CONFIG"),
-        *("SERVICE ACCOUNT JSON", "SERVICE ACCOUNT BASE", "SERVICE ACCOUNT B", "SA JSON"),
-        *("KUBECONFIG DATA", "KUBECONFIG BASE", "KUBECONFIG B", "KUBE CONFIG DATA"),
-        *("DOCKER CONFIG JSON", "AZURE SAS", "STORAGE SAS"),
-    )
-)
-_STORES = _names(
-    "DATABASE DB SQL REDIS MONGO MONGODB POSTGRES POSTGRESQL PG MYSQL MARIADB MSSQL SQLSERVER AMQP"
-    " RABBITMQ CLOUDAMQP BROKER CELERY ELASTICSEARCH ELASTIC OPENSEARCH CLICKHOUSE COCKROACH"
-    " COUCHDB NEO4J CASSANDRA MEMCACHED INFLUXDB JDBC SMTP LDAP"
-)
-_ADDRESSES = frozenset({"URL", "URI", "URLS", "URIS"})
-# They have a word of a secret in their name, and none in their value.
-_HARMLESS = _names("PWD OLDPWD PASSWORD_STORE_DIR SSH_AUTH_SOCK DISABLE_AUTH")
-_AMOUNTS = _names("MAX MIN NUM N TOTAL LIMIT BUDGET COUNT")
-_SEGMENT = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-_FILE_NAME = regex(r"_(?:FILE|PATH|DIR)$")
-_FILE = regex(r"(?:/|~/|\./)\S*\.\w{2,5}$")
 
 # A channel to somebody who acts for the user. Its address is no secret, but it is withheld.
 _CHANNELS = _names(
@@ -95,31 +53,9 @@ _INERT = _names(
 )
 
 
-def is_secret_name(name: str) -> bool:
-    """What a variable of this name holds is a secret: `API_KEY`, `PGPASSWORD`, `DATABASE_URL`.
-
-    Whole words count, and how they end, in any case: `KEYBOARD_LAYOUT` and `AUTHOR` are none.
-    """
-    if name.upper() in _HARMLESS:
-        return False
-    parts = [word.upper() for word in _SEGMENT.findall(name) if not word.isdigit()]
-    words = frozenset(parts)
-    if (words & _STORES and words & _ADDRESSES) or any(few <= words for few in _TOGETHER):
-        return True
-    if "TOKENS" in words and words & _AMOUNTS:
-        return False
-    alone = any(word.endswith(_ENDINGS) for word in words - _ENDS_ALIKE)
-    return alone or bool(words & _WORDS) or bool(_LAST_WORDS.intersection(parts[-1:]))
-
-
 def is_secret_value(value: str) -> str | None:
     """The kind of secret that a value has in it, by its shape."""
     return shapes.kind_of(value)
-
-
-def is_path_to_secret(name: str, value: str) -> bool:
-    """It only says where a secret is kept: there is nothing to hide in it."""
-    return _FILE_NAME.search(name.upper()) is not None or _FILE.match(value) is not None
 
 
 def is_channel_name(name: str) -> bool:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
+from shelltie.output.secret_names import is_everyday_word, is_secret_name
 from shelltie.policy.safety.args import HOLE, Arg, unseen, written
 from shelltie.policy.safety.printed import printed
-from shelltie.policy.secrets import is_secret_name
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Script, Simple, Word
 
@@ -46,6 +46,7 @@ class Values:
         self._known: dict[str, tuple[str, ...]] = {}
         self._secret: set[str] = set()
         self._bound: dict[str, int] = {}  # and where in the text for the first time
+        self._assigned: dict[str, int] = {}  # where the first command that gives a value ends
         self._opaque: set[str] = set()  # set to something that the text does not tell
         self.directories: tuple[str, ...] = ()
         self._blanks = re.compile(r"\s+")
@@ -84,8 +85,13 @@ class Values:
         """The variables with secret names whose value becomes part of the word."""
         for part in word.parts:
             for name in _names(part):
-                if is_secret_name(name) or name in self._secret:
+                if name in self._secret or self._is_secret_of_environment(name, word):
                     yield name
+
+    def _is_secret_of_environment(self, name: str, word: Word) -> bool:
+        if name in self._assigned and self._assigned[name] <= word.span.start:
+            return False
+        return is_secret_name(name) and not is_everyday_word(name)
 
     def known(self, name: str) -> tuple[str, ...]:
         """What the text itself sets a variable to."""
@@ -170,6 +176,8 @@ class Values:
         for simple in self._script.commands:
             for name in _bindings(simple):
                 self._bound.setdefault(name, simple.span.start)
+            for name in _assigned(simple):
+                self._assigned.setdefault(name, simple.span.end)
             if simple.words and simple.words[0].value in _READERS:
                 self._opaque.update(_bindings(simple))
         for _ in range(_PASSES):
@@ -198,6 +206,8 @@ class Values:
             name, equals, text = (word.value or "").partition("=")
             if equals:
                 self._add(name, (text,))
+            elif any(self.secrets_in(word)):
+                self._secret.add(word.text.partition("=")[0])
 
     def _set(self, name: str, words: Sequence[Word]) -> None:
         args = self.args(words)
@@ -235,6 +245,15 @@ def _bindings(simple: Simple) -> Iterator[str]:
     elif simple.words[0].value in _READERS | _SETTERS:
         for word in simple.words[1:]:
             yield (word.value or word.text).partition("=")[0]
+
+
+def _assigned(simple: Simple) -> Iterator[str]:
+    """The names that have a new value after this command: `export X` gives none."""
+    if simple.words and simple.words[0].value in _SETTERS and simple.loop is None:
+        pairs = (word.text.partition("=") for word in simple.words[1:])
+        yield from (name for name, equals, _ in pairs if equals)
+    else:
+        yield from _bindings(simple)
 
 
 def _names(part: Part) -> Iterator[str]:

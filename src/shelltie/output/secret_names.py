@@ -1,0 +1,102 @@
+"""Names of variables that hold secrets, for the environment, verdicts and records. Pure."""
+
+from shelltie.regex import regex
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WORDS = _names(
+    "KEY KEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PWD PASSPHRASE"
+    " CREDENTIAL CREDENTIALS CREDS AUTH OAUTH AUTHORIZATION APIKEY APIKEYS ACCESSKEY SECRETKEY"
+    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC PW PSK CRED PASSCODE PSWD"
+)
+# How a word ends that was written without a line between its parts: DBPASS, OPENAIKEY.
+_ENDINGS = (
+    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIALS", "CREDENTIAL", "CREDS"),
+    *("PASSWORDS", "SECRETS", "TOKENS", "KEYS", "SECRETKEYBASE", "PSWD", "KEY", "PASS", "PW"),
+    *("PWD", "CONNECTIONSTRING", "CONNECTIONSTRINGS", "CONNSTR", "DOCKERCONFIGJSON"),
+)
+_ENDS_ALIKE = _names(
+    "MONKEY TURKEY DONKEY HOCKEY JOCKEY WHISKEY HOTKEY LESSKEY YUBIKEY PUBKEY PUBLICKEY HOSTKEY"
+    " SORTKEY CACHEKEY PRIMARYKEY FOREIGNKEY PARTITIONKEY SPIDERMONKEY GREASEMONKEY TAMPERMONKEY"
+    " SURVEYMONKEY BYPASS COMPASS ENCOMPASS TRESPASS SURPASS OVERPASS UNDERPASS MULTIPASS"
+    " SINGLEPASS RENDERPASS ASKPASS LASTPASS KEEPASS OLDPWD LOWPASS HIGHPASS BANDPASS"
+    " ALLPASS PREPASS MICKEY MODKEY MAXTOKEN MINTOKEN NUMTOKEN"
+)
+_LAST_WORDS = _names("SK SALT")  # elsewhere they are a country and a program
+# Words that mean a secret only together.
+_TOGETHER = tuple(
+    _names(text)
+    for text in (
+        *("CONNECTION STRING", "CONN STRING", "CONN STR", "SEED PHRASE", "RECOVERY PHRASE"),
+        *("WALLET PHRASE", "WALLET SEED", "SUPABASE SERVICE ROLE", "FIREBASE CONFIG"),
+        *("SERVICE ACCOUNT JSON", "SERVICE ACCOUNT BASE", "SERVICE ACCOUNT B", "SA JSON"),
+        *("KUBECONFIG DATA", "KUBECONFIG BASE", "KUBECONFIG B", "KUBE CONFIG DATA"),
+        *("DOCKER CONFIG JSON", "AZURE SAS", "STORAGE SAS", "BW SESSION", "OP SESSION"),
+        *("FASTLANE SESSION", "KEYSTORE BASE", "KEYSTORE B", "CONNECTION STRINGS", "JAAS CONFIG"),
+    )
+)
+_STORES = _names(
+    "DATABASE DB SQL REDIS MONGO MONGODB POSTGRES POSTGRESQL PG MYSQL MARIADB MSSQL SQLSERVER AMQP"
+    " RABBITMQ CLOUDAMQP BROKER CELERY ELASTICSEARCH ELASTIC OPENSEARCH CLICKHOUSE COCKROACH"
+    " COUCHDB NEO4J CASSANDRA MEMCACHED INFLUXDB JDBC SMTP LDAP"
+)
+_ADDRESSES = frozenset({"URL", "URI", "URLS", "URIS"})
+# They have a word of a secret in their name, and none in their value.
+_HARMLESS = _names(
+    "PWD OLDPWD PASSWORD_STORE_DIR SSH_AUTH_SOCK DISABLE_AUTH PRIMARY_KEY FOREIGN_KEY SORT_KEY"
+    " PARTITION_KEY CACHE_KEY LLVM_PASS"
+)
+# A name that ends so is a setting: how long a secret is, of which kind, until when.
+_SETTINGS = _names(
+    "TYPE KIND PORT SIZE COUNT LIMIT LENGTH LEN BITS BYTES ALGORITHM ALG ALGO CURVE FORMAT ENCODING"
+    " MODE METHOD TTL TIMEOUT EXPIRY EXPIRES EXPIRATION LIFETIME AGE INTERVAL DAYS HOURS MINUTES"
+    " SECONDS VERSION ENABLED DISABLED REQUIRED SECURE SAMESITE HTTPONLY STDIN"
+)
+# Code is full of them: a small one alone names the key of a table, a part of a text, a success.
+_EVERYDAY = _names("key keys token tokens pass auth cookie cookies pat salt sk cred webhook")
+_AMOUNTS = _names("MAX MIN NUM N TOTAL LIMIT BUDGET COUNT")
+_SEGMENT = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_FILE_NAME = regex(r"_(?:FILE|PATH|DIR)$")
+_FILE = regex(r"(?:/|~/|\./)\S*\.\w{2,5}$")
+
+
+def is_secret_name(name: str) -> bool:
+    """What a variable of this name holds is a secret: `API_KEY`, `PGPASSWORD`, `DATABASE_URL`.
+
+    Whole words count, and how they end, in any case: `KEYBOARD_LAYOUT` and `AUTHOR` are none,
+    and neither are settings: `KEY_SIZE`.
+    """
+    parts = [word.upper() for word in _SEGMENT.findall(name) if not word.isdigit()]
+    if name.upper() in _HARMLESS or _SETTINGS.intersection(parts[-1:]):
+        return False
+    if parts[-2:] == ["PUBLIC", "KEY"]:
+        parts = parts[:-2]
+    words = frozenset(parts)
+    if (words & _STORES and words & _ADDRESSES) or any(few <= words for few in _TOGETHER):
+        return True
+    if "TOKENS" in words and words & _AMOUNTS:
+        return False
+    if words & _WORDS or _LAST_WORDS.intersection(parts[-1:]):
+        return True
+    return any(word.endswith(_ENDINGS) and not _ends_alike(word) for word in words)
+
+
+def _ends_alike(word: str) -> bool:
+    return word in _ENDS_ALIKE or word.removesuffix("S") in _ENDS_ALIKE
+
+
+def is_everyday_word(name: str) -> bool:
+    """It is a word of every other script, written small: `key`, `token`, `pass`.
+
+    Variables of the environment are written in capitals.
+    """
+    return name in _EVERYDAY
+
+
+def is_path_to_secret(name: str, value: str) -> bool:
+    """It only says where a secret is kept: there is nothing to hide in it."""
+    return _FILE_NAME.search(name.upper()) is not None or _FILE.match(value) is not None
