@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from shelltie.output.secret_names import is_everyday_word, is_path_to_secret, is_secret_name
 from shelltie.output.shapes import (
     HEAD_MAX,
     KEY_BEGIN,
@@ -20,26 +21,44 @@ from shelltie.regex import regex
 _CONTEXT = 32  # what heads look back at
 NEAR = KEY_MAX  # characters around a piece of text that may belong to a secret in it
 _BEGUN = 8  # characters of a value that tell which one it will be
+_SEARCH_NEAR = 200
+_MARK = "[REDACTED:assigned]"
 _KEY_NEAR = 200  # a private key without an end has its first line here
 # Code says such things all the time: this is for records only.
-_NAMES = (
-    r"(?:pass(?:word|wd|phrase)|secret|token|(?:api|access|private)[_-]?key|credential|cookie)"
-    r"(?![\w-]{0,24}(?:file|path|dir|url|name|id)s?\b)[\w-]{0,24}"
-)
 _VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
-_ASSIGNED = regex(rf"(?P<name>{_NAMES}[\"']?\s?[:=]\s?[\"']?){_VALUE}", re.IGNORECASE)
-_FLAG = regex(rf"(?P<name>(?<![\w-])--[\w-]{{0,24}}?{_NAMES} [\"']?){_VALUE}", re.IGNORECASE)
+_TIGHT = regex(_VALUE.replace("{4,}", "{3,}"))
+_LOOSE = regex(_VALUE)
+# Without the value: if this name is no secret's, there may be another one in it: `env:TOKEN=x`.
+_ASSIGNED = regex(r"(?<![\w.-])(?P<name>[\w.-]{1,100})(?P<given>[\"']?\s?[:=]\s?[\"']?)")
+_FLAG = regex(
+    r"(?<![\w-])(?P<name>--(?!(?:no|skip|with|without|disable|enable)-)[\w-]{1,100})"
+    r"(?P<given> [\"']?)"
+)
+# What it is called or where it is. What is secret in an address, or follows a header, has a shape.
+_NO_VALUE = regex(
+    r"(?:file|path|dir|name|id|(?<!hook)(?<!hook[_-])ur[il])s?$|authorization$", re.IGNORECASE
+)
+_SEARCH = regex(r"\b(?:[efz]?grep|rg|ag|ack)(?: -[\w-]{1,40}){0,8} $")
 # `-u` is a login for these; for `date` it is the time zone, for `docker run` a user.
 _LOGIN = regex(
     r"(?P<name>(?:\b(?:curl|wget|svn|jfrog|(?:mysql|mariadb)[\w-]{0,16})(?: [^|;&\n]{0,200}?)?"
-    r" -[a-zA-Z]{0,8}u ?|--(?:proxy-)?user[ =])"
+    r" (?:-[a-zA-Z]{0,8}u ?|--(?:proxy-)?user[ =])"
+    r"|\b(?:docker|podman|nerdctl|buildah) (?:(?!curl )[^|;&\n]){0,200}?--user[ =](?P<group>)"
+    r"|--(?:proxy-)?user[ =])"
     rf"[\"']?[^\s:\"']{{1,64}}:)(?!\d+\b){_VALUE}"
 )
 
-# Programs whose short option is a password: mysql's only if nothing is between them.
+# Programs whose short option is a password: for some only if nothing is between them.
 _SHORT = regex(
     r"(?P<name>\b(?:(?:mysql|mariadb)[\w-]{0,16}(?: [^|;&\n]{0,200}?)? -p"
+    r"|7z[ar]?(?: [^|;&\n]{0,200}?)? -p"
     r"|sshpass(?: [^|;&\n]{0,80}?)? -p ?"
+    r"|mongo(?:sh|dump|restore|export|import)?(?: [^|;&\n]{0,200}?)? -p ?"
+    r"|redis-cli(?: [^|;&\n]{0,200}?)? -a ?"
+    r"|ldap(?:search|add|modify|delete|whoami|compare|passwd)(?: [^|;&\n]{0,200}?)? -w ?"
+    r"|(?:un)?zip(?: [^|;&\n]{0,200}?)? -P ?"
+    r"|openssl [^|;&\n]{0,200}?-pass(?:in|out)? [\"']?pass:"
+    r"|smbclient(?: [^|;&\n]{0,200}?)? -U ?[\"']?[^\s%\"']{1,64}%"
     r"|(?:docker|podman|nerdctl|buildah|skopeo|oras|helm registry|az acr)(?: [\w-]{1,16})? login"
     r"(?: [^|;&\n]{0,200}?)? -p[ =]?))"
     r"(?:'[^'\n]{1,200}'|\"[^\"$\n]{1,200}\"|(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]+)"
@@ -104,9 +123,42 @@ class Redactor:
     def audit(self, text: str) -> str:
         """For records: also what is given to a name that sounds secret."""
         text = self.text(text)
-        for pattern in (_ASSIGNED, _FLAG, _LOGIN, _SHORT):
-            text = pattern.sub(r"\g<name>[REDACTED:assigned]", text)
-        return text
+        for pattern in (_ASSIGNED, _FLAG):
+            text = "".join(_without_assigned(text, pattern))
+        text = _LOGIN.sub(_login, text)
+        return _SHORT.sub(rf"\g<name>{_MARK}", text)
+
+
+def _without_assigned(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """The text, with a mark for each value that is given to a name of a secret."""
+    done = at = 0
+    while match := pattern.search(text, at):
+        at = match.end("name")
+        if not _is_given_to_secret(match):
+            continue
+        value = (_TIGHT if match["given"] == "=" else _LOOSE).match(text, match.end())
+        if value is None:
+            continue
+        at = value.end()
+        if not is_path_to_secret(match["name"], value[0]):
+            yield text[done : match.end()] + _MARK
+            done = at
+    yield text[done:]
+
+
+def _is_given_to_secret(match: re.Match[str]) -> bool:
+    name = match["name"].lstrip("-")
+    if not is_secret_name(name) or _NO_VALUE.search(name):
+        return False
+    if is_everyday_word(name) and name not in ("token", "cookie"):
+        return False
+    before = match.string[max(0, match.start() - _SEARCH_NEAR) : match.start()]
+    return not (match["given"] == ": " and _SEARCH.search(before))
+
+
+def _login(match: re.Match[str]) -> str:
+    """For `docker run` it is a user and a group."""
+    return match[0] if match["group"] is not None else f"{match['name']}{_MARK}"
 
 
 def _outside(text: str, start: int, end: int, regions: Sequence[_Region]) -> Iterator[str]:
