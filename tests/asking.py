@@ -101,3 +101,12 @@ async def typed(*argv: str, answer: str) -> tuple[int, str]:
     """A person at a terminal of their own runs this, and types that when they are asked."""
     with anyio.fail_after(40):
         return await anyio.to_thread.run_sync(_typed, list(argv), answer.encode())
+
+
+async def until_asked(count: int = 1) -> list[dict[str, Any]]:
+    """The questions that wait for a person, once there are so many."""
+    with anyio.fail_after(40):
+        while True:
+            asked = json.loads((await shelltie("pending", "--json"))[1])
+            if len(asked) >= count:
+                return list(asked)

@@ -9,6 +9,7 @@ import anyio
 import httpx2
 import pytest
 
+from tests.asking import until_asked
 from tests.conformance.http_mcp import HttpClient, answer_of, http_client, http_server
 from tests.tree import new_tag, nobody_left, tagged, until
 
@@ -50,6 +51,28 @@ async def test_ten_trees_end_with_the_server_and_every_call_is_answered(
     assert [(said["cancelled"], said["stdout"]) for said in kept.answers] == [
         (True, "started\n")
     ] * 10
+
+
+async def test_a_call_that_waits_for_a_yes_is_answered_when_the_server_leaves(
+    tmp_path: Path,
+) -> None:
+    kept, asks = Kept(), {"SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "ask"}
+    async with (
+        http_server(tmp_path, SHELLTIE_HTTP_DRAIN="0.1", **asks) as server,
+        http_client(server, "legacy") as one,
+        http_client(server, "modern") as two,
+    ):
+        async with anyio.create_task_group() as tasks:
+            for client in (one, two):
+                tasks.start_soon(kept.call, client, f"rm -rf {tmp_path}/{client.session}")
+            await until_asked(2)
+            server.process.terminate()
+        code = await server.exit_code()
+
+    complaints = (tmp_path / "stderr").read_text(encoding="utf-8").splitlines()[1:]
+    assert (code, complaints) == (0, [])
+    assert [said["errorCode"] for said in kept.answers] == ["CONFIRMATION_REQUIRED"] * 2
+    assert all("shelltie is leaving" in said["error"] for said in kept.answers)
 
 
 async def test_what_is_nearly_done_is_done_and_nobody_else_comes_in(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.conformance.raw_mcp import INITIALIZED, RawClient, call, hello, raw_server, request
+from tests.asking import until_asked
+from tests.conformance.raw_mcp import (
+    INITIALIZED,
+    SERVER,
+    RawClient,
+    call,
+    hello,
+    raw_server,
+    request,
+)
 from tests.tree import new_tag, nobody_left, tagged, until
 
 HIDING = "setsid sleep 600.{tag} & (setsid nohup sleep 600.{tag} &) ; echo started; sleep 600.{tag}"
@@ -84,6 +93,28 @@ async def test_ten_trees_end_with_the_server_which_exits_0(tmp_path: Path, how: 
     for answer in answers:
         said = answer["result"]["structuredContent"]
         assert (said["cancelled"], said["stdout"]) == (True, "started\n")
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
+async def test_a_call_that_waits_for_a_yes_is_answered_when_the_server_leaves(
+    tmp_path: Path, how: str
+) -> None:
+    asks = ["env", "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS=ask", *SERVER]
+    async with raw_server(tmp_path, command=asks) as client:
+        await client.greet()
+        await client.send(call(1, f"rm -rf {tmp_path}/nothing"))
+        await until_asked()
+        if how == "end of input":
+            await client.hang_up()
+        else:
+            client.process.terminate()
+        answers = await client.rest()
+        code = await client.exit_code()
+
+    (answer,) = answers
+    said = answer["result"]["structuredContent"]
+    assert (code, answer["id"], said["errorCode"]) == (0, 1, "CONFIRMATION_REQUIRED")
+    assert "shelltie is leaving" in said["error"]
 
 
 async def test_a_client_that_closes_only_its_ear_has_left_too(tmp_path: Path) -> None:

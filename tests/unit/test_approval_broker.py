@@ -528,3 +528,28 @@ async def test_a_function_is_given_all_there_is_to_know() -> None:
     broker.add(CallbackChannel(lambda seen: seen is asked))
 
     assert (await broker.ask(asked)).allowed
+
+
+async def test_when_the_server_leaves_whoever_waits_is_told_and_nobody_else_is_asked(
+    reachable: Broker,
+) -> None:
+    voice, answers = Voice("slow", YES), list[Answer]()
+    reachable.add(voice)
+
+    async def ask() -> None:
+        answers.append(await reachable.ask(question()))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await voice.heard.wait()
+        with anyio.fail_after(5):
+            await reachable.close()
+        waited = list(answers)
+        with anyio.fail_after(5):
+            late = await reachable.ask(question("rm -rf other"))
+
+    for answer in (*waited, late):
+        assert (answer.allowed, answer.by) == (False, NOBODY)
+        assert "shelltie is leaving" in answer.reason
+    assert (len(waited), len(voice.asked), voice.withdrawn) == (1, 1, 1)
+    assert reachable.pending() == []

@@ -30,6 +30,8 @@ _UNHELD = (
     " were open before the server, until it is restarted"
 )
 
+_LEAVING = "shelltie is leaving, and asks nobody any more: make the call again when it is back"
+
 _log = logging.getLogger(__name__)
 
 
@@ -80,6 +82,7 @@ class _Open:
     unreached: bool = False  # a channel could not ask, so that nobody knows of the question
     until: float = 0.0
     over: anyio.Event = field(default_factory=anyio.Event)
+    dropped: anyio.Event = field(default_factory=anyio.Event)
 
 
 @frozen
@@ -113,6 +116,7 @@ class Broker:
         self._open: dict[str, _Open] = {}
         self._session: dict[str, Answer] = {}
         self._retries: dict[str, tuple[float, Answer]] = {}
+        self._closed = False
 
     @property
     def problem(self) -> str:
@@ -141,6 +145,8 @@ class Broker:
         Whoever wants the command may be asked, too, through a channel of their `own`. Whoever is
         cancelled here takes the question back.
         """
+        if self._closed:
+            return _no(_LEAVING)
         known = self._known(question)
         if known is not None:
             return known
@@ -163,6 +169,19 @@ class Broker:
         if not one.late:
             self._drop(one)
         return answer
+
+    async def close(self) -> None:
+        """Take every question back; whoever waits for an answer has a no when this returns."""
+        self._closed = True
+        waiting = [one for one in dict.fromkeys(self._open.values()) if not one.claimed]
+        for one in waiting:
+            if one.late:
+                self._drop(one)
+            else:
+                one.claimed, one.answer = True, _no(_LEAVING)
+                one.over.set()
+        for one in waiting:
+            await one.dropped.wait()
 
     def pending(self) -> list[Pending]:
         """Every question that can be answered now, the oldest first."""
@@ -285,6 +304,7 @@ class Broker:
         for name in one.ids:
             if self._open.get(name) is one:
                 del self._open[name]
+        one.dropped.set()
 
     # What was answered before
 

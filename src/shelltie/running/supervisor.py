@@ -340,10 +340,15 @@ class Supervisor:
         return run
 
     async def close(self) -> None:
-        """End every run, prove it, and let the keeper go. Bounded: 3 seconds for the runs."""
+        """End every run, prove it, take back what is asked, and let the keeper go.
+
+        Bounded: 3 seconds for the runs, 1 for the questions.
+        """
         self._closed = True
         for run in tuple(self.runs.values()):
             run.stop("shelltie is leaving", _LEAVING)
+        with anyio.move_on_after(1):
+            await self.gate.broker.close()
         with anyio.move_on_after(3):
             for run in tuple(self.runs.values()):
                 with suppress(ProcessError):
