@@ -559,6 +559,21 @@ async def test_bash_names_the_file_that_has_what_it_cut(call: Caller) -> None:
     assert file.read_text(encoding="utf-8").endswith("\n3999\n4000\n")
 
 
+async def test_bash_shows_programs_both_ends_of_long_output_and_where_the_rest_is(
+    call: Caller,
+) -> None:
+    whole, _ = await call("bash", command="seq 1 5")
+    cut, _ = await call("bash", command="seq 1 300000")
+    complaint, _ = await call("bash", command="python3 -c 'exit(\"x\" * 300000)'")
+
+    assert (whole["truncated"], whole["outputFile"]) == (False, None)
+    assert (cut["truncated"], complaint["truncated"]) == (True, True)
+    assert cut["stdout"].startswith("1\n2\n")
+    assert cut["stdout"].endswith("\n300000\n")
+    assert max(len(cut["stdout"]), len(complaint["stderr"])) < 45_000
+    assert Path(cut["outputFile"]).read_text(encoding="utf-8").endswith("\n299999\n300000\n")
+
+
 @pytest.mark.proves("S2-10", "S2-63")
 async def test_a_dev_server_is_up_when_it_says_so(call: Caller) -> None:
     program = f"{sys.executable} -u -m http.server 0 --bind 127.0.0.1"
@@ -767,7 +782,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: dict[str, object]
 ) -> None:
-    tools = SessionTools(attendant_of(terminal), Manners(AT_ONCE, 10_000, 60.0))
+    tools = SessionTools(attendant_of(terminal), Manners(AT_ONCE, 10_000, 60.0, 40_000))
     party = Party()
     await tools.call(Call("terminal_start", {"command": "true", "maxWait": 0}, "", party))
     properties = next(

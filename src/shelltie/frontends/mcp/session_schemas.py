@@ -117,6 +117,8 @@ builds and tests. If your client waits less long than the command takes, it goes
         "exitCode": or_null({"type": "integer"}),
         "stdout": TEXT,
         "stderr": TEXT,
+        "truncated": {**FLAG, "description": "outputFile has what is left out here"},
+        "outputFile": TEXT_OR_NULL,
         "timeoutReason": TIMEOUT_REASON,
         "isolation": TEXT,
         "warnings": TEXTS,

@@ -47,6 +47,7 @@ class Manners:
     waiting: Waiting
     crop: int
     bash_timeout: float
+    shown: int  # bytes of what `bash` printed, for programs
     redact: bool = False
 
 
@@ -91,19 +92,22 @@ class SessionTools:
         run = await self._supervisor.start(command, Wish("session", limits, party=call.party))
         session = await self._attendant.attend(Subject(run), call)
         made = report(run, redact=self._manners.redact)
+        brief = report(run, self._manners.shown, redact=self._manners.redact)
+        shown = len(said.merged(made)) <= self._manners.crop
         answer: dict[str, object] = {
             "ok": made.status == "success",
             "status": made.status,
             "output": crop(said.merged(made), self._manners.crop, ""),
             "exitCode": made.exit_code,
-            "stdout": made.stdout,
-            "stderr": made.stderr,
+            "stdout": brief.stdout,
+            "stderr": brief.stderr,
+            "truncated": brief.truncated or not shown,
+            "outputFile": made.output_file,
             "timeoutReason": made.timeout_reason,
             "isolation": made.isolation,
             "warnings": [*made.warnings],
         }
         if session is not None:
-            shown = len(said.merged(made)) <= self._manners.crop
             answer |= {"ok": None, **going_on(session, shown=shown)}
             return answer, said.running_text(made, advice(session), self._manners.crop)
         problem = said.problem_of(made, self._manners.crop)

@@ -81,4 +81,4 @@ def _can_follow(config: Config) -> bool:
 def manners(config: Config) -> Manners:
     """How sessions behave, by the settings."""
     waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
-    return Manners(waiting, config.crop_output, config.bash_timeout, config.redact)
+    return Manners(waiting, config.crop_output, config.bash_timeout, config.shown, config.redact)
