@@ -796,3 +796,17 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(result.structured_content)
         assert "shelltie failed" not in str(result.structured_content)
+
+
+@pytest.mark.parametrize("mode", ["program", "shell"])
+async def test_a_secret_that_a_start_sets_is_withheld_and_that_is_said(
+    call: Caller, mode: str
+) -> None:
+    env = {"API_KEY": "hunter2", "MINE": "y"}
+    command = "echo ${#API_KEY} $MINE"
+
+    answer, text = await call("terminal_start", command=command, env=env, mode=mode, waitFor="0 y")
+
+    (warning,) = answer["warnings"]
+    assert warning.startswith("API_KEY of the call was withheld")
+    assert f"Warning: {warning}" in text

@@ -283,3 +283,19 @@ async def test_a_fault_of_ours_is_an_answer_and_the_next_call_works(
     assert (first["status"], first["errorCode"]) == ("error", "EXECUTION_ERROR")
     assert "no policy today" in caplog.text
     assert second["status"] == "success"
+
+
+async def test_a_secret_that_the_call_sets_is_withheld_and_that_is_said(
+    open_terminal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ours")
+    command = "echo ${#API_KEY} $MINE"
+    async with open_terminal() as terminal:
+        told = await call(terminal, command=command, env={"API_KEY": "hunter2", "MINE": "y"})
+        silent = await call(terminal, command=command, env={"MINE": "y"})
+
+    (warning,) = told["warnings"]
+    assert told["stdout"] == "0 y\n"
+    assert warning.startswith("API_KEY of the call was withheld")
+    assert "environment.pass" in warning
+    assert silent["warnings"] == []

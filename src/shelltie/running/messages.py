@@ -1,6 +1,7 @@
 """What we tell people about a run while it goes on. Pure."""
 
 import errno as errno_names
+from collections.abc import Collection, Sequence
 
 from shelltie.model import Command, Limit, Limits, human_duration
 from shelltie.providers.provider import OTHER_DIRECTORY
@@ -12,6 +13,19 @@ _SHORTAGES = (
     *(errno_names.ETXTBSY, errno_names.EINTR),
 )
 _NOT_FOUND = (errno_names.ENOENT, errno_names.ENOTDIR)
+
+
+def withheld_of(command: Command, withheld: Collection[str]) -> list[str]:
+    """The variables that a call sets and its command does not get."""
+    return sorted(name for name in withheld if command.env.get(name) is not None)
+
+
+def variables_withheld(names: Sequence[str]) -> str:
+    """That a command does not get these variables of its call, and what to do about it."""
+    return (
+        f"{' and '.join(names)} of the call {'was' if len(names) == 1 else 'were'} withheld, as"
+        " secrets are: if the command needs that, the user can add it to environment.pass"
+    )
 
 
 def limit_near(step: Warn, elapsed: float, limits: Limits) -> str:

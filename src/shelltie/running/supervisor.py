@@ -43,6 +43,7 @@ from shelltie.running.entry import Entry, Ticket
 from shelltie.running.gate import Gate, Party
 from shelltie.running.login_path import LoginPath
 from shelltie.running.lookout import Lookout
+from shelltie.running.messages import variables_withheld, withheld_of
 from shelltie.running.places import Asked as AskedPlace
 from shelltie.running.places import Place, Places
 from shelltie.running.rules import Rules
@@ -336,6 +337,8 @@ class Supervisor:
         run.on_ended.append(partial(self._note_end, run))
         for note in place.notes:
             run.warn(note)
+        if names := withheld_of(command, surroundings.withheld):
+            run.warn(variables_withheld(names))
         run.begin(prepared)
         return run
 

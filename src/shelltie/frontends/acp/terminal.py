@@ -10,6 +10,7 @@ from shelltie.model import Escalation, EscalationStep, Outcome, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, decode, from_line_start, whole_end, whole_start
+from shelltie.running.messages import variables_withheld, withheld_of
 from shelltie.running.run import Run
 
 _RELEASED: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0))
@@ -57,12 +58,13 @@ class HostedTerminal:
     @property
     def withheld(self) -> list[str]:
         """The variables of the call that its command did not get."""
-        return sorted(self.run.command.env.keys() & {*self.run.surroundings.withheld})
+        return withheld_of(self.run.command, self.run.surroundings.withheld)
 
     @property
     def warnings(self) -> list[str]:
         """What whoever asked for it would otherwise not notice."""
-        return [*_about_survivors(self.run), *_about_withheld(self.withheld)]
+        about_withheld = [variables_withheld(names)] if (names := self.withheld) else []
+        return [*_about_survivors(self.run), *about_withheld]
 
     def note(self) -> str:
         """The warnings as last lines of its output, which is all that a model sees; at its end."""
@@ -102,14 +104,6 @@ def _about_survivors(run: Run) -> Iterator[str]:
         )
     elif run.rules.survivors is not Survivors.KILL:
         yield f"{left} that it left in the background may still run"
-
-
-def _about_withheld(names: list[str]) -> Iterator[str]:
-    if names:
-        yield (
-            f"{' and '.join(names)} of the call {'was' if len(names) == 1 else 'were'} withheld, as"
-            " secrets are: if the command needs that, the user can add it to environment.pass"
-        )
 
 
 def shown(output: Store, limit: int, *, ended: bool, as_screen: bool = False) -> tuple[str, bool]:
