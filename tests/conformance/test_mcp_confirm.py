@@ -24,7 +24,15 @@ from mcp_types import (
 from shelltie import Config, Terminal
 from shelltie.approval.question import Answer
 from shelltie.frontends.mcp.confirm import answer_of
-from tests.conformance.raw_mcp import ENVELOPE, SERVER, raw_server, request, server_environment
+from tests.asking import shelltie, until_asked
+from tests.conformance.raw_mcp import (
+    ENVELOPE,
+    SERVER,
+    call,
+    raw_server,
+    request,
+    server_environment,
+)
 from tests.conformance.servers import server_of
 from tests.conftest import Open
 
@@ -518,3 +526,21 @@ async def test_answers_of_wrong_types_are_a_protocol_error(tmp_path: Path) -> No
     assert refused == [INVALID_PARAMS] * len(brought)
     assert "tools" in listed["result"]
     assert runs(mark) == 0
+
+
+async def test_no_question_shows_a_secret_that_the_command_does_not_get(
+    tmp_path: Path,
+) -> None:
+    asks = ["env", "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS=ask", *SERVER]
+    env = {"API_KEY": "hunter2hunter2", "MINE": "y"}
+    async with raw_server(tmp_path, command=asks) as client:
+        await client.greet()
+        await client.send(call(1, f"rm -rf {tmp_path}/nothing", env=env))
+        (listed,) = await until_asked()
+        _, shown, _ = await shelltie("pending", listed["id"])
+        await client.hang_up()
+        await client.exit_code()
+
+    assert listed["env"] == {"MINE": "y"}
+    assert "set     MINE=y" in shown
+    assert "API_KEY" not in shown

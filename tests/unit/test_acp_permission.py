@@ -8,7 +8,7 @@ from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict
 
 ASKED = permission_request(
-    Question.about(Command("rm x", cwd="/"), Verdict(Rating.DANGEROUS), "local"), "s", "x"
+    Question.about(Command("rm x", cwd="/"), Verdict(Rating.DANGEROUS), "local"), "s", "x", {}
 )
 
 
@@ -52,3 +52,19 @@ def test_nothing_in_a_text_ends_its_fence(text: str) -> None:
     assert len(last) >= 3
     assert "\n".join(lines) == text
     assert last not in text
+
+
+def test_no_secret_is_shown_and_what_is_withheld_is_not_set() -> None:
+    env = {"API_KEY": "hunter2hunter2", "DB_PASSWORD": "swordfish99", "MINE": "y"}
+    command = Command("rm x; echo hunter2hunter2 open-sesame-1", cwd="/", env=env)
+    verdict = Verdict(Rating.DANGEROUS)
+    question = Question.about(command, verdict, "local", withheld=("API_KEY",))
+
+    asked = permission_request(question, "s", "x", {"OURS": "open-sesame-1"})
+
+    text = asked["toolCall"]["content"][0]["content"]["text"]
+    for secret in ("hunter2", "swordfish", "open-sesame"):
+        assert secret not in str(asked)
+    assert "set     API_KEY" not in text
+    assert "set     DB_PASSWORD=[REDACTED:DB_PASSWORD]" in text
+    assert "set     MINE=y" in text

@@ -34,7 +34,7 @@ def seen(question: Question) -> str:
     cards = [
         "\n".join(card(question, now=0.0)),
         message(question, {}, 0.0).text,
-        str(permission_request(question, "s", "x")["toolCall"]["content"]),
+        str(permission_request(question, "s", "x", {})["toolCall"]["content"]),
     ]
     common = {word for word in cards[0].split() if all(word in each for each in cards)}
     return " ".join(common)
@@ -69,7 +69,7 @@ def test_where_danger_is_left_out_no_dialogue_takes_a_yes() -> None:
     question = asked(TOO_MUCH)
 
     shown = message(question, {}, 0.0)
-    request = permission_request(question, "s", "x")
+    request = permission_request(question, "s", "x", {})
 
     assert hides_danger(question)
     assert not shown.whole
@@ -102,7 +102,7 @@ def test_a_short_command_is_whole() -> None:
     question = asked("rm -rf build")
 
     assert not hides_danger(question)
-    request = permission_request(question, "s", "x")
+    request = permission_request(question, "s", "x", {})
     assert permission_answer(request, ALLOWS, "editor") is not None
 
 

@@ -3,7 +3,8 @@
 import time
 
 from shelltie.approval.question import Question
-from shelltie.frontends.mcp.discreet import message, without_secrets
+from shelltie.frontends.mcp.discreet import message
+from shelltie.frontends.question_secrets import without_secrets
 from shelltie.model import Command
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 

@@ -98,7 +98,7 @@ def _facts(question: Question, room: int) -> Iterator[str]:
     yield from _said("in      ", command.cwd, room)
     place = question.provider + (", with a terminal" if command.pty else "")
     yield from _said("on      ", place, room)
-    for name, value in sorted(command.env.items()):
+    for name, value in sorted(question.env.items()):
         label = "unset   " if value is None else "set     "
         yield from _said(label, name if value is None else f"{name}={value}", room)
     yield f"digest  {question.digest}"
@@ -183,7 +183,7 @@ def _listed_input(question: Question, room: int) -> _Listing:
 
 def _doubts(question: Question, room: int) -> Iterator[str]:
     command = question.command
-    texts = (text_of(question), command.cwd, *command.env, *filter(None, command.env.values()))
+    texts = (text_of(question), command.cwd, *question.env, *filter(None, question.env.values()))
     for note in dict.fromkeys(note for text in texts for note in lookalikes.notes(text)):
         yield from _said("⚠ ", note, room)
 

@@ -60,9 +60,17 @@ class Question:
     digest: str
     input: Input | None = None
     directory: Directory | None = None  # that its cwd was when this was asked
+    withheld: tuple[str, ...] = ()  # variables of the call that the command does not get
 
     @classmethod
-    def about(cls, command: Command, verdict: Verdict, provider: str, client: str = "") -> Self:
+    def about(
+        cls,
+        command: Command,
+        verdict: Verdict,
+        provider: str,
+        client: str = "",
+        withheld: tuple[str, ...] = (),
+    ) -> Self:
         """A new question. A link in the directory's name is followed now, and the yes is bound to
         where it leads: by the time somebody says it, another directory may have the name.
         """
@@ -78,7 +86,14 @@ class Question:
             digest=fingerprint(command, provider, directory),
             input=_input(command.stdin),
             directory=directory,
+            withheld=withheld,
         )
+
+    @property
+    def env(self) -> dict[str, str | None]:
+        """What the call changes in the environment of its command."""
+        env = self.command.env
+        return {name: env[name] for name in env if name not in self.withheld}
 
 
 def fingerprint(command: Command, provider: str, directory: Directory | None = None) -> str:

@@ -147,7 +147,8 @@ def build(
             given[name] = value
     sifted = sift(given, base.passed)
     env |= {**sifted.kept, **own, RUN_MARK: run}
-    withheld = {*base.withheld, *sifted.withheld} - env.keys()
+    # Of the call's also one that has a value of ours: it is not the one that was asked for.
+    withheld = ({*base.withheld} - env.keys()) | ({*sifted.withheld} - own.keys())
     return Environment(env, tuple(sorted(withheld)), {**base.secrets, **sifted.secrets})
 
 

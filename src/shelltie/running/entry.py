@@ -21,11 +21,14 @@ _UNSEEN = (
 
 @frozen
 class Ticket:
-    """By whose rules a command wants to run, where, and who wants it."""
+    """By whose rules a command wants to run, where, who wants it, and which variables of the call
+    are withheld from it.
+    """
 
     profile: str
     place: Asked
     party: Party = field(default_factory=Party)
+    withheld: tuple[str, ...] = ()
 
 
 class Entry:
@@ -133,7 +136,7 @@ async def _asked(
         # A yes that was given before counts, and the question stays for one that comes late.
         party = replace(party, patience=0.0)
     try:
-        request = Request(ticket.profile, place.provider.name, party)
+        request = Request(ticket.profile, place.provider.name, party, ticket.withheld)
         directory = await gate.admit(run, command, verdict, request)
     except ConfirmationRequired as nobody:
         if instead is None:

@@ -54,11 +54,14 @@ class Party:
 
 @frozen
 class Request:
-    """By whose rules a command shall run, where, and who wants it."""
+    """By whose rules a command shall run, where, who wants it, and which variables of the call are
+    withheld from it.
+    """
 
     profile: str
     provider: str
     party: Party = field(default_factory=Party)
+    withheld: tuple[str, ...] = ()
 
 
 class Gate:
@@ -118,7 +121,9 @@ class Gate:
         self, run: RunId, command: Command, verdict: Verdict, request: Request
     ) -> Directory | None:
         party = request.party
-        question = Question.about(command, verdict, request.provider, party.caller.client)
+        question = Question.about(
+            command, verdict, request.provider, party.caller.client, request.withheld
+        )
         self._publish(ApprovalAsked(run, time.time(), question.id))
         patience = _shorter(self.patience.of(verdict.rating), party.patience)
         answer = await self.broker.ask(question, patience, party.channel)

@@ -139,7 +139,7 @@ class Supervisor:
         run_id = new_run_id()
         ready = self._prepare(command, run_id, wish)
         self._tell_asked(run_id, command, wish, ready[1].secrets)
-        verdict, place = await self._enter(run_id, command, wish)
+        verdict, place = await self._enter(run_id, command, wish, ready[1])
         experience = await self._experience(command, ready[1].cwd)
         rules = self._ready(run_id, command, wish, experience, place)
         problem = await self._recorded(run_id, command)
@@ -234,12 +234,14 @@ class Supervisor:
             run.warn(problem)
 
     async def _enter(
-        self, run: RunId, command: Command, wish: Wish
+        self, run: RunId, command: Command, wish: Wish, surroundings: Surroundings
     ) -> tuple[Verdict | None, Place]:
         asked = self.asked_place(wish)
         if wish.profile is None:
             return None, await self.entry.unjudged(run, command, asked)
-        return await self.entry.enter(run, command, Ticket(wish.profile, asked, wish.party))
+        withheld = withheld_of(command, surroundings.withheld)
+        ticket = Ticket(wish.profile, asked, wish.party, tuple(withheld))
+        return await self.entry.enter(run, command, ticket)
 
     async def give(
         self, run: RunId, command: Command, party: Party, gate: Gate | None = None
@@ -257,7 +259,8 @@ class Supervisor:
 
         Raises: CommandDenied.
         """
-        ticket = Ticket("session", self.asked_place(Wish()), party)
+        withheld = withheld_of(command, run.surroundings.withheld)
+        ticket = Ticket("session", self.asked_place(Wish()), party, tuple(withheld))
         await self.entry.let_type(run, command, ticket)
 
     def asked_place(self, wish: Wish) -> AskedPlace:

@@ -21,9 +21,10 @@ from shelltie.approval.broker import UNREACHED, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.errors import TerminalError
 from shelltie.frontends.acp.host import TerminalHost
-from shelltie.frontends.acp.permission import permission_answer, permission_request
+from shelltie.frontends.acp.permission import permission_answer, request_for
 from shelltie.frontends.acp.rpc import problem
 from shelltie.frontends.acp.words import TerminalExit, known
+from shelltie.policy import environment
 
 
 class HostedTerminals:
@@ -143,7 +144,8 @@ class _ClientChannel:
     async def ask(self, question: Question) -> Answer | Later:
         """See `Channel`. A client that answers with an error has asked nobody."""
         assert self._ask is not None
-        asked = permission_request(question, self._session, secrets.token_hex(16))
+        hidden = environment.sift(environment.inherited()).secrets
+        asked = await request_for(question, self._session, secrets.token_hex(16), hidden)
         try:
             said = await self._ask(
                 session_id=self._session,

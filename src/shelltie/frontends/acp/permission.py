@@ -1,10 +1,14 @@
-"""A question about a command as ACP's permission request, and what the answer means. Pure."""
+"""A question about a command as ACP's permission request, and what the answer means."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import anyio.to_thread
 
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.approval.shown import brief
+from shelltie.frontends.question_secrets import is_short, without_secrets
 
 _WIDTH = 100
 _TITLE = 200
@@ -16,11 +20,25 @@ _OPTIONS = (
 )
 
 
-def permission_request(question: Question, session_id: str, secret: str) -> dict[str, Any]:
+async def request_for(
+    question: Question, session_id: str, secret: str, hidden: Mapping[str, str]
+) -> dict[str, Any]:
+    """The same as `permission_request`, without holding up others where that takes long."""
+    asked = question, session_id, secret, hidden
+    if is_short(question):
+        return permission_request(*asked)
+    return await anyio.to_thread.run_sync(permission_request, *asked, abandon_on_cancel=True)
+
+
+def permission_request(
+    question: Question, session_id: str, secret: str, hidden: Mapping[str, str]
+) -> dict[str, Any]:
     """The parameters of `session/request_permission`, with all that a yes is bound to.
 
     `secret` is for its tool call: an agent that knew the id could show other words under it.
+    `hidden` are values never to repeat.
     """
+    question = without_secrets(question, hidden)
     lines = card(question, now=question.asked_at, width=_WIDTH)
     whole = not hides_danger(question, width=_WIDTH)
     told = "\n".join(lines if whole else (*lines, "", elsewhere(question)))

@@ -17,7 +17,7 @@ from shelltie.frontends.acp.display import Display
 from shelltie.frontends.acp.host import TerminalHost
 from shelltie.frontends.acp.looks import Mode
 from shelltie.frontends.acp.own_commands import with_server
-from shelltie.frontends.acp.permission import permission_answer, permission_request
+from shelltie.frontends.acp.permission import permission_answer, request_for
 from shelltie.frontends.acp.rpc import CANCELLED, INTERNAL_ERROR, Rpc
 from shelltie.frontends.acp.speech import (
     INVALID_REQUEST,
@@ -31,6 +31,7 @@ from shelltie.frontends.acp.speech import (
     unambiguous,
 )
 from shelltie.model import TerminalSize
+from shelltie.policy import environment
 
 _IN_FLIGHT = 1000  # requests for terminals that have no answer yet
 _PENDING = 10_000  # requests of the editor whose answer tells us of a session
@@ -312,7 +313,8 @@ class _EditorChannel:
 
     async def ask(self, question: Question) -> Answer | Later:
         """See `Channel`. An editor that answers with an error has asked nobody."""
-        asked = permission_request(question, self._session, secrets.token_hex(16))
+        hidden = environment.sift(environment.inherited()).secrets
+        asked = await request_for(question, self._session, secrets.token_hex(16), hidden)
         return permission_answer(asked, await self._proxy.ask(asked), self.name) or UNREACHED
 
 

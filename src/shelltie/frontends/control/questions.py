@@ -73,7 +73,7 @@ def to_json(pending: Pending) -> dict[str, object]:
         "command": command.text,
         "argv": None if command.argv is None else list(command.argv),
         "cwd": command.cwd,
-        "env": dict(command.env),
+        "env": question.env,
         "pty": command.pty is not None,
         "stdin": None if given is None else _input_to_json(given),
         "provider": question.provider,
