@@ -105,6 +105,14 @@ def test_a_secret_is_withheld_whoever_gives_it(name: str) -> None:
         assert environment.secrets == {name: "value"}
 
 
+def test_a_secret_in_place_of_a_value_of_ours_is_withheld_and_ours_stays() -> None:
+    token = "ghp_" + "aB3" * 12
+
+    environment = built({"NOTES": "ours"}, {"NOTES": token})
+
+    assert (environment.env["NOTES"], environment.withheld) == ("ours", ("NOTES",))
+
+
 @pytest.mark.proves("T4-5", "S4-19", "C-68")
 @pytest.mark.parametrize("name", ["NODE_ENV", "CI", "KEYBOARD_LAYOUT", "AUTHOR", "CAWS_TASK_ID"])
 def test_what_is_no_secret_arrives_whoever_gives_it(name: str) -> None:

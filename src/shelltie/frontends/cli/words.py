@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, TextIO
 
 from shelltie.policy import environment
+from shelltie.regex import regex
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _MARKS = {"✓": "green", "⚠": "yellow", "✗": "red", "…": "yellow", "→": "cyan", "·": "dim"}
+_STYLE = regex(r"(\033\[\d+m)")  # as `Ink` writes it; it takes no room on a line
 
 
 class Ink:
@@ -94,14 +96,28 @@ def marked(ink: Ink, mark: str, text: str, *, before: str = "", after: str = " "
 def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:
     """Columns below one another; where a terminal is too narrow the last one is cut."""
     kept = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in list(zip(*kept, strict=True))[:-1]]
+    widths = [max(map(_length, column)) for column in list(zip(*kept, strict=True))[:-1]]
     narrow = sys.stdout is not None and sys.stdout.isatty()
     for *cells, last in kept:
-        spaced = [cell.ljust(space) for cell, space in zip(cells, widths, strict=True)]
+        spaced = [
+            cell + " " * (space - _length(cell)) for cell, space in zip(cells, widths, strict=True)
+        ]
         line = (indent + "  ".join([*spaced, last])).rstrip()
         print(cut(line, width()) if narrow else line)
 
 
 def cut(text: str, room: int) -> str:
-    """At most that many characters."""
-    return text if len(text) <= room else f"{text[: room - 1]}…"
+    """At most that many characters, in the styles that they have."""
+    if _length(text) <= room:
+        return text
+    kept, left = "", room - 1
+    for part in _STYLE.split(text):
+        if _STYLE.fullmatch(part):
+            kept += part
+        else:
+            kept, left = kept + part[:left], max(0, left - len(part))
+    return f"{kept}…"
+
+
+def _length(text: str) -> int:
+    return len(_STYLE.sub("", text))
