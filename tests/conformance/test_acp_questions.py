@@ -57,6 +57,25 @@ async def test_the_answer_after_a_persons_yes_elsewhere_stays_here(both: Pair) -
     assert await both.agent.hear() == MARKER
 
 
+async def test_a_question_ends_with_its_turn(both: Pair) -> None:
+    turn = await both.editor.request("session/prompt", sessionId=SESSION, prompt=[])
+    await both.agent.hear()
+    number = await both.agent.request("terminal/create", **DANGEROUS)
+    question = await both.editor.hear()
+
+    result = {"stopReason": "cancelled"}
+    await both.agent.say({"jsonrpc": "2.0", "id": turn, "result": result})
+    refused = (await both.agent.answer_to(number))["error"]
+    heard = [await both.editor.hear(), await both.editor.hear()]
+    waiting = json.loads(await anyio.to_thread.run_sync(text_of, "pending", "--json"))
+
+    taken_back = {"requestId": question["id"]}
+    assert "the turn was cancelled" in refused["message"]
+    assert [one["params"] for one in heard if "method" in one] == [taken_back]
+    assert [one["id"] for one in heard if "method" not in one] == [turn]
+    assert waiting == []
+
+
 @pytest.mark.parametrize("said", [{"error": {"code": -32601, "message": "no"}}, {"result": {}}])
 async def test_an_editor_that_cannot_ask_refuses_at_once_and_a_person_may_still_allow_it(
     both: Pair, said: Message

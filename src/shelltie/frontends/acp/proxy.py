@@ -112,7 +112,7 @@ class Proxy:
             return False
         asked = self._questions.get(message["id"])
         if asked is not None:
-            asked.answer(message.get("result"))
+            asked.answer(message.get("result"), by_editor=True)
         return asked is not None or message["id"] in self._withdrawn
 
     def _note(self, message: Message) -> Message | None:
@@ -215,6 +215,7 @@ class Proxy:
             noted = self._noted.get(_key(message.get("id")), {})
             session = str(noted.get("params", {}).get("sessionId"))
             if noted.get("method") == _PROMPT and not self._has_another_turn(session):
+                self._take_back_all(session)
                 await self._display.end_turn(session)
 
     def _has_another_turn(self, session: str) -> bool:
@@ -270,17 +271,23 @@ class Proxy:
     async def ask(self, params: Message) -> object:
         """The editor's answer to a permission request of ours."""
         request = f"shelltie-{secrets.token_hex(16)}"
-        asked = self._questions[request] = _Asked()
+        asked = self._questions[request] = _Asked(params["sessionId"])
         message = {"jsonrpc": "2.0", "id": request, "method": "session/request_permission"}
         try:
             await self._editor.tell({**message, "params": params})
-            await asked.answered.wait()
+            await asked.over.wait()
         finally:
             del self._questions[request]
-            if not asked.answered.is_set():
+            if not asked.by_editor:
                 self._withdrawn.append(request)
                 await self._take_back(request)
         return asked.result
+
+    def _take_back_all(self, session: str) -> None:
+        """The turn is over: what it still asks is refused."""
+        for asked in self._questions.values():
+            if asked.session == session:
+                asked.answer({"outcome": {"outcome": "cancelled"}}, by_editor=False)
 
     async def _take_back(self, request: str) -> None:
         """Somebody else was faster, or nobody wants it any more."""
@@ -292,13 +299,16 @@ class Proxy:
 class _Asked:
     """A question to the editor that waits for its answer."""
 
-    def __init__(self) -> None:
-        self.answered = anyio.Event()
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.over = anyio.Event()
+        self.by_editor = False
         self.result: object = None
 
-    def answer(self, result: object) -> None:
-        self.result = result
-        self.answered.set()
+    def answer(self, result: object, *, by_editor: bool) -> None:
+        if not self.over.is_set():
+            self.result, self.by_editor = result, by_editor
+            self.over.set()
 
 
 class _EditorChannel:
