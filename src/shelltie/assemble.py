@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import anyio
+
 from shelltie import trust, whereabouts
 from shelltie.approval.approved import Approved
 from shelltie.approval.broker import Broker
@@ -39,6 +41,7 @@ from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.measured import Measured
 from shelltie.record.metrics import Metrics
+from shelltie.record.reading import largest_session_number
 from shelltie.record.retention import Retention
 from shelltie.record.writer import Terms
 from shelltie.running.bus import Bus
@@ -97,9 +100,10 @@ def _levels(safe: str, unknown: str, dangerous: str) -> Demands:
     return {Rating.SAFE: safe, Rating.UNKNOWN: unknown, Rating.DANGEROUS: dangerous}
 
 
-def session_numbers(config: Config) -> SessionNumbers:
+async def session_numbers(config: Config) -> SessionNumbers:
     """Numbers for the sessions of all servers that keep their state here."""
-    return SessionNumbers(Path(config.state_dir) / "session-numbers")
+    used = await anyio.to_thread.run_sync(largest_session_number, config.journal)
+    return SessionNumbers(Path(config.state_dir) / "session-numbers", used)
 
 
 def _providers(config: Config) -> tuple[Provider, ...]:

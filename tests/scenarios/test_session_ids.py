@@ -1,10 +1,12 @@
 """The id of a session never means another one, and says what became of it."""
 
+import os
 from pathlib import Path
 
 import anyio
 import pytest
 
+from shelltie.whereabouts import state_dir
 from tests.cli import text_of
 from tests.served import Served, served
 
@@ -48,6 +50,23 @@ async def test_no_two_servers_give_the_same_id(journal: str) -> None:
 
     assert len(set(ids)) == 4
     assert foreign["errorCode"] == "SESSION_NOT_FOUND"
+
+
+@pytest.mark.timeout(120)
+async def test_an_id_stays_that_of_its_session_when_the_file_of_numbers_is_lost() -> None:
+    numbers = state_dir() / "session-numbers"
+    async with served() as first:
+        ids = [await first.start("cat")]
+        os.truncate(numbers, 0)
+        ids.append(await first.start("cat"))
+
+        listed = (await first.call("terminal_list"))["sessions"]
+        numbers.unlink()
+    async with served() as second:
+        ids.append(await second.start("cat"))
+
+    assert len(set(ids)) == 3
+    assert {one["id"] for one in listed} == set(ids[:2])
 
 
 @pytest.mark.timeout(120)

@@ -1,4 +1,6 @@
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,29 @@ def test_where_no_number_can_be_kept_they_are_unlikely_to_meet(tmp_path: Path) -
 
     assert len(set(numbers)) == 4
     assert all(10**9 <= number < 10**10 + 4 for number in numbers)
+
+
+@pytest.mark.parametrize("lose", [lambda file: os.truncate(file, 0), Path.unlink])
+def test_no_number_comes_twice_when_the_file_is_lost(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "numbers"
+    one, other = SessionNumbers(file), SessionNumbers(file)
+    before = [one(), other(), one()]
+
+    lose(file)
+    after = [one() for _ in range(5)]
+
+    assert len({*before, *after}) == 8
+    assert min(after) >= 10**9  # nobody knows how far the others had counted
+
+
+def test_numbers_that_a_journal_knows_are_not_given_again(tmp_path: Path) -> None:
+    file = tmp_path / "numbers"
+
+    short = SessionNumbers(file, used=2)
+    beside = [short(), short(), short()]
+    after = SessionNumbers(file, used=2)()
+
+    assert min(beside) >= 10**9
+    assert after == 4

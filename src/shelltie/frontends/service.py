@@ -152,7 +152,7 @@ class TerminalService:
         if self._approve is not None:
             supervisor.gate.broker.add(CallbackChannel(self._approve))
         self._supervisor = await self._stack.enter_async_context(supervisor)
-        self._sessions = Sessions(supervisor, numbers=session_numbers(self._config))
+        self._sessions = Sessions(supervisor, numbers=await session_numbers(self._config))
 
     async def stop(self) -> None:
         """End everything that was started."""

@@ -33,6 +33,11 @@ _PAST = """
 _SESSION = """
     SELECT state, exit_code, ended FROM runs
     WHERE session = ? AND (? = '' OR client IN ('', ?)) ORDER BY began DESC LIMIT 1"""
+# Ten digits were not counted, but chosen by chance; a task's id ends otherwise.
+_LARGEST_NUMBER = """
+    SELECT max(CAST(substr(session, 6) AS INTEGER)) FROM runs
+    WHERE session GLOB 'term-[0-9]*' AND substr(session, 6) NOT GLOB '*[^0-9]*'
+    AND length(session) < 15"""
 _DIFFERENCES_MAX = 20
 
 
@@ -167,6 +172,16 @@ def past_session(path: Path, session: str, client: str = "") -> PastSession | No
     except (TerminalError, sqlite3.Error):
         return None
     return None if row is None else PastSession(*row)
+
+
+def largest_session_number(path: Path) -> int:
+    """The largest number of a session's id, of those that were counted; 0 if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            (largest,) = connection.execute(_LARGEST_NUMBER).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return 0
+    return int(largest or 0)
 
 
 def abandoned(path: Path, spools: Path) -> list[RunLost]:

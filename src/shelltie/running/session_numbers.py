@@ -12,18 +12,29 @@ _UNKEPT = 10**9  # no file gets as long
 
 
 class SessionNumbers:
-    """Gives the next number. Where it cannot be kept, they begin at a random one of ten digits."""
+    """Gives the next number. Where it cannot be kept, they begin at a random one of ten digits.
 
-    def __init__(self, path: Path) -> None:
+    `used` is the largest that is known from elsewhere. A file that is shorter than what was given
+    has been lost, and how far other servers had counted with it: it is not believed any more.
+    """
+
+    def __init__(self, path: Path, used: int = 0) -> None:
         self._path = path
+        self._used = used
+        self._lost = False
         self._unkept = itertools.count(_UNKEPT + secrets.randbelow(9 * _UNKEPT))
 
     def __call__(self) -> int:
         """A number that nobody has had."""
         try:
-            return self._count_on()
+            number = self._count_on()
         except OSError:
             return next(self._unkept)
+        self._lost = self._lost or number <= self._used
+        if self._lost:
+            return next(self._unkept)
+        self._used = number
+        return number
 
     def _count_on(self) -> int:
         """The file has a byte for each number. To append one is atomic, so there is no lock that

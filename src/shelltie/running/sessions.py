@@ -80,11 +80,16 @@ class Sessions:
         """Let a run that has begun already go on as a session; it is not asked whether there is
         room, because it runs in any case.
         """
-        session = Session(f"term-{self._numbers()}", owner, run, waiting)
+        session = Session(self._unused_id(), owner, run, waiting)
         self._sessions[session.id] = session
         self._supervisor.bus.publish(SessionNamed(run.id, time.time(), session.id))
         self._tell(owner)
         return session
+
+    def _unused_id(self) -> str:
+        """The file of the numbers can be changed by others, so it is not taken at its word."""
+        ids = (f"term-{self._numbers()}" for _ in itertools.repeat(None))
+        return next(it for it in ids if it not in self._sessions and it not in self._gone)
 
     async def let_type(
         self, session: Session, data: bytes, party: Party, *, end: bool = False

@@ -64,10 +64,9 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     inherited, keeper = environment.inherited(), None if config.keeper == "auto" else config.keeper
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
+        sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (
-            steerable(
-                supervisor, Sessions(supervisor, numbers=session_numbers(config)), inherited, about
-            ),
+            steerable(supervisor, sessions, inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
         ):
             with _agent_environment(config, choices, inherited) as env:

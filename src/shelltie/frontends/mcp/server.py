@@ -73,7 +73,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         room = Room(config.sessions_max, total=config.sessions_total)
-        sessions = Sessions(supervisor, room, session_numbers(config))
+        sessions = Sessions(supervisor, room, await session_numbers(config))
         told = {"version": about.version()}
         async with (
             steerable(supervisor, sessions, environment.inherited(), told) as control,
