@@ -78,6 +78,100 @@ def test_input_that_is_only_read_changes_nothing(command: str) -> None:
     assert given == judge.first(Command(command))
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("linux64", "linux32", "i386", "x86_64", "uname26", "linux64 -R", "linux64 --verbose"),
+        *("setarch", "setarch -R", "setarch x86_64", "setarch x86_64 -R"),
+        *("fakeroot", "fakechroot", "proot", "proot -r /", "firejail", "firejail --noprofile"),
+        *("script", "script -q /dev/null", "script -q", "screen", "tmux", "tmux new", "byobu"),
+        *("bwrap --bind / / bash", "rlwrap bash", "cgexec -g x bash", "direnv exec . bash"),
+        *("nix-shell", "nix develop", "poetry shell", "pipenv shell", "podman unshare"),
+        *(
+            "docker run -i x",
+            "kubectl run -i x",
+            "devbox shell",
+            "xvfb-run bash",
+            "dbus-run-session -- bash",
+        ),
+    ],
+)
+def test_a_wrapper_that_starts_a_shell_by_itself_runs_its_input(command: str) -> None:
+    assert rating(command, REMOVES) is DANGEROUS
+    assert rating(command, "") is UNKNOWN
+
+
+@pytest.mark.parametrize("command", ["linux64 cat", "setarch x86_64 ls", "linux32 -R head -1"])
+def test_a_wrapper_with_a_command_leaves_its_input_to_that(command: str) -> None:
+    assert rating(command, "x\n") is rating(command, "")
+    assert rating(command.replace("cat", "bash").replace("head -1", "sh"), "ls") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(". /proc/self/fd/0", "source /dev/fd/0", ". /proc/thread-self/fd/0", ". /dev/tty"),
+        *("source <(cat)", ". <(cat)", "cat > x; . ./x", "cat > x; source x"),
+        *("bash 3<&0 <&3", "exec 3<&0; bash <&3", "exec 3<&0; bash 0<&3-", "bash <&3"),
+        *("bash 3< f", "bash 4< f 3<&0", "bash {x}< f"),
+        *("bash < /proc/self/fd/0", "bash < /dev/fd/3", "bash /proc/self/fd/0"),
+        *("sh < /dev/tty", "sh 0<>/dev/tty", "sh <>/dev/tty"),
+    ],
+)
+def test_a_shell_that_gets_its_input_by_a_roundabout_way_runs_it(command: str) -> None:
+    assert rating(command, REMOVES) is DANGEROUS
+    assert rating(command, "") is not SAFE
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        ('awk "{system(\\$0)}"', REMOVES),
+        ("awk '{$0 | getline}'", REMOVES),
+        ("gawk 'BEGIN{while((getline l)>0) system(l)}'", REMOVES),
+        ("sed e", REMOVES),
+        ("sed 1e", REMOVES),
+        ('sed "s/.*/&/e"', REMOVES),
+        ("sed -e 's/x//e' -n", REMOVES),
+        ("perl -ne 'system $_'", REMOVES),
+        ("perl -e 'eval <STDIN>'", "unlink 'x'; system('rm -rf victim')"),
+        ("ruby -ne 'system $_'", REMOVES),
+        ('python3 -c "import os;os.system(input())"', REMOVES),
+        ('python3 -c "while 1: exec(input())"', "import shutil\nshutil.rmtree('victim')\n"),
+        ("node -e 'eval(readFileSync(0))'", "require('fs').rmSync('x', {recursive: true})"),
+        ("php -r 'system(fgets(STDIN));'", REMOVES),
+        ("lua -e 'os.execute(io.read())'", REMOVES),
+        ("tclsh", REMOVES),
+        ("tclsh", "exec rm -rf victim\n"),
+        ("expect", "spawn rm -rf victim\n"),
+        ("gdb -q", "shell rm -rf victim\n"),
+        ("gdb", "!rm -rf victim\n"),
+        ("dc", "!rm -rf victim\n"),
+    ],
+)
+def test_a_program_whose_own_text_may_run_its_input_is_asked_about(
+    command: str, stdin: str
+) -> None:
+    assert rating(command, stdin) is DANGEROUS
+    assert rating(command, "hello\n") is not DANGEROUS
+
+
+@pytest.mark.parametrize("command", ["sed -n 1p", "sed s/x/y/g", "awk '{print $1}'"])
+def test_a_text_that_runs_nothing_reads_data(command: str) -> None:
+    assert rating(command, REMOVES) is SAFE
+
+
+@pytest.mark.parametrize("command", ["less x", "less", "man ls", "more x"])
+def test_a_line_for_the_shell_that_is_typed_into_a_pager_is_judged(command: str) -> None:
+    assert rating(command, "!rm -rf victim\n") is DANGEROUS
+    assert rating(command, REMOVES) is rating(command, "")
+
+
+def test_what_a_pipe_brings_to_a_text_that_runs_its_input_is_judged() -> None:
+    assert rating("echo 'rm -rf victim' | sed e", "") is DANGEROUS
+    assert rating("echo 'rm -rf victim' | awk '{system($0)}'", "") is DANGEROUS
+
+
 def test_an_answer_to_a_prompt_is_data() -> None:
     assert rating("npm init", "y\n") is rating("npm init", "")
     assert rating("git rebase -i HEAD~3", "rm\n") is rating("git rebase -i HEAD~3", "")

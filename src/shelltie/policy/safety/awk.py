@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
+from shelltie.policy.safety.flows import scan_input
 from shelltie.policy.safety.paths import is_harmless_target, is_secret_path, protection
 from shelltie.regex import regex
 from shelltie.verdict import Code, Rating
@@ -85,6 +86,7 @@ class _Program:
             following = pieces[place + 1] if place + 1 < len(pieces) else ("end", "")
             self._look(kind, piece, following)
         if self.runs:
+            scan_input(self.case)
             for kind, piece in pieces:
                 if kind == "string":
                     self._literal(piece)

@@ -7,8 +7,7 @@ from shelltie.policy.safety.arguments import Arguments
 from shelltie.policy.safety.arithmetic import rate_expression, rate_variable_name
 from shelltie.policy.safety.assignments import rate_pair
 from shelltie.policy.safety.case import Case
-from shelltie.policy.safety.flows import rate_input, rate_made_files
-from shelltie.policy.safety.made_files import rate_run_file
+from shelltie.policy.safety.flows import rate_input
 from shelltie.policy.safety.rule import Role, Rule
 from shelltie.policy.safety.uses import use
 from shelltie.regex import regex
@@ -67,11 +66,8 @@ def _unset(case: Case) -> None:
 
 def _source(case: Case) -> None:
     case.unknown(Code.RUNS_CODE, f"{case.program} runs a file in the shell itself")
-    rate_made_files(case, case.words[:1])
-    for arg in case.words[:1]:
-        rate_run_file(case, arg)
-    if case.words and case.words[0].value in ("/dev/stdin", "/dev/fd/0"):
-        rate_input(case, Rule((case.program,), "", Rating.UNKNOWN, stdin=Role.SHELL), Arguments())
+    rule = Rule((case.program,), "", Rating.UNKNOWN, stdin=Role.SHELL)
+    rate_input(case, rule, Arguments(operands=[*case.words[:1]]))
 
 
 def _exec(case: Case) -> None:

@@ -14,6 +14,7 @@ from shelltie.policy.safety.sources import (
     bodies,
     dumps_environment,
     given_input,
+    names_input,
     origin,
     origin_of,
     written_input,
@@ -32,7 +33,8 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
     if rule.stdin is not None and given.operands:
         rate_run_file(case, given.operands[0])
     written = written_input(case)
-    may_run = bool(given.operands)  # it may read its input as well: `ed file`, `ssh host`
+    # It may read its input as well: `ed file`, `ssh host`, `perl -ne 'system $_'`.
+    may_run = bool(given.operands) or _has_code(given)
     if written is None and (written := given_input(case)) is not None:
         # Every command of the text inherits it, and most of them do not care.
         case, may_run = case.at_input(), may_run and (rule.stdin is not None or rule.network)
@@ -41,6 +43,8 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
         scan_written(case, written)
     if rule.stdin is not None and _reads_input(given):
         _rate_stdin(case, rule.stdin, written)
+    elif rule.requires == "no-terminal" and written is not None:
+        inline.scan_escapes(case, written, literal(written, case.simple.span))
 
 
 def _rate_stdin(case: Case, role: Role, written: str | None) -> None:
@@ -57,7 +61,16 @@ def _rate_stdin(case: Case, role: Role, written: str | None) -> None:
 def _names_input(given: Arguments) -> bool:
     """It is told to read its input: `make -f -`."""
     values = [option.value for option in given.flags if option.value is not None]
-    return not {"-", "/dev/stdin"}.isdisjoint(arg.value for arg in (*values, *given.operands))
+    return any(_is_input(arg) for arg in (*values, *given.operands))
+
+
+def _is_input(arg: Arg) -> bool:
+    return arg.value == "-" or names_input(arg.value or "")
+
+
+def _has_code(given: Arguments) -> bool:
+    """What it runs stands among its words."""
+    return any(option.flag.role in (Role.SHELL, Role.CODE) for option in given.flags)
 
 
 def scan_written(case: Case, text: str) -> None:
@@ -69,10 +82,9 @@ def scan_written(case: Case, text: str) -> None:
 
 def _reads_input(given: Arguments) -> bool:
     """It was given nothing else to run."""
-    if any(option.flag.role in (Role.SHELL, Role.CODE) for option in given.flags):
+    if _has_code(given):
         return False
-    first = given.operands[0].value if given.operands else None
-    return not given.operands or first in ("-", "/dev/stdin") or "-s" in given.names()
+    return not given.operands or _is_input(given.operands[0]) or "-s" in given.names()
 
 
 def _rate_written(case: Case, role: Role, text: str) -> None:
@@ -105,6 +117,14 @@ def scan_given(case: Case) -> None:
     given = case.where.input
     if given is not None and not case.again.guessing:
         scan_written(case.at_input(), given.guesses[0])
+
+
+def scan_input(case: Case) -> None:
+    """A text of its own may make the program run what it reads: `awk '{system($0)}'`."""
+    written = written_input(case)
+    if written is not None and not case.again.guessing:
+        scan_written(case, written)
+    scan_given(case)
 
 
 def rate_made_files(case: Case, args: Sequence[Arg]) -> None:

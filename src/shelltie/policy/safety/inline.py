@@ -50,6 +50,12 @@ def scan(case: Case, text: str, arg: Arg) -> None:
     _paths(case, text, arg)
 
 
+def scan_escapes(case: Case, text: str, arg: Arg) -> None:
+    """Lines by which a pager hands a command to the shell: `!rm -rf ~`."""
+    for command in _LINES.findall(text[:_LENGTH_MAX])[:_FINDS_MAX]:
+        case.again.danger_in_text(command, case, case.program, arg.span)
+
+
 def _commands(text: str) -> Iterator[str]:
     """Commands for the shell inside the code."""
     for call in _CALLS.finditer(text):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from shelltie.policy.safety.args import HOLE, Arg
 from shelltie.policy.safety.case import Case
+from shelltie.policy.safety.flows import scan_input
 from shelltie.policy.safety.paths import is_harmless_target, protection, secrecy
 from shelltie.regex import regex
 from shelltie.verdict import Code, Rating
@@ -161,6 +162,7 @@ class _Script:
 
     def _runs(self, command: str) -> None:
         self.case.unknown(Code.EXEC_FLAG, "the sed script runs a command", self.arg)
+        scan_input(self.case)
         if command:
             self.case.again.danger_in_text(command, self.case, "sed e", self.arg.span)
 

@@ -5,6 +5,7 @@ from enum import IntEnum
 
 from shelltie.policy.safety.args import Arg
 from shelltie.policy.safety.case import Case, base_name
+from shelltie.regex import regex
 from shelltie.shell.script import Kind, Redirect, Simple
 
 _DECODERS = {
@@ -41,6 +42,8 @@ _FETCHERS = frozenset(
         *("iwr", "irm", "invoke-webrequest", "invoke-restmethod"),
     )
 )
+_INPUT = regex(r"/dev/(?:stdin|tty|fd/\d+)|/proc/(?:self|thread-self|\d+)/fd/\d+")
+_DESCRIPTOR = regex(r"\d+-?")
 _DUMPS = frozenset(("env", "printenv", "set", "export", "declare", "history", "keyctl"))
 
 
@@ -101,7 +104,8 @@ def written_input(case: Case) -> str | None:
 
 def given_input(case: Case) -> str | None:
     """The input of the whole command, where nothing in the text is put before it."""
-    inputs = [it for it in case.simple.redirects if it.operator.startswith("<")]
+    redirects = [it for it in case.simple.redirects if it.operator.startswith("<")]
+    inputs = [it for it in redirects if it.descriptor in ("", "0")]
     given = case.where.input
     if given is None or case.simple.feeds or not all(map(_is_standard_input, inputs)):
         return None
@@ -109,8 +113,16 @@ def given_input(case: Case) -> str | None:
 
 
 def _is_standard_input(redirect: Redirect) -> bool:
-    target = None if redirect.target is None else redirect.target.value
-    return redirect.body is None and target in ("0", "/dev/stdin", "/dev/fd/0")
+    """A copied descriptor may be the input as well, or a copy of it: `exec 3<&0; bash <&3`."""
+    target = (redirect.target.value or "") if redirect.target is not None else ""
+    if redirect.operator == "<&":
+        return _DESCRIPTOR.fullmatch(target) is not None
+    return redirect.body is None and names_input(target)
+
+
+def names_input(path: str) -> bool:
+    """It may be what the whole command reads, or what is typed for it."""
+    return _INPUT.fullmatch(path) is not None
 
 
 def body_text(case: Case, redirect: Redirect) -> str | None:
