@@ -48,6 +48,7 @@ _SOCKETS = any_of(_PROTECTED["sockets"])
 _PRIVILEGE = any_of(_PROTECTED["privilege"])
 _STARTUP = any_of(_PROTECTED["startup"])
 _HOOKS = _places(_PROTECTED["hooks"])
+_PROTECTED_SAMPLES = _places(_PROTECTED["samples"])
 _SYSTEM = any_of(_PROTECTED["system"])
 
 
@@ -131,6 +132,8 @@ def _protection(path: str) -> Code | None:
         return Code.PRIVILEGE
     parts = tuple(path.lower().split("/"))
     if _STARTUP.fullmatch(path) or any(_contains(parts, place) for place in _HOOKS):
+        return Code.PERSISTENCE
+    if _GLOB.search(path) and any(_could_be(parts, place) for place in _PROTECTED_SAMPLES):
         return Code.PERSISTENCE
     return Code.PROTECTED_PATH if _SYSTEM.fullmatch(path) else None
 

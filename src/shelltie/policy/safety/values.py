@@ -21,6 +21,8 @@ _PASSES = 3  # so that `a=r; b=$a` is known as well
 
 # Set by every login, and never more than one plain word.
 _GIVEN = {"HOME": "~", "PWD": ".", "OLDPWD": ".."}
+# Where they are set at all, usually to this.
+_USUAL = {"XDG_CONFIG_HOME": "~/.config", "XDG_STATE_HOME": "~/.local/state"}
 _NUMBERS = frozenset(("?", "#", "$", "!", "PPID", "UID", "EUID", "RANDOM", "LINENO", "SECONDS"))
 _NUMBER = regex(r"[+-]?\d+")
 _IFS = " "
@@ -150,7 +152,7 @@ class Values:
             return self._known[name]
         if name == "IFS":
             return (_IFS,)
-        return (_GIVEN.get(name, HOLE) if name not in self._bound else HOLE,)
+        return ({**_USUAL, **_GIVEN}.get(name, HOLE) if name not in self._bound else HOLE,)
 
     def _is_bound(self, part: Part, at: int) -> bool:
         """Whether the script has said what it is before it stands there."""
@@ -229,6 +231,8 @@ class Values:
             args = self.args(simple.words[:4])
             if args and args[0].value in ("cd", "pushd"):
                 yield from (value for arg in args[1:] for value in arg.values)
+                if args[0].value == "cd" and len(args) == 1:
+                    yield "~"
 
 
 def _is_told(word: Word) -> bool:
