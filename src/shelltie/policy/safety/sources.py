@@ -1,5 +1,6 @@
 """Where the input of a command comes from: its text, the network, a decoder. Pure."""
 
+import posixpath
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -42,8 +43,7 @@ _FETCHERS = frozenset(
         *("iwr", "irm", "invoke-webrequest", "invoke-restmethod"),
     )
 )
-_INPUT = regex(r"/dev/(?:stdin|tty|fd/\d+)|/proc/(?:self|thread-self|\d+)/fd/\d+")
-_DESCRIPTOR = regex(r"\d+-?")
+_INPUT = regex(r"/dev/(?:stdin|tty|fd/\d+|pts/\d+)|/proc/(?:self|thread-self|\d+)/fd/\d+")
 _DUMPS = frozenset(("env", "printenv", "set", "export", "declare", "history", "keyctl"))
 
 
@@ -107,17 +107,24 @@ def given_input(case: Case) -> str | None:
     redirects = [it for it in case.simple.redirects if it.operator.startswith("<")]
     inputs = [it for it in redirects if it.descriptor in ("", "0")]
     given = case.where.input
-    if given is None or case.simple.feeds or not all(map(_is_standard_input, inputs)):
+    if given is None or case.simple.feeds or not all(_may_be_input(case, it) for it in inputs):
         return None
     return given.value
 
 
-def _is_standard_input(redirect: Redirect) -> bool:
-    """A copied descriptor may be the input as well, or a copy of it: `exec 3<&0; bash <&3`."""
-    target = (redirect.target.value or "") if redirect.target is not None else ""
+def _may_be_input(case: Case, redirect: Redirect) -> bool:
+    """It may lead to what the whole command reads: by a copied descriptor, by a name that only the
+    run will tell, or over a file that another command of the text writes: `cat > x; sh < x`.
+    """
+    target = redirect.target
+    if redirect.body is not None or target is None:
+        return False
+    if target.value is None or target.pattern:
+        return True
     if redirect.operator == "<&":
-        return _DESCRIPTOR.fullmatch(target) is not None
-    return redirect.body is None and names_input(target)
+        return target.value != "-"
+    times = case.where.values.mentions[posixpath.normpath(target.value)]
+    return names_input(target.value) or times > 1
 
 
 def names_input(path: str) -> bool:

@@ -5,8 +5,11 @@ or a substitution is bound: its value comes from commands that are judged themse
 What is known this way serves to find danger; it never proves anything safe.
 """
 
+import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice, product
 
 from shelltie.output.secret_names import is_everyday_word, is_secret_name
@@ -82,6 +85,14 @@ class Values:
             secrets=tuple(self.secrets_in(word)),
             parts=word.parts,
         )
+
+    @cached_property
+    def mentions(self) -> Counter[str]:
+        """How often each file, or what may be one, is named in the text."""
+        words = [word for simple in self._script.commands for word in simple.words[1:]]
+        redirects = [it for simple in self._script.commands for it in simple.redirects]
+        words += [it.target for it in redirects if it.target is not None]
+        return Counter(posixpath.normpath(word.value) for word in words if word.value is not None)
 
     def secrets_in(self, word: Word) -> Iterator[str]:
         """The variables with secret names whose value becomes part of the word."""
