@@ -1,6 +1,6 @@
 """The words about safety: what we think of a command, why, and what follows. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from shelltie.frozen import frozen
@@ -73,6 +73,11 @@ class Span:
 
     start: int
     end: int
+
+    def with_all(self, others: "Iterable[Span]") -> "Span":
+        """From the first of them to the last."""
+        every = (self, *others)
+        return Span(min(it.start for it in every), max(it.end for it in every))
 
 
 @frozen

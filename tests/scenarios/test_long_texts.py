@@ -35,6 +35,10 @@ LINEAR = (
     *("nested subshells", "nested arithmetic", "nested substitutions", "open backticks", "lists"),
     *("pipes", "braces", "one pattern", "open here-documents in lines", "unclosed quotes"),
 )
+# As well, but with more commands than are looked at in a longer text.
+FILES = (
+    *("sourced files", "substituted files", "fetched files", "written files", "printed files"),
+)
 # What made the loop busy outside of the judge: where limits and shapes are looked up.
 BUSY = (
     *("newlines", "open substitutions", "nested substitutions", "dollars", "lists", "env"),
@@ -87,9 +91,11 @@ async def turns_during(work: Callable[[], Awaitable[object]]) -> int:
     return turns
 
 
-@pytest.mark.parametrize("name", LINEAR)
-def test_twice_the_text_is_twice_the_work(name: str) -> None:
-    short, long = dict(texts(3000))[name], dict(texts(6000))[name]
+@pytest.mark.parametrize(
+    ("name", "size"), [*((name, 3000) for name in LINEAR), *((name, 1000) for name in FILES)]
+)
+def test_twice_the_text_is_twice_the_work(name: str, size: int) -> None:
+    short, long = dict(texts(size))[name], dict(texts(2 * size))[name]
     calls_for(long)  # rules are read once, and what paths mean is remembered
 
     assert calls_for(long) <= 2.5 * calls_for(short)

@@ -21,6 +21,10 @@ BURIED = "\n".join(
     )
 )
 TOO_MUCH = "\n".join(f"rm -rf build{n}" for n in range(400))
+VICTIM = "rm -rf ~/victim"
+ECHOES = "".join(f"echo line{n}\n" for n in range(250))
+MANY = "".join(f"echo line{n}\n" for n in range(1100))
+BODY = f"{ECHOES}{VICTIM}\n{ECHOES}"
 ALLOWS = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
 
 
@@ -63,6 +67,82 @@ def test_the_same_holds_for_what_a_shell_reads() -> None:
     assert not any(line == "  │ echo 50" for line in lines)
     assert not hides_danger(buried)
     assert not hides_danger(question)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"bash <<'E'\n{BODY}E\n", id="verbatim"),
+        pytest.param(f"bash <<E\n{BODY}E\n", id="expanded"),
+        pytest.param(f"bash <<-E\n\t{BODY}E\n", id="indented"),
+        pytest.param(f"bash <<E\necho $HOME\n{BODY}E\n", id="with a variable"),
+        pytest.param(f"bash <<E\necho $(date)\n{BODY}E\n", id="with a substitution"),
+        pytest.param(f"sh -s <<'E'\n{BODY}E\n", id="sh -s"),
+        pytest.param(f"bash <<'E'\nbash <<'F'\n{BODY}F\nE\n", id="in another"),
+        pytest.param(f"(bash <<'E'\n{BODY}E\n)", id="in a subshell"),
+        pytest.param(f"cat <<'E' | bash\n{BODY}E\n", id="cat"),
+        pytest.param(f"sed s/a/b/ <<'E' | bash\n{BODY}E\n", id="sed"),
+        pytest.param(f"{{ {BODY} }} | bash", id="a group"),
+        pytest.param(f"ssh host <<'E'\n{BODY}E\n", id="ssh"),
+        pytest.param(f"python3 <<'E'\n{BODY}import os\nos.system('{VICTIM}')\nE\n", id="python"),
+        pytest.param(f"cat > x.sh <<'E'\n{BODY}E\nbash x.sh", id="a file"),
+        pytest.param(f"cat > x <<'E'\n{BODY}E\nbash < x", id="a file as input"),
+        pytest.param(f"cat > x <<'E'\n{BODY}E\ncat x | bash", id="a file that is printed"),
+        pytest.param(f"cat > x <<'E'\n{BODY}E\n. x; echo ls > x", id="a file written twice"),
+        pytest.param(f"sudo bash <<'E'\n{BODY}E\n", id="sudo"),
+        pytest.param(f"cat > x.sh <<E\n$(date)\n{BODY}E\nbash x.sh", id="a file with a hole"),
+        pytest.param(f"{ECHOES}echo '{VICTIM}' > x.sh\n{ECHOES}. x.sh", id="a printed file"),
+        pytest.param(f"{ECHOES}curl -o x.sh {VICTIM[-8:]}\n{ECHOES}. x.sh", id="a fetched file"),
+        pytest.param(f'{ECHOES}x="{VICTIM}"\n{ECHOES}eval "$x"\n{ECHOES}', id="a variable"),
+        pytest.param(f'{ECHOES}x="{VICTIM}"\n{ECHOES}$x\n{ECHOES}', id="a program"),
+        pytest.param(f'{ECHOES}export x="{VICTIM}"\n{ECHOES}eval "$x"', id="an exported one"),
+        pytest.param(f'{ECHOES}x=~/victim\n{ECHOES}rm -rf "$x"\n{ECHOES}', id="an operand"),
+        pytest.param(
+            f'{ECHOES}x="{VICTIM}"\n{ECHOES}y="$x"\n{ECHOES}bash -c "$y"', id="through another"
+        ),
+        pytest.param(
+            f'{ECHOES}for x in "{VICTIM}"\ndo {ECHOES} eval "$x"; done\n{ECHOES}', id="a loop"
+        ),
+        pytest.param(f'{ECHOES}x="{VICTIM}"\n{ECHOES}bash <<< "$x"', id="a here-string"),
+    ],
+)
+def test_what_makes_a_text_dangerous_is_seen_or_nobody_says_yes(text: str) -> None:
+    question = asked(text)
+
+    lines = card(question, now=0.0)
+
+    assert question.verdict.rating is Rating.DANGEROUS
+    assert hides_danger(question) or any("victim" in line for line in lines)
+
+
+def test_a_line_of_a_here_document_is_shown() -> None:
+    question = asked(f"bash <<'E'\n{BODY}E\n")
+
+    lines = card(question, now=0.0)
+
+    assert f"  │ {VICTIM}" in lines
+    assert "  │ echo line249" in lines
+    assert "  │ echo line200" not in lines
+    assert not hides_danger(question)
+
+
+@pytest.mark.parametrize(
+    ("text", "stdin"),
+    [
+        pytest.param(f"{MANY}{VICTIM}\n", None, id="text"),
+        pytest.param("bash", f"{MANY}{VICTIM}\n", id="input"),
+        pytest.param('eval "$(cat)"', f"{MANY}{VICTIM}\n", id="lines of the input"),
+        pytest.param(f"bash\n{ECHOES}{VICTIM}\n{ECHOES}", MANY, id="text behind the input"),
+        pytest.param(f"bash <<'E'\n{MANY}{VICTIM}\nE\n", None, id="here-document"),
+    ],
+)
+def test_what_nobody_looked_at_is_not_taken_for_seen(text: str, stdin: str | None) -> None:
+    question = asked(text, stdin)
+
+    assert Code.TOO_LONG in {
+        reason.code for reason in question.verdict.reasons if reason.rating is Rating.DANGEROUS
+    }
+    assert hides_danger(question)
 
 
 def test_where_danger_is_left_out_no_dialogue_takes_a_yes() -> None:

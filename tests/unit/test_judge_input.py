@@ -12,6 +12,7 @@ from shelltie.verdict import Code, Rating
 RULES = Rules()
 SAFE, UNKNOWN, DANGEROUS = Rating
 REMOVES = "rm -rf victim\n"
+MANY = "".join(f"echo line{n}\n" for n in range(2000))
 
 
 def rating(text: str, stdin: str) -> Rating:
@@ -53,6 +54,24 @@ def rating(text: str, stdin: str) -> Rating:
 def test_input_that_is_run_is_judged_like_a_here_document(command: str, stdin: str) -> None:
     assert rating(command, stdin) is DANGEROUS
     assert rating(command, "") is not SAFE
+
+
+@pytest.mark.parametrize("before", ["true\n" * 100, "true\n" * 200_000, MANY], ids=len)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *('eval "$(cat)"', "while read l; do $l; done", 'bash -c "$(cat)"', "bash <(cat)"),
+        *("read l; $l", 'mapfile a; eval "${a[@]}"', "cat > x; bash x", "make -f -", "ssh host"),
+    ],
+)
+def test_no_length_of_the_input_hides_what_is_run(command: str, before: str) -> None:
+    assert rating(command, before + REMOVES) is DANGEROUS
+
+
+def test_what_is_read_again_and_again_is_looked_at_once() -> None:
+    lines = "".join(f"echo line{n}\n" for n in range(300))
+
+    assert rating("read l; " + "$l; " * 10, lines) is UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ class Where:
         """A text inside this one, in one more program."""
         wrappers = (*self.wrappers, label)
         given = self.input
+        if self.span is None and self.script.text[span.start : span.end] == script.text:
+            offset = self.offset + span.start
+            return Where(script, Values(script), wrappers, input=given, offset=offset)
         if given is None or not self.is_input:
             return Where(script, Values(script), wrappers, self.place(span), given)
         if script.text == given.value:
@@ -86,11 +89,14 @@ class Case:
     reasons: list[Reason] = field(default_factory=list)
     said: set[Reason] = field(default_factory=set)  # the same, to be found at once
     conditions: set[str] = field(default_factory=set)
+    evidence: Span | None = None  # the command, and what it owes its variables to
     doubtful: bool = False  # the program is not certain: nothing about it can be safe
 
     def say(self, rating: Rating, code: Code, message: str, arg: Arg | None = None) -> None:
         """Remember why the command is not safe."""
-        span = self.span if arg is None else self.where.place(arg.span)
+        if self.evidence is None:
+            self.evidence = self.simple.span.with_all(each.span for each in self.args)
+        span = self.where.place(self.evidence if arg is None else arg.span)
         reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
         if reason not in self.said:
             self.said.add(reason)
@@ -130,7 +136,12 @@ class Case:
                 (holes or list(args))[0],
             )
         if args:
-            self.again.text(text.replace(HOLE, _HOLE_TEXT), self, label, args[0].span)
+            self.again.text(
+                text.replace(HOLE, _HOLE_TEXT),
+                self,
+                label,
+                args[0].span.with_all(arg.span for arg in args),
+            )
 
     def at_input(self) -> "Case":
         """The same command, where what is said of it is about the input of the whole."""

@@ -1,6 +1,6 @@
 """What flows into a command, and where its words flow to. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from shelltie.policy.safety import inline
 from shelltie.policy.safety.args import Arg, literal
@@ -17,12 +17,12 @@ from shelltie.policy.safety.sources import (
     names_input,
     origin,
     origin_of,
+    with_bodies,
     written_input,
 )
+from shelltie.shell.parse import READ_MAX
 from shelltie.shell.script import Kind
-from shelltie.verdict import Code
-
-_LINES_MAX = 100
+from shelltie.verdict import Code, Span
 
 
 def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
@@ -47,13 +47,15 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
         inline.scan_escapes(case, written, literal(written, case.simple.span))
 
 
-def _rate_stdin(case: Case, role: Role, written: str | None) -> None:
+def _rate_stdin(case: Case, role: Role, written: Arg | None) -> None:
     if written is not None:
         _rate_written(case, role, written)
     elif case.simple.feeds or bodies(case.simple):
         _rate_fed(case, role)
     elif any(redirect.operator == "<" for redirect in case.simple.redirects):
         case.unknown(Code.RUNS_CODE, f"{case.program} runs a file")
+        for arg in _input_files(case):
+            rate_run_file(case, arg)
     elif not case.words:
         case.unknown(Code.INTERACTIVE, f"{case.program} waits for somebody to type")
 
@@ -73,11 +75,26 @@ def _has_code(given: Arguments) -> bool:
     return any(option.flag.role in (Role.SHELL, Role.CODE) for option in given.flags)
 
 
-def scan_written(case: Case, text: str) -> None:
+def scan_written(case: Case, written: Arg) -> None:
     """What is certainly dangerous in a text that may be run, by whatever reads it."""
-    inline.scan(case, text, literal(text, case.simple.span))
-    for line in text.splitlines()[:_LINES_MAX]:
-        case.again.danger_in_text(line.strip(), case, case.program, case.simple.span)
+    text = written.guesses[0]
+    if len(text) > READ_MAX:
+        case.dangerous(Code.TOO_LONG, f"{case.program}: too long to be looked at", written)
+    inline.scan(case, text, written)
+    for line, span in _lines(case, text[:READ_MAX], written.span).items():
+        case.again.danger_in_text(line, case, case.program, span)
+
+
+def _lines(case: Case, text: str, whole: Span) -> Mapping[str, Span]:
+    """Its lines, each once, and where they stand if the text stands there letter for letter."""
+    places, at = dict[str, Span](), whole.start
+    verbatim = case.where.script.text[whole.start : whole.end] == text
+    for line in text.splitlines(keepends=True):
+        content = line.strip()
+        start = at + line.index(content)
+        places.setdefault(content, Span(start, start + len(content)) if verbatim else whole)
+        at += len(line)
+    return places
 
 
 def _reads_input(given: Arguments) -> bool:
@@ -87,28 +104,31 @@ def _reads_input(given: Arguments) -> bool:
     return not given.operands or _is_input(given.operands[0]) or "-s" in given.names()
 
 
-def _rate_written(case: Case, role: Role, text: str) -> None:
+def _rate_written(case: Case, role: Role, written: Arg) -> None:
+    text = written.guesses[0]
     if role is Role.SHELL:
-        case.again.text(text, case, case.program, case.simple.span)
+        case.again.text(text, case, case.program, written.span)
     else:
         case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
-        inline.scan(case, text, literal(text, case.simple.span))
+        inline.scan(case, text, written)
 
 
 def _rate_fed(case: Case, role: Role) -> None:
-    source = origin(case, case.feeders())
+    feeders = case.feeders()
+    source, runs = origin(case, feeders), f"{case.program} runs"
+    fed = literal("", with_bodies(case.simple).with_all(map(with_bodies, feeders)))
     if source is Source.FETCHED:
-        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what is fetched from the network")
+        case.dangerous(Code.REMOTE_CODE, f"{runs} what is fetched from the network", fed)
     elif source is Source.DECODED:
-        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what is hidden by an encoding")
+        case.dangerous(Code.REMOTE_CODE, f"{runs} what is hidden by an encoding", fed)
     elif role is Role.SHELL:
-        case.dangerous(Code.RUNS_CODE, f"{case.program} runs whatever another command prints")
+        case.dangerous(Code.RUNS_CODE, f"{runs} whatever another command prints", fed)
     else:
-        case.unknown(Code.INTERPRETER, f"{case.program} runs what another command prints")
-    for redirect in bodies(case.simple):
-        if redirect.body is not None:
-            for arg in case.where.values.of(redirect.body):
-                case.again.danger_in_text(arg.guesses[0], case, case.program, redirect.span)
+        case.unknown(Code.INTERPRETER, f"{runs} what another command prints", fed)
+    for arg in case.where.values.args([word for feeder in feeders for word in feeder.words[1:]]):
+        rate_run_file(case, arg)
+    for arg in case.where.values.args([it.body for it in case.simple.redirects if it.body]):
+        case.again.danger_in_text(arg.guesses[0], case, case.program, arg.span)
     scan_given(case)
 
 
@@ -116,7 +136,7 @@ def scan_given(case: Case) -> None:
     """What the whole command reads may be run, on whatever way it comes to be."""
     given = case.where.input
     if given is not None and not case.again.guessing:
-        scan_written(case.at_input(), given.guesses[0])
+        scan_written(case.at_input(), given)
 
 
 def scan_input(case: Case) -> None:

@@ -83,9 +83,11 @@ def examine(
 
     A place in `stdin` is told as if it began on a line of its own behind the text.
     """
-    rater = _Rater(rules, mode, lists or Lists(), most.commands, most.words, most.characters)
     start = len(script.text) + 1
     given = None if stdin is None else literal(stdin, Span(start, start + len(stdin)))
+    whole = Span(0, len(script.text) if given is None else given.span.end)
+    limits = most.commands, most.words, most.characters
+    rater = _Rater(rules, mode, lists or Lists(), whole, *limits)
     where = Where(script, Values(script), input=given)
     rater.problems(script)
     rater.script(where)
@@ -99,6 +101,7 @@ class _Rater:
     rules: Rules
     mode: Mode
     lists: Lists
+    whole: Span
     commands_left: int
     words_left: int
     characters_left: int
@@ -108,6 +111,7 @@ class _Rater:
     programs: dict[str, None] = field(default_factory=dict)
     directories: dict[str | None, None] = field(default_factory=dict)
     guessing: bool = False
+    in_texts: dict[tuple[str, Span], bool] = field(default_factory=dict)
 
     def examined(self) -> Examined:
         rating = max((it.rating for it in self.reasons), key=lambda it: it.rank, default=None)
@@ -165,7 +169,9 @@ class _Rater:
         self.words_left -= len(case.args)
         self.characters_left -= characters
         if self._is_too_much and not before:
-            self._note(Rating.DANGEROUS, Code.TOO_LONG, "too much in it to be looked at", case.span)
+            # What is not looked at from here on may stand anywhere: also before, or in the input.
+            much = "too much in it to be looked at"
+            self._note(Rating.DANGEROUS, Code.TOO_LONG, much, self.whole)
         return not self._is_too_much
 
     @property
@@ -175,13 +181,14 @@ class _Rater:
     # ---- what cases ask for ----------------------------------------------------------------
 
     def text(self, text: str, case: Case, label: str, span: Span) -> None:
-        if self._is_too_deep(case) or not self._may_look(case, len(text)):
+        place = literal(text, span)
+        if self._is_too_deep(case, place) or not self._may_look(case, len(text)):
             return
         script = parse(text)
         for problem in script.problems:
-            case.unknown(problem.code, f"{label}: {problem.message}")
+            case.unknown(problem.code, f"{label}: {problem.message}", place)
         if len(text) > READ_MAX:
-            case.dangerous(Code.TOO_LONG, f"{label}: too long to be looked at")
+            case.dangerous(Code.TOO_LONG, f"{label}: too long to be looked at", place)
         if case.where.is_input and (pattern := self.lists.dangerous_in(text)) is not None:
             case.dangerous(Code.LISTED, f"matches your dangerous pattern {pattern}")
         guessing, self.guessing = self.guessing, False
@@ -204,9 +211,12 @@ class _Rater:
         return self._only_danger(mark)
 
     def danger_in_text(self, text: str, case: Case, label: str, span: Span) -> bool:
-        mark = self._mark()
-        self.text(text, case, label, span)
-        return self._only_danger(mark)
+        key = text, case.where.place(span)
+        if key not in self.in_texts:
+            mark = self._mark()
+            self.text(text, case, label, span)
+            self.in_texts[key] = self._only_danger(mark)
+        return self.in_texts[key]
 
     def _mark(self) -> tuple[int, int, set[str], dict[str, None]]:
         return len(self.reasons), len(self.judged), set(self.conditions), dict(self.programs)
@@ -220,10 +230,10 @@ class _Rater:
         self.judged[judged:] = kept
         return bool(bad)
 
-    def _is_too_deep(self, case: Case) -> bool:
+    def _is_too_deep(self, case: Case, arg: Arg | None = None) -> bool:
         if len(case.where.wrappers) < _DEPTH_MAX:
             return False
-        case.dangerous(Code.TOO_DEEP, "too many programs around it to be looked at")
+        case.dangerous(Code.TOO_DEEP, "too many programs around it to be looked at", arg)
         return True
 
     # ---- one command -----------------------------------------------------------------------

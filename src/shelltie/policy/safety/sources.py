@@ -4,10 +4,11 @@ import posixpath
 from collections.abc import Iterable
 from enum import IntEnum
 
-from shelltie.policy.safety.args import Arg
+from shelltie.policy.safety.args import Arg, literal
 from shelltie.policy.safety.case import Case, base_name
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Redirect, Simple
+from shelltie.verdict import Span
 
 _DECODERS = {
     "base64": ("-d", "-D", "--decode", "-di"),
@@ -93,7 +94,12 @@ def bodies(simple: Simple) -> list[Redirect]:
     return [redirect for redirect in simple.redirects if redirect.body is not None]
 
 
-def written_input(case: Case) -> str | None:
+def with_bodies(simple: Simple) -> Span:
+    """A command with its here-documents, which stand behind it."""
+    return simple.span.with_all(it.body.span for it in simple.redirects if it.body is not None)
+
+
+def written_input(case: Case) -> Arg | None:
     """The input, if it stands in the text; `None` also where several could be meant."""
     inputs = [it for it in case.simple.redirects if it.operator.startswith("<")]
     if inputs:
@@ -102,14 +108,14 @@ def written_input(case: Case) -> str | None:
     return output_text(case, case.simple.feeds[0]) if len(case.simple.feeds) == 1 else None
 
 
-def given_input(case: Case) -> str | None:
+def given_input(case: Case) -> Arg | None:
     """The input of the whole command, where nothing in the text is put before it."""
     redirects = [it for it in case.simple.redirects if it.operator.startswith("<")]
     inputs = [it for it in redirects if it.descriptor in ("", "0")]
     given = case.where.input
     if given is None or case.simple.feeds or not all(_may_be_input(case, it) for it in inputs):
         return None
-    return given.value
+    return given
 
 
 def _may_be_input(case: Case, redirect: Redirect) -> bool:
@@ -132,13 +138,13 @@ def names_input(path: str) -> bool:
     return _INPUT.fullmatch(path) is not None
 
 
-def body_text(case: Case, redirect: Redirect) -> str | None:
+def body_text(case: Case, redirect: Redirect) -> Arg | None:
     """A here-document or here-string, if it stands in the text."""
     args = case.where.values.of(redirect.body) if redirect.body is not None else ()
-    return args[0].value if len(args) == 1 else None
+    return args[0] if len(args) == 1 and args[0].values else None
 
 
-def output_text(case: Case, place: int) -> str | None:
+def output_text(case: Case, place: int) -> Arg | None:
     """What a command prints, if that stands in the text."""
     if place >= len(case.where.script.commands):
         return None
@@ -146,4 +152,8 @@ def output_text(case: Case, place: int) -> str | None:
     redirects = simple.redirects
     if len(redirects) == 1 and [word.value for word in simple.words] == ["cat"]:
         return body_text(case, redirects[0])
-    return case.where.values.output_of((place,))
+    printed = case.where.values.output_of((place,))
+    if printed is None:
+        return None
+    args = case.where.values.args(simple.words)
+    return literal(printed, simple.span.with_all(arg.span for arg in args))

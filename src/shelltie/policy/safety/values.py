@@ -8,7 +8,7 @@ What is known this way serves to find danger; it never proves anything safe.
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, product
 
@@ -17,6 +17,7 @@ from shelltie.policy.safety.args import HOLE, Arg, unseen, written
 from shelltie.policy.safety.printed import printed
 from shelltie.regex import regex
 from shelltie.shell.script import Kind, Part, Script, Simple, Word
+from shelltie.verdict import Span
 
 _SPLIT = "\1"  # where an unquoted value falls apart
 _WAYS_MAX = 16
@@ -53,6 +54,8 @@ class Values:
         self._bound: dict[str, int] = {}  # and where in the text for the first time
         self._assigned: dict[str, int] = {}  # where the first command that gives a value ends
         self._opaque: set[str] = set()  # set to something that the text does not tell
+        self._set_at: dict[str, Span] = {}  # from the first place to the last
+        self.files: Mapping[str, Arg] | None = None  # that the script writes, once looked up
         self.directories: tuple[str, ...] = ()
         self._blanks = re.compile(r"\s+")
         self._learn()
@@ -76,7 +79,7 @@ class Values:
         return Arg(
             values=tuple(dict.fromkeys(text for text in texts if HOLE not in text)),
             shape=texts[0] if texts else HOLE,
-            span=word.span,
+            span=self._with_sources(word),
             text=word.text,
             exact=False,
             pattern=word.pattern,
@@ -93,6 +96,11 @@ class Values:
         redirects = [it for simple in self._script.commands for it in simple.redirects]
         words += [it.target for it in redirects if it.target is not None]
         return Counter(posixpath.normpath(word.value) for word in words if word.value is not None)
+
+    def _with_sources(self, word: Word) -> Span:
+        """The word, and where the script sets the variables in it."""
+        names = [name for part in word.parts for name in _names(part)]
+        return word.span.with_all(self._set_at[name] for name in names if name in self._set_at)
 
     def secrets_in(self, word: Word) -> Iterator[str]:
         """The variables with secret names whose value becomes part of the word."""
@@ -203,36 +211,38 @@ class Values:
     def _learn_from(self, simple: Simple) -> None:
         program = simple.words[0].value if simple.words else None
         if simple.loop is not None:
-            self._set(simple.loop, simple.words if simple.loop != CASE else ())
+            self._set(simple.loop, simple.words if simple.loop != CASE else (), simple.span)
         elif program is None and not simple.words:
             for assignment in simple.assignments:
                 if assignment.value is not None:
-                    self._set(assignment.name, [assignment.value])
+                    self._set(assignment.name, [assignment.value], assignment.span)
         elif program in _SETTERS:
             self._learn_declared(simple.words[1:])
         elif program in ("((", "let"):
             for name in _SET_BY_ARITHMETIC.findall(" ".join(it.text for it in simple.words)):
-                self._add(name, ("0",))  # whatever it is, it is a number
+                self._add(name, ("0",), simple.span)  # whatever it is, it is a number
 
     def _learn_declared(self, words: Sequence[Word]) -> None:
         for word in words:
             name, equals, text = (word.value or "").partition("=")
             if equals:
-                self._add(name, (text,))
+                self._add(name, (text,), word.span)
             elif any(self.secrets_in(word)):
                 self._secret.add(word.text.partition("=")[0])
 
-    def _set(self, name: str, words: Sequence[Word]) -> None:
+    def _set(self, name: str, words: Sequence[Word], at: Span) -> None:
         args = self.args(words)
-        self._add(name, [value for arg in args for value in arg.guesses])
+        at = at.with_all(arg.span for arg in args)
+        self._add(name, [value for arg in args for value in arg.guesses], at)
         if any(arg.secrets for arg in args):
             self._secret.add(name)
         if not all(map(_is_told, words)):
             self._opaque.add(name)
 
-    def _add(self, name: str, values: Sequence[str]) -> None:
+    def _add(self, name: str, values: Sequence[str], at: Span) -> None:
         known = tuple(value for value in values if HOLE not in value)
         if known:
+            self._set_at[name] = at.with_all([self._set_at.get(name, at)])
             every = dict.fromkeys((*self._known.get(name, ()), *known))
             self._known[name] = tuple(every)[:_WAYS_MAX]
 
