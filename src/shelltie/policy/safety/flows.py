@@ -44,7 +44,7 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
     if rule.stdin is not None and _reads_input(given):
         _rate_stdin(case, rule.stdin, written)
     elif rule.requires == "no-terminal" and written is not None:
-        inline.scan_escapes(case, written, literal(written, case.simple.span))
+        inline.scan_escapes(case, written.guesses[0], written)
 
 
 def _rate_stdin(case: Case, role: Role, written: Arg | None) -> None:
