@@ -110,7 +110,7 @@ async def test_a_line_may_be_typed_in_pieces(agent: Agent, victim: Path) -> None
 
     assert nobody_yet == []
     assert refused["errorCode"] == "COMMAND_DENIED"
-    assert [one.command.stdin for one in agent.asked] == [f"rm -rf {victim}\n".encode()]
+    assert [one.command.stdin for one in agent.asked] == [f"rm -rx\x7ff {victim}\r".encode()]
     assert victim.exists()
 
 
@@ -186,3 +186,161 @@ async def test_what_the_terminal_does_not_show_is_shown_nobody(
     assert str(victim).encode() not in b"".join(
         path.read_bytes() for path in (tmp_path / "state").glob("journal.db*")
     )
+
+
+Keys = dict[str, object]
+
+
+def _raw(text: str) -> Keys:
+    return {"stdin": text, "raw": True}
+
+
+def _line(text: str) -> Keys:
+    return {"stdin": text}
+
+
+async def _type(agent: Agent, session: str, *inputs: Keys) -> list[str | None]:
+    """The error code of each."""
+    answers = [
+        await agent("terminal_continue", sessionId=session, maxWait=0.3, **keys) for keys in inputs
+    ]
+    return [answer.get("errorCode") for answer in answers]
+
+
+async def _is_alive(agent: Agent, session: str) -> bool:
+    """Whether the shell there still does what it is told, after all that was sent before."""
+    answer = await agent(
+        "terminal_continue", sessionId=session, waitFor="al1ve", **_line("echo al$((1))ve")
+    )
+    return "al1ve" in str(answer.get("output"))
+
+
+ENTER: Keys = {"keys": ["enter"]}
+
+
+@pytest.mark.parametrize(
+    ("shell", "pty", "enter"),
+    [
+        ("bash --norc", True, _line("")),
+        ("bash --norc", True, ENTER),
+        ("bash --norc", False, _line("")),
+        ("dash", True, _line("")),
+        ("dash", True, ENTER),
+    ],
+)
+async def test_a_refused_line_is_refused_again_whatever_finishes_it(
+    agent: Agent, victim: Path, shell: str, pty: bool, enter: Keys
+) -> None:
+    session = (await agent("terminal_start", command=shell, pty=pty, maxWait=3))["id"]
+
+    codes = await _type(agent, session, _raw(f"rm -rf {victim}"), enter, enter, _line("ls"), enter)
+
+    assert codes == [None, *["COMMAND_DENIED"] * 4]
+    assert victim.exists()
+
+
+async def test_an_interrupt_may_not_have_left_a_line(agent: Agent, victim: Path) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+
+    codes = await _type(
+        agent, session, _line("trap '' INT"), _raw(f"rm -rf {victim}"), _raw("\x03"), ENTER
+    )
+
+    assert codes == [None, None, None, "COMMAND_DENIED"]
+    assert victim.exists()
+
+
+async def test_a_call_beside_the_question_is_judged_after_it(agent: Agent, victim: Path) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+    codes = list[str | None]()
+
+    async def press_enter() -> None:
+        codes.extend(await _type(agent, session, ENTER))
+
+    await _type(agent, session, _raw(f"rm -rf {victim}"))
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(press_enter)
+
+    assert codes == ["COMMAND_DENIED"] * 3
+    assert victim.exists()
+
+
+async def test_what_was_allowed_is_not_asked_about_again(agent: Agent, victim: Path) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+    agent.says = True
+
+    await _type(agent, session, _raw(f"rm -rf {victim}"), ENTER)
+
+    assert await _is_alive(agent, session)
+    assert not victim.exists()
+    assert len(agent.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("shell", "pty", "before", "after"),
+    [
+        ("bash --norc", False, "", " #\x15echo hi"),
+        ("bash --norc", False, "", " #" + "\b" * 300 + "echo hi"),
+        ("dash", False, "", " #\x03echo hi"),
+        ("dash", True, "", " #" + "\b" * 300 + "echo hi"),
+        ("dash", True, "echo '\x1b' ; ", " #'"),
+        ("bash --norc", False, "echo '\x1b' ; ", " #'"),
+    ],
+)
+async def test_keys_that_nobody_obeys_hide_nothing(
+    agent: Agent, victim: Path, shell: str, pty: bool, before: str, after: str
+) -> None:
+    session = (await agent("terminal_start", command=shell, pty=pty, maxWait=3))["id"]
+    text = f"{before}rm -rf {victim}{after}"
+
+    codes = await _type(agent, session, _line(text))
+
+    (question,) = agent.asked
+    assert codes == ["COMMAND_DENIED"]
+    assert question.command.stdin == f"{text}\n".encode()
+    assert any(f"rm -rf {victim}" in line for line in card(question, now=0.0, width=900))
+    assert await _is_alive(agent, session)
+    assert victim.exists()
+
+
+async def test_an_interpreter_without_a_terminal_obeys_no_keys(agent: Agent, victim: Path) -> None:
+    session = (await agent("terminal_start", command="python3 -qi", pty=False, maxWait=3))["id"]
+
+    codes = await _type(
+        agent, session, _line(f"import shutil; shutil.rmtree({str(victim)!r}) #\x15print(1)")
+    )
+
+    assert codes == ["COMMAND_DENIED"]
+    assert victim.exists()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (_raw("r\x05"), "m -rf {}"),
+        (_raw("r\x00"), "m -rf {}"),
+        (_raw("r\x0c"), "m -rf {}"),
+        ({"stdin": "r", "raw": True, "keys": ["ctrl-e"]}, "m -rf {}"),
+        (_raw("rm q\x17"), "-rf {}"),
+        (_raw("rm -rX\x7f"), "f {}"),
+    ],
+)
+async def test_no_key_cuts_a_line_in_two(
+    agent: Agent, victim: Path, first: Keys, second: str
+) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+
+    codes = await _type(agent, session, first, _line(second.format(victim)))
+
+    assert codes == [None, "COMMAND_DENIED"]
+    assert victim.exists()
+
+
+async def test_a_key_for_a_pager_is_no_part_of_the_next_line(agent: Agent, victim: Path) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+
+    codes = await _type(agent, session, _line("read -n1 key"), _raw("q"), _line(f"rm -rf {victim}"))
+
+    assert codes == [None, None, "COMMAND_DENIED"]
+    assert victim.exists()

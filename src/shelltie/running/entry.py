@@ -1,6 +1,7 @@
 """Whether and where a command may run: judged, given a place, and asked about if need be."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import field, replace
 
 from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
@@ -85,12 +86,14 @@ class Entry:
             self._refused(run, command, refusal)
             raise
 
-    async def let_type(self, run: Run, command: Command, ticket: Ticket) -> None:
+    async def let_type(
+        self, run: Run, command: Command, readings: Sequence[bytes], ticket: Ticket
+    ) -> None:
         """Let input be typed into a run: that of the command which reads it there.
 
         Raises: CommandDenied.
         """
-        verdict = await self.gate.rate_input(command)
+        verdict = await self.gate.rate_input(command, readings)
         if verdict is None:
             return
         if (seen := run.look()) is not None and seen.password:

@@ -1,8 +1,9 @@
 """May this command start? The rules decide, or a person who is asked."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from itertools import chain
 from typing import Protocol
 
 from shelltie.approval.broker import Broker, Channel
@@ -11,7 +12,7 @@ from shelltie.errors import CommandDenied, ConfirmationRequired
 from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, Publish
 from shelltie.frozen import frozen
 from shelltie.model import Caller, Command, Directory, RunId
-from shelltie.verdict import Decision, Rating, Reason, Verdict
+from shelltie.verdict import Decision, Rating, Reason, Span, Verdict
 
 
 class Judge(Protocol):
@@ -90,12 +91,23 @@ class Gate:
             verdict = await self.judge.confirm(command, verdict)
         return verdict
 
-    async def rate_input(self, command: Command) -> Verdict | None:
-        """What is dangerous about a command's input beside the command itself, if anything is."""
-        whole = await self.judge.look(command)
+    async def rate_input(self, command: Command, readings: Sequence[bytes]) -> Verdict | None:
+        """What is dangerous about a command's input beside the command itself, if anything is.
+
+        All its readings count. Where there are several, a reason is about the whole input, and
+        whoever is asked must be shown all of it: its place in one of them says nothing.
+        """
         known = (await self.judge.look(replace(command, stdin=None))).reasons
-        reasons = [it for it in whole.reasons if it.rating is Rating.DANGEROUS and it not in known]
-        return replace(whole, reasons=tuple(reasons)) if reasons else None
+        verdicts = [await self.judge.look(replace(command, stdin=one)) for one in readings]
+        found = chain.from_iterable(verdict.reasons for verdict in verdicts)
+        reasons = [it for it in found if it.rating is Rating.DANGEROUS and it not in known]
+        if not reasons:
+            return None
+        if len(readings) > 1:
+            typed = (command.stdin or b"").decode("utf-8", "surrogateescape")
+            whole = Span(0, len(command.text) + 1 + len(typed))
+            reasons = [*dict.fromkeys(replace(reason, span=whole) for reason in reasons)]
+        return replace(verdicts[0], rating=Rating.DANGEROUS, reasons=tuple(reasons))
 
     async def admit(
         self, run: RunId, command: Command, verdict: Verdict, request: Request

@@ -15,6 +15,7 @@ from shelltie.output.store import Piece
 from shelltie.output.text import decoder
 from shelltie.policy.patterns import Pattern
 from shelltie.running.finding import Finder
+from shelltie.running.line_readings import Pieces, unfinished_after
 from shelltie.running.run import Run
 from shelltie.running.settling import AT_ONCE, Looks, Waiting, answer_at
 
@@ -61,7 +62,8 @@ class Session:
         self._end_shown = False
         self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
         self.typing = anyio.Lock()  # what was judged goes in before anything else is typed
-        self.unfinished = ""  # a line of which the end has not been typed
+        self.unfinished: Pieces = ()  # what was sent of a line, and not its end
+        self._note_sent(run.command.stdin or b"")
         self.size = run.command.pty
         self._characters = Characters()
         self._screen = FullScreen()
@@ -106,6 +108,11 @@ class Session:
         """
         self.used = time.monotonic()
         self.run.input.write(data)
+        self._note_sent(data)
+
+    def _note_sent(self, data: bytes) -> None:
+        terminal = self.run.command.pty is not None
+        self.unfinished = unfinished_after(self.unfinished, data, terminal=terminal)
 
     def resize(self, size: TerminalSize) -> None:
         """Give its terminal another size.

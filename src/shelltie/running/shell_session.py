@@ -162,7 +162,7 @@ class ShellSession:
         """
         self._check_free()
         self.session.run.forget_input()  # it was meant for somebody else
-        self.session.unfinished = ""
+        self.session.unfinished = ()
         self._number += 1
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)

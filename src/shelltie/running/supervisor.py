@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -254,14 +254,16 @@ class Supervisor:
         ticket = Ticket("session", self.asked_place(Wish()), party)
         await self.entry.give(run, command, ticket, gate or self.gate, self.places.usual)
 
-    async def let_type(self, run: Run, command: Command, party: Party) -> None:
-        """Let the input of the command that runs there be typed.
+    async def let_type(
+        self, run: Run, command: Command, readings: Sequence[bytes], party: Party
+    ) -> None:
+        """Let the input of the command that runs there be typed, whichever way it may be read.
 
         Raises: CommandDenied.
         """
         withheld = withheld_of(command, run.surroundings.withheld)
         ticket = Ticket("session", self.asked_place(Wish()), party, tuple(withheld))
-        await self.entry.let_type(run, command, ticket)
+        await self.entry.let_type(run, command, readings, ticket)
 
     def asked_place(self, wish: Wish) -> AskedPlace:
         """Where a call wants to run."""
