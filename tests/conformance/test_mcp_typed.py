@@ -324,6 +324,7 @@ async def test_an_interpreter_without_a_terminal_obeys_no_keys(agent: Agent, vic
         ({"stdin": "r", "raw": True, "keys": ["ctrl-e"]}, "m -rf {}"),
         (_raw("rm q\x17"), "-rf {}"),
         (_raw("rm -rX\x7f"), "f {}"),
+        (_line("rm \\"), "-rf {}"),
     ],
 )
 async def test_no_key_cuts_a_line_in_two(

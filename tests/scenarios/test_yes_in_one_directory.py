@@ -1,5 +1,6 @@
 """A yes is for the directory that was asked about, not for whatever has its name by then."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def _above(cwd: Path, other: Path) -> None:
     above.symlink_to(other.parent)
 
 
+def _by_its_successor(cwd: Path, _: Path) -> None:
+    shutil.rmtree(cwd)
+    (cwd / "victim").mkdir(parents=True)  # often with the number that has become free
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
     found = tmp_path / "mine" / "here", tmp_path / "theirs" / "here"
@@ -39,7 +45,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return found
 
 
-@pytest.mark.parametrize("swap", [_by_a_link, _by_a_directory, _above])
+@pytest.mark.parametrize("swap", [_by_a_link, _by_a_directory, _above, _by_its_successor])
 async def test_a_directory_that_is_exchanged_after_the_question_is_refused(
     keeper: str, tmp_path: Path, places: tuple[Path, Path], swap: Swap
 ) -> None:
@@ -122,7 +128,7 @@ async def test_a_yes_for_the_session_is_none_for_another_directory_of_that_name(
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("swap", [_by_a_link, _by_a_directory])
+@pytest.mark.parametrize("swap", [_by_a_link, _by_a_directory, _by_its_successor])
 async def test_it_is_refused_in_a_sandbox_as_well(
     tmp_path: Path, places: tuple[Path, Path], swap: Swap
 ) -> None:

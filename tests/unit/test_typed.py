@@ -27,6 +27,8 @@ REMOVES = b"rm -rf x"
         b"r\x00m\x01 -rf\x05 x\n",
         b"rm -rX\x7ff x\x03\n",
         b"r\x03mX\x7f -rf x\n",
+        b"rmX\x7f -rf x\n#" + b"\x16\x7f" * 60,
+        b"\x16rm -rf x\n",
     ],
 )
 def test_what_keys_may_leave_of_a_line_is_among_its_readings(typed: bytes) -> None:
@@ -44,6 +46,7 @@ def test_what_keys_may_leave_of_a_line_is_among_its_readings(typed: bytes) -> No
         b"rm -rf x #" + b"\x7f" * 60 + b"echo hi\n",
         b"rm -rf x #\x03echo hi\n",
         b"rmX\x7f -rf x #" + b"\b" * 60 + b"echo hi\n",
+        b"rmX\x7f -rf x #" + b"\x16\x7f" * 60 + b"echo hi\n",
     ],
 )
 def test_what_keys_erase_is_there_for_who_does_not_obey_them(typed: bytes) -> None:
@@ -80,11 +83,22 @@ def test_no_key_but_enter_finishes_a_line(key: bytes) -> None:
         (b"m\nls", True, (b"ls",)),
         (b"m\r", False, (b"r", b"m\r")),
         (b"m\n\r", False, (b"\r",)),
+        (b"m \\\n", True, (b"r", b"m \\\n")),
+        (b"m \\\r", True, (b"r", b"m \\\r")),
+        (b"m\n \\\n-", True, (b" \\\n-",)),
         (b"", True, (b"r",)),
     ],
 )
 def test_enter_finishes_a_line(data: bytes, terminal: bool, left: tuple[bytes, ...]) -> None:
     assert unfinished_after((b"r",), data, terminal=terminal) == left
+
+
+def test_a_backslash_may_stand_in_an_input_of_its_own() -> None:
+    left = unfinished_after((b"rm ", b"\\"), b"\n", terminal=True)
+
+    assert left == (b"rm ", b"\\", b"\n")
+    assert unfinished_after(left, b"-rf", terminal=True) == (*left, b"-rf")
+    assert unfinished_after(left, b"-rf x\n", terminal=True) == ()
 
 
 def test_a_line_without_end_keeps_its_beginning_and_its_end() -> None:

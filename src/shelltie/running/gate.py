@@ -1,7 +1,9 @@
 """May this command start? The rules decide, or a person who is asked."""
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import chain
 from typing import Protocol
@@ -133,12 +135,13 @@ class Gate:
         self, run: RunId, command: Command, verdict: Verdict, request: Request
     ) -> Directory | None:
         party = request.party
-        question = Question.about(
-            command, verdict, request.provider, party.caller.client, request.withheld
-        )
-        self._publish(ApprovalAsked(run, time.time(), question.id))
         patience = _shorter(self.patience.of(verdict.rating), party.patience)
-        answer = await self.broker.ask(question, patience, party.channel)
+        with _keeping_its_number(command.cwd):
+            question = Question.about(
+                command, verdict, request.provider, party.caller.client, request.withheld
+            )
+            self._publish(ApprovalAsked(run, time.time(), question.id))
+            answer = await self.broker.ask(question, patience, party.channel)
         self._publish(
             ApprovalAnswered(
                 run,
@@ -160,6 +163,20 @@ class Gate:
             )
         reason = f": {answer.reason}" if answer.reason else ""
         raise CommandDenied(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
+
+
+@contextmanager
+def _keeping_its_number(directory: str) -> Iterator[None]:
+    """While a directory is open its inode is not reused: one that is made anew has another."""
+    try:
+        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    except OSError:  # then there is none that a yes could be for
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 def _shorter(one: float | None, other: float | None) -> float | None:

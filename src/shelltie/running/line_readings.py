@@ -19,7 +19,11 @@ LINE_MAX = 2 * _HALF
 # Enter, and on a terminal: the end-of-file key, which hands over what there is; readline's ctrl-o,
 # which runs the line; and the beginning of ctrl-x ctrl-e, which runs what an editor leaves of it.
 _MAY_RUN = frozenset(b"\n\r\x04\x0f\x18")
-_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ENTER = regex(r"(?<!\\)[\n\r]")
+_NEWLINE = regex(r"(?<!\\)\n")
+_KEY = r"[\x00-\x08\x0b-\x1f\x7f]"
+_CONTROL = regex(_KEY)
+_LETTERS_AND_KEY = regex(rf"([^\x00-\x08\x0a-\x1f\x7f]*)(\n|{_KEY}|\Z)")
 _ERASES_LINE = "\x03\x15"
 _ERASES_WORD = "\x17"
 
@@ -51,15 +55,17 @@ def _is_letter(char: str) -> bool:
 
 # A paste's brackets, and keys that are more than one byte; readline takes the last one of a
 # sequence that it does not know for a letter.
-_SEQUENCE = regex(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
-_ALL_BUT_ITS_LAST = regex(r"\x1b[\[O]?[0-9;?]*")
+_LITERAL = rf"\x16{_KEY}"  # ctrl-v makes a letter of a key
+_SEQUENCE = regex(rf"{_LITERAL}|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
+_ALL_BUT_ITS_LAST = regex(rf"{_LITERAL}|\x1b[\[O]?[0-9;?]*")
+_ONLY_LITERAL = regex(_LITERAL)
 _NONE = regex(r"(?!)")
 _EDITORS = (
     _Editor(_SEQUENCE, "\b\x7f", _is_no_blank),  # readline
     _Editor(_SEQUENCE, "\b\x7f", _is_letter),  # others that edit a line themselves
     _Editor(_ALL_BUT_ITS_LAST, "\b\x7f", _is_no_blank),
-    _Editor(_NONE, "\x7f", _is_letter),  # the kernel's terminal,
-    _Editor(_NONE, "\b", _is_letter),  # and one that was set up the old way
+    _Editor(_ONLY_LITERAL, "\x7f", _is_letter),  # the kernel's terminal,
+    _Editor(_ONLY_LITERAL, "\b", _is_letter),  # and one that was set up the old way
     _Editor(_NONE, "", _is_letter),  # a pipe
 )
 
@@ -72,12 +78,15 @@ def may_run(data: bytes) -> bool:
 def unfinished_after(pieces: Pieces, data: bytes, *, terminal: bool) -> Pieces:
     """What is left of a line when `data` has been sent after its pieces.
 
-    Only Enter finishes it. No other key does for certain: whoever reads may ignore an interrupt,
-    and take the keys that erase for letters.
+    Only Enter finishes it, if no backslash is before. No other key does for certain: whoever reads
+    may ignore an interrupt, and take the keys that erase for letters.
     """
-    finished = max(data.rfind(b"\n"), data.rfind(b"\r") if terminal else -1)
-    rest = data[finished + 1 :]
-    left = (*(pieces if finished < 0 else ()), *((rest,) if rest else ()))
+    before = b"".join(pieces)[-1:]
+    text = (before + data).decode("latin-1")
+    enter = _ENTER if terminal else _NEWLINE
+    ends = [it.end() for it in enter.finditer(text, len(before))]
+    rest = data[ends[-1] - len(before) :] if ends else data
+    left = (*(() if ends else pieces), *((rest,) if rest else ()))
     if sum(map(len, left)) <= LINE_MAX:
         return left
     line = b"".join(left)
@@ -103,23 +112,22 @@ def _text(data: bytes) -> str:
 
 def _edited(text: str, editor: _Editor, others: _Others) -> str:
     lines, line = list[str](), list[str]()
-    for char in editor.sequence.sub("", text):
-        if char in editor.erases:
+    for letters, key in _LETTERS_AND_KEY.findall(editor.sequence.sub("", text)):
+        line += letters
+        if key and key in editor.erases:
             del line[-1:]
-        elif char == "\n" or (others is _Others.CUT and _CONTROL.match(char)):
+        elif key == "\n" or (key and others is _Others.CUT):
             lines.append("".join(line))
             line.clear()
-        elif not _CONTROL.match(char):
-            line.append(char)
         elif others is _Others.OBEYED:
-            _obey(char, line, editor)
+            _obey(key, line, editor)
     return "\n".join((*lines, "".join(line)))
 
 
-def _obey(char: str, line: list[str], editor: _Editor) -> None:
-    if char in _ERASES_LINE:
+def _obey(key: str, line: list[str], editor: _Editor) -> None:
+    if key and key in _ERASES_LINE:
         line.clear()
-    elif char == _ERASES_WORD:
+    elif key == _ERASES_WORD:
         while line and not editor.in_word(line[-1]):
             line.pop()
         while line and editor.in_word(line[-1]):

@@ -6,11 +6,15 @@ yet, in each of its readings.
 
 from dataclasses import replace
 
+from anyio import to_thread
+
 from shelltie.model import Command
 from shelltie.running.gate import Party
 from shelltie.running.line_readings import LINE_MAX, may_run, readings
 from shelltie.running.session import Session
 from shelltie.running.supervisor import Supervisor
+
+_LONG = 4096  # bytes; the event loop goes on while more is read in all its ways
 
 
 async def admit(
@@ -30,5 +34,7 @@ async def admit(
     pieces = (*session.unfinished, data)
     line = b"".join(pieces)
     if (end or len(line) > LINE_MAX or may_run(data)) and line.strip():
-        command = replace(reader, stdin=line)
-        await supervisor.let_type(session.run, command, readings(pieces), party)
+        found = (
+            await to_thread.run_sync(readings, pieces) if len(line) > _LONG else readings(pieces)
+        )
+        await supervisor.let_type(session.run, replace(reader, stdin=line), found, party)
