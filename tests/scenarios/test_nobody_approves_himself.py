@@ -94,20 +94,21 @@ async def test_who_killed_leash_and_keeper_cannot_approve(tmp_path: Path, keeper
 @not_on_a_leash
 async def test_a_terminal_that_was_there_before_the_server_still_counts(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
-    async with (
-        person_with(["bash", "--norc"]) as older,
-        served(**ASKS) as server,
-        asked_about(server, victim) as question,
-        person_with(["bash", "--norc"]) as newer,
-    ):
-        await escaped(server, tmp_path, question)
+    async with person_with(["bash", "--norc"]) as older:
+        await older.sees("bash-")  # the kernel's clock of starts has ticks: it began before
+        async with (
+            served(**ASKS) as server,
+            asked_about(server, victim) as question,
+            person_with(["bash", "--norc"]) as newer,
+        ):
+            await escaped(server, tmp_path, question)
 
-        await _approve(newer, question, "got rid of what held it")
-        still_there = victim.exists()
-        await _approve(older, question, "allowed")
+            await _approve(newer, question, "got rid of what held it")
+            still_there = victim.exists()
+            await _approve(older, question, "allowed")
 
-        assert still_there
-        await until(lambda: not victim.exists())
+            assert still_there
+            await until(lambda: not victim.exists())
 
 
 async def _approve(person: Person, question: str, sees: str) -> None:
