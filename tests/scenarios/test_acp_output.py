@@ -111,12 +111,12 @@ async def test_an_agent_may_hand_on_its_own_environment(
     open_terminal: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    monkeypatch.setenv("PATH", f"/first:{Path(sys.executable).parent}:/usr/bin:/bin")
+    path = f"/tmp/first:{Path(sys.executable).parent}:/usr/bin:/bin"  # to set it would be dangerous
+    monkeypatch.setenv("PATH", path)
     monkeypatch.setenv("PAGER", "less -R")
     async with open_terminal(path="inherit") as opened, TerminalHost(opened.supervisor) as host:
         host.open_session(S, tmp_path)
-        env = {"PYTHONPATH": "/somewhere", "PATH": f"/first:{Path(sys.executable).parent}"}
-        env["PATH"] += ":/usr/bin:/bin"
+        env = {"PYTHONPATH": "/somewhere", "PATH": path}
 
         said, _ = await told(
             host, "echo $PYTHONPATH $PAGER", env={**env, "PAGER": "less -R", "GIT_PAGER": ""}

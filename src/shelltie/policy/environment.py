@@ -203,6 +203,11 @@ def _matches(name: str, passed: Sequence[str]) -> bool:
     )
 
 
+def changed(given: Mapping[str, str | None], base: Sifted) -> dict[str, str | None]:
+    """Of the variables of a call those that are to be judged: the others are as they are anyway."""
+    return {name: value for name, value in given.items() if not _changes_nothing(name, value, base)}
+
+
 def _changes_nothing(name: str, value: str | None, base: Sifted) -> bool:
     """A caller that hands on its whole environment has our own values, and asks for nothing.
 

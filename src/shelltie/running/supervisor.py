@@ -138,6 +138,7 @@ class Supervisor:
             await self._login_path.wait()
         run_id = new_run_id()
         ready = self._prepare(command, run_id, wish)
+        command = replace(command, env=environment.changed(command.env, self._base))
         self._tell_asked(run_id, command, wish, ready[1].secrets)
         verdict, place = await self._enter(run_id, command, wish, ready[1])
         experience = await self._experience(command, ready[1].cwd)
