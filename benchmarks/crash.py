@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shelltie import Config, Terminal
-from shelltie.record import reading
+from shelltie.record import queries
 from shelltie.record.writer import Terms, Writer
 
 _WORKERS = 6
@@ -124,9 +124,9 @@ def _look(place: Path, found: Findings) -> None:
     found.lost += len(writer.lost)
     found.leftovers += sum(len(one.ended) for one in writer.lost)
     writer.close()
-    checked = reading.verify(journal)
+    checked = queries.verify(journal)
     told = [*checked.problems, *([problem] if problem else [])]
-    lines = [(line.entry.kind, line.entry.run) for line in reading.entries(journal)]
+    lines = [(line.entry.kind, line.entry.run) for line in queries.entries(journal)]
     ready = {run for kind, run in lines if kind == "ready"}
     settled = {run for kind, run in lines if kind in ("ended", "lost", "refused")}
     started = (

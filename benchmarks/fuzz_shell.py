@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 from benchmarks.jail import Ran, jail
 from benchmarks.rows import Goal, Of, Row
 from benchmarks.shell_scripts import Scripts
-from shelltie.policy.safety.judge import find_shfmt
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rules import RuleFile, Rules
+from shelltie.safety.judge import find_shfmt
+from shelltie.safety.rating import rate
+from shelltie.safety.rule_set import RuleFile, Rules
 from shelltie.shell.parse import parse
 from shelltie.shell.script import Kind, Script, Word
-from shelltie.shell.second import SHFMT_ARGS, agree
+from shelltie.shell.shfmt import SHFMT_ARGS, agree
 from shelltie.verdict import Rating, Verdict
 
 _COUNT = 20_000

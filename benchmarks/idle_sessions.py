@@ -13,10 +13,10 @@ from benchmarks.measuring import fresh_terminal, memory
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Terminal
 from shelltie.model import Command, Limits, State, TerminalSize
+from shelltie.running.options import Wish
 from shelltie.running.run import Run
-from shelltie.running.sessions import Room, Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.wishes import Wish
+from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.wait_rule import Waiting
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]

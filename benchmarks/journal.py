@@ -11,7 +11,7 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie import Config, Terminal
 from shelltie.events import CommandAsked, Event, RunEnded, RunReady
 from shelltie.model import Caller, ExitStatus, Limits, Outcome, Printed, RunId, State
-from shelltie.record.book import Book
+from shelltie.record.append import Book
 from shelltie.record.database import open_for_writing
 from shelltie.record.facts import Scribe
 

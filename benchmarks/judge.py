@@ -10,9 +10,9 @@ from benchmarks.labelled import CORPUS, rated
 from benchmarks.measuring import percentile
 from benchmarks.rows import Goal, Of, Row
 from shelltie.model import Command
-from shelltie.policy.safety.judge import Judge, find_shfmt
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.judge import Judge, find_shfmt
+from shelltie.safety.rating import rate
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 

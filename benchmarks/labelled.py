@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.rating import rate
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating, Verdict
 

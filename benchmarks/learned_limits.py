@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import mean, median
 
 from benchmarks.rows import Goal, Of, Row
+from shelltie.limits.experience import KEPT, Usual, expected, proposed, usual
+from shelltie.limits.policy import TimeoutPolicy
+from shelltie.limits.policy_file import find
+from shelltie.limits.resolve import Asked, resolve
 from shelltie.model import Limits, Sample
-from shelltie.policy.learned import KEPT, Usual, expected, proposed, usual
-from shelltie.policy.limits import Asked, resolve
-from shelltie.policy.load import find
-from shelltie.policy.timeouts import TimeoutPolicy
 
 _RUNS, _SEED = 40_000, 7
 _MIN_SAMPLES = 20

@@ -29,19 +29,19 @@ _PATIENCE = 3.0  # times what the tests take without a fault
 _RATING = "unit/test_rating.py unit/test_rating_effects.py unit/test_rules.py"
 # The modules that must not be wrong, and the tests that are nearest to each.
 NEAREST = {
-    "policy/limits.py": "unit/test_limits.py unit/test_agent_limits.py",
-    "policy/secrets.py": "unit/test_secrets.py unit/test_environment.py",
-    "policy/safety/judge.py": "unit/test_judge.py scenarios/test_second_look.py",
-    "policy/safety/paths.py": _RATING,
-    "policy/safety/rating.py": _RATING,
-    "policy/safety/wrappers.py": _RATING,
+    "limits/resolve.py": "unit/test_resolve.py unit/test_agent_limits.py",
+    "environment/variable_kinds.py": "unit/test_variable_kinds.py unit/test_child_environment.py",
+    "safety/judge.py": "unit/test_judge.py scenarios/test_second_look.py",
+    "safety/lists.py": _RATING,
+    "safety/rating.py": _RATING,
+    "safety/wrappers.py": _RATING,
     "running/watchdog.py": "unit/test_watchdog.py",
-    "running/settling.py": "unit/test_settling.py",
+    "sessions/wait_rule.py": "unit/test_wait_rule.py",
     "approval/broker.py": "unit/test_approval_broker.py",
-    "approval/descent.py": "scenarios/test_control.py scenarios/test_approval.py",
+    "approval/ancestry.py": "scenarios/test_control.py scenarios/test_approval.py",
     "record/chain.py": "unit/test_chain.py",
     "keeper/protocol.py": "unit/test_keeper_protocol.py",
-    "output/window.py": "unit/test_window.py",
+    "output/head_tail.py": "unit/test_head_tail.py",
     "output/text.py": "unit/test_text.py",
 }
 _SWAPPED = {

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.measuring import TRUE, bare_spawn, take_turns
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Config, Terminal
-from shelltie.frontends.library import Options
+from shelltie.frontends.api import Options
 from tests.containers import IMAGE, TOOLS, OwnEngine, run_engine
 
 _BWRAP = (

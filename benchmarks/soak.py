@@ -26,11 +26,11 @@ from benchmarks.measuring import memory
 from shelltie import Config, Terminal
 from shelltie.errors import TerminalError
 from shelltie.model import Command, Limits, TerminalSize
-from shelltie.record import reading
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.shell_session import open_shell
-from shelltie.running.wishes import Wish
+from shelltie.record import queries
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.shell import open_shell
+from shelltie.sessions.wait_rule import Waiting
 
 _AT_ONCE = 12
 _SETTLED = 20.0  # seconds for the last process of a round to be gone
@@ -58,7 +58,7 @@ def main() -> int:
     args = parser.parse_args()
     with TemporaryDirectory() as place:
         rounds, calls = anyio.run(_work, Path(place), args.minutes * 60, args.seed)
-        broken = list(reading.verify(Path(place) / "journal.db").problems)
+        broken = list(queries.verify(Path(place) / "journal.db").problems)
     early, late = _middle(rounds[: len(rounds) // 3]), _middle(rounds[-(len(rounds) // 3) :])
     wrong = [*_grown(early, late, args.growth * 1024 * 1024), *broken]
     said = {"seed": args.seed, "rounds": len(rounds), "calls": calls, "wrong": wrong}

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.measuring import TRUE, Samples, bare_spawn, fresh_terminal, take_turns
 from benchmarks.rows import Goal, Of, Row
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist_file import AllowlistFile
-from shelltie.running.contexts import Contexts
+from shelltie.contexts.access import Access
+from shelltie.contexts.allowlist import AllowlistFile
+from shelltie.contexts.registry import Contexts
 
 
 def measure() -> list[Row]:

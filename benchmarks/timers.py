@@ -11,10 +11,10 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie import Terminal
 from shelltie.events import Event, LimitReached
 from shelltie.model import Command, Limits, TerminalSize
-from shelltie.running.session import Session
-from shelltie.running.sessions import Room, Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.session import Session
+from shelltie.sessions.wait_rule import Waiting
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]

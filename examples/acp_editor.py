@@ -13,8 +13,8 @@ import acp
 from acp.schema import ClientCapabilities, RequestPermissionResponse, TextContentBlock
 
 from shelltie import Terminal
-from shelltie.frontends.acp.client import HostedTerminals
-from shelltie.frontends.acp.host import TerminalHost
+from shelltie.frontends.acp.sdk_client import HostedTerminals
+from shelltie.frontends.acp.terminal_host import TerminalHost
 
 
 class Editor(HostedTerminals):

@@ -17,7 +17,7 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.approval.descent import objection
+from shelltie.approval.ancestry import objection
 
 ROOT = Path(__file__).resolve().parent.parent
 SHELLTIE = [sys.executable, "-m", "shelltie"]

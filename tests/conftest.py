@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from shelltie import Config, Terminal
+from shelltie.environment.child import RUN_MARK
 from shelltie.events import Publish
-from shelltie.policy.environment import RUN_MARK
-from shelltie.whereabouts import ONLY_RUNTIME
+from shelltie.settings.paths import ONLY_RUNTIME
 from tests.containers import TOOLS, OwnEngine, run_engine
 
 # How long an example takes, or to think of one, says something about the machine alone.

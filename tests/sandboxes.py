@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.keeper.programs import BINARY
-from shelltie.providers import bubblewrap
+from shelltie.keeper.binaries import BINARY
+from shelltie.providers.bubblewrap import provider
 
 _AS_NOBODY = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$bwrap" "$@"'
 # Counts for the new user namespace alone, and for those inside it.
@@ -30,7 +30,7 @@ def _in_front(place: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     wrapper = place / "bwrap"
     wrapper.write_text(f"#!/bin/sh\nbwrap={shutil.which('bwrap')}\n{line}\n")
     wrapper.chmod(0o755)
-    monkeypatch.setattr(bubblewrap, "PLACES", (str(place),))
+    monkeypatch.setattr(provider, "PLACES", (str(place),))
     monkeypatch.setenv("SHELLTIE_SANDBOX_BWRAP", str(wrapper))  # for programs of ours
 
 
@@ -41,7 +41,7 @@ def become_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = place / "keeper"
     shutil.copy(BINARY, keeper)
     keeper.chmod(0o755)
-    monkeypatch.setattr(bubblewrap, "BINARY", keeper)
+    monkeypatch.setattr(provider, "BINARY", keeper)
     monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
     _in_front(place, monkeypatch, _AS_NOBODY)
 

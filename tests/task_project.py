@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 
 from shelltie import Terminal
+from shelltie.contexts.access import Access
+from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
+from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.fields import TaskLimits
+from shelltie.contexts.registry import Contexts
 from shelltie.events import Event, SessionEvent
-from shelltie.frontends import tasks
-from shelltie.frontends.s4_events import as_s4_event
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist_file import PROJECT_FILE, find_allowlist
-from shelltie.policy.argument_filter import Level
-from shelltie.running.context_fields import TaskLimits
-from shelltie.running.contexts import Contexts
+from shelltie.frontends.wire import context as tasks
+from shelltie.frontends.wire.terminal_events import as_s4_event
 from tests.tree import tagged, until
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"

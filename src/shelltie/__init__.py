@@ -10,7 +10,7 @@ from importlib import import_module
 # second. `__init__.pyi` says the same to whoever reads types.
 _HOMES = {
     "shelltie.approval.question": ("Answer", "Question", "Scope"),
-    "shelltie.config": ("Config", "load"),
+    "shelltie.settings.config": ("Config", "load"),
     "shelltie.errors": (
         "AlreadyAborted",
         "CannotStart",
@@ -28,12 +28,11 @@ _HOMES = {
         "UnsafeArguments",
         "WaitFailed",
     ),
-    "shelltie.frontends.library": ("Options", "Terminal", "run", "run_sync"),
-    "shelltie.frontends.plugin": ("TerminalPlugin",),
-    "shelltie.frontends.report": ("Result", "report"),
-    "shelltie.frontends.service": ("TerminalService", "TerminalState"),
-    "shelltie.frontends.service_tools": ("ServiceTool", "tools_of"),
-    "shelltie.frontends.service_words": (
+    "shelltie.frontends.api": ("Options", "Terminal", "run", "run_sync"),
+    "shelltie.frontends.wire.run": ("Result", "report"),
+    "shelltie.frontends.service.service": ("TerminalService", "TerminalState"),
+    "shelltie.frontends.service.tools": ("ServiceTool", "TerminalPlugin", "tools_of"),
+    "shelltie.frontends.service.provider": (
         "ExecuteCommandOptions",
         "ExecuteCommandResult",
         "InteractiveSessionOptions",
@@ -54,12 +53,12 @@ _HOMES = {
         "Survivors",
         "TerminalSize",
     ),
-    "shelltie.policy.limits": ("calculate_timeouts",),
-    "shelltie.running.context": ("Context", "Executed"),
-    "shelltie.running.context_fields": ("TaskLimits",),
-    "shelltie.running.contexts": ("Contexts",),
+    "shelltie.limits.resolve": ("calculate_timeouts",),
+    "shelltie.contexts.context": ("Context", "Executed"),
+    "shelltie.contexts.fields": ("TaskLimits",),
+    "shelltie.contexts.registry": ("Contexts",),
     "shelltie.running.run": ("Run",),
-    "shelltie.running.timeout_watchdog": (
+    "shelltie.agents.timeout_watchdog": (
         "Callbacks",
         "PartialResults",
         "ProgressUpdate",
@@ -67,7 +66,7 @@ _HOMES = {
         "TimeoutWarning",
         "TimeoutWatchdog",
     ),
-    "shelltie.shell.names": ("parse_compound_command", "split_compound_words"),
+    "shelltie.shell.parse": ("parse_compound_command", "split_compound_words"),
     "shelltie.verdict": ("Code", "Decision", "Rating", "Reason", "Verdict"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

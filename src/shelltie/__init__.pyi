@@ -4,8 +4,18 @@
 >>> result.hint
 """
 
+from shelltie.agents.timeout_watchdog import (
+    Callbacks,
+    PartialResults,
+    ProgressUpdate,
+    TimeoutError,  # noqa: A004  the name of the design it follows
+    TimeoutWarning,
+    TimeoutWatchdog,
+)
 from shelltie.approval.question import Answer, Question, Scope
-from shelltie.config import Config, load
+from shelltie.contexts.context import Context, Executed
+from shelltie.contexts.fields import TaskLimits
+from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
     AlreadyAborted,
     CannotStart,
@@ -23,12 +33,8 @@ from shelltie.errors import (
     UnsafeArguments,
     WaitFailed,
 )
-from shelltie.frontends.library import Options, Terminal, run, run_sync
-from shelltie.frontends.plugin import TerminalPlugin
-from shelltie.frontends.report import Result, report
-from shelltie.frontends.service import TerminalService, TerminalState
-from shelltie.frontends.service_tools import ServiceTool, tools_of
-from shelltie.frontends.service_words import (
+from shelltie.frontends.api import Options, Terminal, run, run_sync
+from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
     InteractiveSessionOptions,
@@ -37,6 +43,10 @@ from shelltie.frontends.service_words import (
     SessionStatus,
     TerminalProvider,
 )
+from shelltie.frontends.service.service import TerminalService, TerminalState
+from shelltie.frontends.service.tools import ServiceTool, TerminalPlugin, tools_of
+from shelltie.frontends.wire.run import Result, report
+from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import (
     Caller,
     Command,
@@ -49,20 +59,9 @@ from shelltie.model import (
     Survivors,
     TerminalSize,
 )
-from shelltie.policy.limits import calculate_timeouts
-from shelltie.running.context import Context, Executed
-from shelltie.running.context_fields import TaskLimits
-from shelltie.running.contexts import Contexts
 from shelltie.running.run import Run
-from shelltie.running.timeout_watchdog import (
-    Callbacks,
-    PartialResults,
-    ProgressUpdate,
-    TimeoutError,  # noqa: A004  the name of the design it follows
-    TimeoutWarning,
-    TimeoutWatchdog,
-)
-from shelltie.shell.names import parse_compound_command, split_compound_words
+from shelltie.settings.config import Config, load
+from shelltie.shell.parse import parse_compound_command, split_compound_words
 from shelltie.verdict import Code, Decision, Rating, Reason, Verdict
 
 __all__ = [

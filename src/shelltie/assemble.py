@@ -12,46 +12,45 @@ from pathlib import Path
 
 import anyio
 
-from shelltie import trust, whereabouts
-from shelltie.approval.approved import Approved
+from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
-from shelltie.config import Config
+from shelltie.environment import child
 from shelltie.errors import ConfigWrong
 from shelltie.events import Publish
-from shelltie.keeper.undumpable import hide_this_process
+from shelltie.keeper.hardening import hide_this_process
+from shelltie.limits.policy_file import PolicyFile, find
 from shelltie.model import Adaptive, Command, EscalationStep, Resources, RunId, Survivors
-from shelltie.output.spools import Spools
+from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
-from shelltie.policy import environment
-from shelltie.policy.load import PolicyFile, find
-from shelltie.policy.safety.examples import open_rules
-from shelltie.policy.safety.judge import Judge, find_shfmt
-from shelltie.policy.safety.listed import lists_of
-from shelltie.policy.safety.rating import Mode
-from shelltie.policy.safety.rules import RuleFile
-from shelltie.providers.bubblewrap import BubblewrapProvider
-from shelltie.providers.container import ContainerProvider
-from shelltie.providers.container_view import ContainerPolicy
+from shelltie.providers.bubblewrap.mounts import SandboxPolicy
+from shelltie.providers.bubblewrap.provider import BubblewrapProvider
+from shelltie.providers.container.mounts import ContainerPolicy
+from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
-from shelltie.providers.sandbox_view import SandboxPolicy
-from shelltie.record.alerts import Alerts
-from shelltie.record.health import Thresholds
 from shelltie.record.history import History
 from shelltie.record.journal import Journal
-from shelltie.record.measured import Measured
-from shelltie.record.metrics import Metrics
-from shelltie.record.reading import largest_session_number
+from shelltie.record.queries import largest_session_number
 from shelltie.record.retention import Retention
 from shelltie.record.writer import Terms
-from shelltie.running.bus import Bus
-from shelltie.running.gate import Decisions, Gate, Patience
+from shelltie.running.admission import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
-from shelltie.running.places import Demands, Places
-from shelltie.running.session_numbers import SessionNumbers
+from shelltie.running.options import Habits
+from shelltie.running.placement import Demands, Places
+from shelltie.running.ports import Bus
 from shelltie.running.supervisor import NewOutput, Supervisor
-from shelltie.running.wishes import Habits
+from shelltie.safety.judge import Judge, find_shfmt
+from shelltie.safety.name_lists import lists_of
+from shelltie.safety.rating import Mode
+from shelltie.safety.rule_examples import open_rules
+from shelltie.safety.rule_set import RuleFile
+from shelltie.sessions.id_counter import SessionNumbers
+from shelltie.settings import paths as whereabouts
+from shelltie.settings import trust
+from shelltie.settings.config import Config
 from shelltie.shell import shape
+from shelltie.telemetry.alerts import Alerts, Measured, Thresholds
+from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Decision, Rating
 
 
@@ -117,7 +116,7 @@ def _providers(config: Config) -> tuple[Provider, ...]:
 
 def sandbox_policy(config: Config) -> SandboxPolicy:
     """What holds in every sandbox, by the settings."""
-    environ = environment.inherited()
+    environ = child.inherited()
     return SandboxPolicy(
         home=Path(os.path.realpath(whereabouts.home_dir(environ))),
         network=config.sandbox_network,
@@ -134,7 +133,7 @@ def sandbox_policy(config: Config) -> SandboxPolicy:
 
 def container_policy(config: Config) -> ContainerPolicy:
     """What holds in every container, by the settings."""
-    environ = environment.inherited()
+    environ = child.inherited()
     return ContainerPolicy(
         home=Path(os.path.realpath(whereabouts.home_dir(environ))),
         image=config.container_image or "",
@@ -201,7 +200,7 @@ def judge_of(config: Config, project: Path) -> Judge:
         open_rules(_rule_files(project)),
         mode=mode,
         lists=lists,
-        path=environment.inherited().get("PATH", ""),
+        path=child.inherited().get("PATH", ""),
         shell=shell_of(config)[0],
         shfmt=find_shfmt(),
     )
@@ -330,7 +329,7 @@ def _history(config: Config, habits: Habits, bus: Bus) -> History | None:
 def _trace(bus: Bus) -> None:
     if "opentelemetry.sdk.trace" in sys.modules:
         # Whoever wants spans has loaded the SDK. Others do not pay 40 ms for the import.
-        from shelltie.record.spans import Spans
+        from shelltie.telemetry.spans import Spans
 
         bus.subscribe(Spans(shape.program).hear)
 
@@ -354,7 +353,7 @@ def _notify(supervisor: Supervisor, command: str, said: bytes) -> RunId | None:
 
 def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
     """It hears of everything, and before anybody else."""
-    environ = environment.inherited()
+    environ = child.inherited()
     journal = Journal(
         Terms(
             config.journal,
@@ -362,9 +361,9 @@ def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
             required=config.audit_required,
             retention=Retention(config.audit_days, config.audit_size),
             anchor=Path(config.audit_anchor) if config.audit_anchor else None,
-            inside=environ.get(environment.RUN_MARK),
+            inside=environ.get(child.RUN_MARK),
         ),
-        environment.sift(environ, config.passed).secrets,
+        child.sift(environ, config.passed).secrets,
         bus.publish,
     )
     bus.subscribe(journal.publish)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Caller, Limit, Limits, Outcome, Printed, RunId
 from shelltie.verdict import Decision, Verdict
 

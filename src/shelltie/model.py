@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import NewType
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 
 RunId = NewType("RunId", str)
 Directory = tuple[int, int]  # the directory itself, whatever its name: st_dev and st_ino

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 
 
 class Rating(StrEnum):

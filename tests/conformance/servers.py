@@ -5,10 +5,10 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from shelltie import Config, Terminal
-from shelltie.frontends.mcp.attendant import Attendant
+from shelltie.frontends.mcp.handover import Attendant
 from shelltie.frontends.mcp.server import build, task_contexts
-from shelltie.running.sessions import Room, Sessions
-from shelltie.running.settling import Waiting
+from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.wait_rule import Waiting
 
 
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:

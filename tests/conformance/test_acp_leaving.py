@@ -167,7 +167,7 @@ async def test_a_thousand_questions_at_once_are_bounded(both: Pair) -> None:
 
 
 def test_the_program_needs_no_sdk() -> None:
-    look = "import sys, shelltie.frontends.cli.acp; sys.exit('acp' in sys.modules)"
+    look = "import sys, shelltie.frontends.cli.commands.acp; sys.exit('acp' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
 

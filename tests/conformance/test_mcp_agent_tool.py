@@ -17,17 +17,17 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, ConfigWrong, Terminal
-from shelltie.frontends.mcp import agent_tool
-from shelltie.frontends.mcp.agent_tool import AgentTools
-from shelltie.frontends.mcp.call import Call
-from shelltie.running.gate import Party
+from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.tools import agent
+from shelltie.frontends.mcp.tools.agent import AgentTools
+from shelltie.running.admission import Party
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left
 
 # The real caps are minutes; these let a test wait for the end of a limit.
 QUICK = {"agent_idle_min": 0.1, "agent_hard_min": 0.1, "agent_hard": 60.0, "grace": 0.5}
-SCHEMA = agent_tool.TASK.output_schema or {}
+SCHEMA = agent.TASK.output_schema or {}
 Fields = dict[str, Any]
 
 

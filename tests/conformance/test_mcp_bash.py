@@ -8,8 +8,8 @@ from mcp import Client
 
 from shelltie import Config
 from shelltie.events import Event, RunStarted
-from shelltie.frontends.mcp import session_schemas
-from shelltie.running.gate import Patience
+from shelltie.frontends.mcp.tools import session_schemas
+from shelltie.running.admission import Patience
 from tests.conformance.servers import server_of
 from tests.conformance.test_mcp_confirm import Person
 from tests.conformance.test_mcp_sessions import Caller

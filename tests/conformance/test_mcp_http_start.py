@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from shelltie.frontends.cli.main import main
-from shelltie.frontends.mcp.address import parse
+from shelltie.frontends.mcp.http.address import parse
 from tests.conformance.http_mcp import HttpClient, http_server
 
 

@@ -13,9 +13,9 @@ from mcp_types import LoggingMessageNotificationParams
 
 from shelltie import Config
 from shelltie.events import LimitNear, LimitReached, SilentButWorking
+from shelltie.frontends.mcp.notices import data_of
 from shelltie.frontends.mcp.progress import Status, line
-from shelltie.frontends.mcp.told import data_of
-from shelltie.frontends.sessions import SessionReport, continued_text
+from shelltie.frontends.wire.session import SessionReport, continued_text
 from shelltie.model import Limit, Limits, RunId, Sample
 from shelltie.running.messages import limit_near
 from shelltie.running.watchdog import Warn

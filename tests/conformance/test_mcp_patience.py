@@ -13,8 +13,9 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config
-from shelltie.frontends.mcp import session_schemas, task_tools, tools
-from shelltie.frontends.mcp.patience import USUAL, window
+from shelltie.frontends.mcp.client_patience import USUAL, window
+from shelltie.frontends.mcp.tools import contexts, session_schemas
+from shelltie.frontends.mcp.tools import run as tools
 from tests.asking import shelltie
 from tests.conformance.raw_mcp import RawClient, call, raw_server, request
 from tests.conformance.servers import server_of
@@ -24,7 +25,7 @@ from tests.tree import new_tag, nobody_left, tagged, until
 
 QUICK = {"min_interval": 0.05, "settle_interval": 0.2, "session_unknown": "allow"}
 ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-TOOLS = [tools.RUN, *session_schemas.TOOLS, *task_tools.TOOLS]
+TOOLS = [tools.RUN, *session_schemas.TOOLS, *contexts.TOOLS]
 SCHEMAS = {tool.name: tool.output_schema or {} for tool in TOOLS}
 Fields = dict[str, Any]
 

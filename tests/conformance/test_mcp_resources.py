@@ -20,8 +20,9 @@ from mcp_types import (
 )
 
 from shelltie import Config, Terminal
-from shelltie.frontends.mcp import call, subscriptions
-from shelltie.frontends.mcp.call import Context
+from shelltie.frontends.mcp import request as call
+from shelltie.frontends.mcp import subscriptions
+from shelltie.frontends.mcp.request import Context
 from tests.conformance.raw_mcp import ENVELOPE, SERVER, raw_server, request, server_environment
 from tests.conformance.servers import server_of
 from tests.conftest import Open

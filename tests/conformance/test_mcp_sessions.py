@@ -18,11 +18,11 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
 from shelltie.approval.question import Answer
-from shelltie.frontends.mcp import session_schemas
-from shelltie.frontends.mcp.call import Call
-from shelltie.frontends.mcp.session_tools import Manners, SessionTools
-from shelltie.running.gate import Party
-from shelltie.running.settling import AT_ONCE
+from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.tools import session_schemas
+from shelltie.frontends.mcp.tools.sessions import Manners, SessionTools
+from shelltie.running.admission import Party
+from shelltie.sessions.wait_rule import AT_ONCE
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until

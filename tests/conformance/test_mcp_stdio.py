@@ -16,8 +16,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from shelltie.frontends.lines import LINE_MAX, Lines
-from shelltie.frontends.mcp import agent_tool, session_schemas, task_tools
+from shelltie.frontends.jsonl import LINE_MAX, Lines
+from shelltie.frontends.mcp.tools import agent, contexts, session_schemas
 from tests.conformance.raw_mcp import (
     ENVELOPE,
     INITIALIZED,
@@ -58,7 +58,7 @@ async def test_the_tools_of_tasks_are_there_only_if_that_is_said(
         with unless:
             await client.call_tool("terminal_create_session", {"taskId": "B-1", "agentId": "me"})
 
-    ours = {tool.name for tool in task_tools.TOOLS}
+    ours = {tool.name for tool in contexts.TOOLS}
     assert names & ours == (ours if offered else set())
 
 
@@ -78,7 +78,7 @@ async def test_the_sdks_client_works_in_both_eras(mode: Any) -> None:  # noqa: A
             for number in range(20):
                 tasks.start_soon(one, number)
 
-    named = [*session_schemas.TOOLS, *agent_tool.TOOLS]
+    named = [*session_schemas.TOOLS, *agent.TOOLS]
     assert [tool.name for tool in tools] == ["run", *(tool.name for tool in named)]
     for number, answer in answers.items():
         assert answer["stdout"] == f"start {number}\nend {number}\n"

@@ -24,11 +24,11 @@ from mcp_types import (
 )
 
 from shelltie import Terminal
-from shelltie.frontends.mcp import task_tools
-from shelltie.frontends.mcp.call import Call
-from shelltie.frontends.mcp.schema import GOES_ON
-from shelltie.running.contexts import Contexts
-from shelltie.running.gate import Party
+from shelltie.contexts.registry import Contexts
+from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.tools import contexts as task_tools
+from shelltie.frontends.mcp.tools.schema import GOES_ON
+from shelltie.running.admission import Party
 from tests.conformance.servers import attendant_of
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left

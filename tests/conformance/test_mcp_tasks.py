@@ -25,8 +25,9 @@ from mcp_types import (
 from pydantic import ConfigDict
 
 from shelltie import Config
-from shelltie.frontends.mcp import call, tasks_extension
-from shelltie.frontends.mcp.call import Context
+from shelltie.frontends.mcp import request as call
+from shelltie.frontends.mcp import tasks_extension
+from shelltie.frontends.mcp.request import Context
 from shelltie.frontends.mcp.tasks_extension import EXTENSION
 from tests.conformance.raw_mcp import ENVELOPE, raw_server, request
 from tests.conformance.servers import server_of

@@ -16,11 +16,11 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
 from shelltie.events import Event
-from shelltie.frontends.mcp import tools
-from shelltie.frontends.mcp.call import Call
-from shelltie.frontends.mcp.schema import GOES_ON
-from shelltie.policy.timeouts import TimeoutPolicy
-from shelltie.running.gate import Party
+from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.tools import run
+from shelltie.frontends.mcp.tools.schema import GOES_ON
+from shelltie.limits.policy import TimeoutPolicy
+from shelltie.running.admission import Party
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 
@@ -57,7 +57,7 @@ def checked(result: CallToolResult) -> dict[str, Any]:
     for name, kind in SEVEN.items():
         assert isinstance(answer[name], kind)
         assert not isinstance(answer[name], bool)
-    jsonschema.Draft202012Validator(tools.RUN.output_schema or {}).validate(answer)
+    jsonschema.Draft202012Validator(run.RUN.output_schema or {}).validate(answer)
     (content,) = result.content
     assert isinstance(content, TextContent)
     assert json.loads(content.text) == answer
@@ -98,7 +98,7 @@ async def test_a_quick_command_answers_in_full(terminal: Terminal) -> None:
 async def test_the_output_schema_knows_every_field(terminal: Terminal) -> None:
     answer = await call(terminal, command="true")
 
-    schema = tools.RUN.output_schema or {}
+    schema = run.RUN.output_schema or {}
     only_else = {"errorCode", "details", *GOES_ON}
     assert {*answer, *only_else} == set(schema["properties"])
     assert set(answer["limits"]) == set(schema["properties"]["limits"]["properties"])
@@ -188,7 +188,7 @@ async def test_wrong_parameters_are_answered_and_start_nothing(
     events: list[Event] = []
     async with open_terminal(events.append) as terminal:
         # Not through the SDK's client: it sends NaN as null.
-        answer = checked(await tools.run(attendant_of(terminal), Config(), called(arguments)))
+        answer = checked(await run.run(attendant_of(terminal), Config(), called(arguments)))
 
     assert (answer["status"], answer["errorCode"]) == ("error", "INVALID_PARAMETERS")
     assert (answer["exitCode"], answer["durationMs"]) == (125, 0)
@@ -233,7 +233,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, arguments: dict[str, object]
 ) -> None:
-    checked(await tools.run(attendant_of(terminal), Config(), called(arguments)))
+    checked(await run.run(attendant_of(terminal), Config(), called(arguments)))
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from shelltie import Config
-from shelltie.approval.callback import CallbackChannel
+from shelltie.approval.broker import CallbackChannel
 from shelltie.approval.card import card
 from shelltie.approval.question import Question
 from tests.conformance.servers import server_of

@@ -6,7 +6,7 @@ import anyio
 
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Question
-from shelltie.frontends.cli.ask import TerminalChannel
+from shelltie.frontends.cli.tty_prompt import TerminalChannel
 from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shelltie.basics.validate import Wrong
+from shelltie.contexts.access import Access
+from shelltie.contexts.allowlist import AllowlistFile, parse
+from shelltie.contexts.argument_filter import ArgumentRules, Denied, Level, refusal
 from shelltie.errors import CannotStart, CommandDenied, InvalidParameters
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist import parse
-from shelltie.policy.allowlist_file import AllowlistFile
-from shelltie.policy.argument_filter import ArgumentRules, Denied, Level, refusal
-from shelltie.policy.checks import Wrong
 
 RULES = ["allow", "allow_exactly", "deny", "free_text_after"]
 KEYS = [*RULES, "commands", "name", "path", "allow_relative_path", "note"]

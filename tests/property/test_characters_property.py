@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.output.characters import Characters
+from shelltie.output.char_index import Characters
 from shelltie.output.text import decode
 
 CHUNKS = st.lists(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), max_size=20)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shelltie.policy.limits import Asked, resolve
-from shelltie.policy.lint import lint
-from shelltie.policy.load import SCHEMA_FILE
-from shelltie.policy.timeouts import TimeoutPolicy, or_endless, parse
+from shelltie.limits.lint import lint
+from shelltie.limits.policy import TimeoutPolicy, or_endless, parse
+from shelltie.limits.policy_file import SCHEMA_FILE
+from shelltie.limits.resolve import Asked, resolve
 from shelltie.shell.split import segments, strip_prefixes
 
 SECOND_DIALECT = ("timeouts", "long_running_overrides", "command_classification")

@@ -6,8 +6,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shelltie.agents.jsonl_events import EventLines
 from shelltie.model import Stream
-from shelltie.output.lines import EventLines
+from shelltie.output.head_tail import Window
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.text import (
@@ -19,7 +20,6 @@ from shelltie.output.text import (
     excerpt,
     last_line,
 )
-from shelltie.output.window import Window
 
 chunks = st.lists(st.binary(max_size=40), max_size=20)
 sizes = st.integers(0, 30)

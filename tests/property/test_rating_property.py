@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.rating import rate
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import of_argv, parse
 from shelltie.verdict import Code, Rating
 

@@ -6,8 +6,8 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shelltie.approval import shown
-from shelltie.approval.lookalikes import notes
+from shelltie.basics import visible_text
+from shelltie.basics.visible_text import notes
 
 HOSTILE = st.sampled_from(
     "\0\t\r\x1b\x7f\x85\xa0\xad\u0300\u034f\u05d0\u061c\u0661\u115f\u17b4\u180b\u200b\u200d\u200e\u2028"
@@ -44,7 +44,7 @@ def read_back(lines: list[str]) -> str:
         repeated = re.fullmatch(r"│ ⟨this line (\d+) more times⟩", line)
         if repeated:
             found += [found[-1]] * int(repeated[1])
-        elif line.startswith(shown.MORE):
+        elif line.startswith(visible_text.MORE):
             found[-1] += MARK.sub(unmarked, line[2:])
         else:
             assert line[:1] == "│"
@@ -59,20 +59,25 @@ def visible(char: str) -> bool:
 @settings(max_examples=400)
 @given(TEXTS, st.integers(20, 120))
 def test_whatever_is_shown_can_be_read_back(text: str, width: int) -> None:
-    assert read_back(shown.lines(text, width)) == text
+    assert read_back(visible_text.lines(text, width)) == text
 
 
 @settings(max_examples=400)
 @given(TEXTS, TEXTS)
 def test_different_texts_are_shown_differently(one: str, other: str) -> None:
-    assert (shown.inline(one) == shown.inline(other)) == (one == other)
-    assert (shown.lines(one) == shown.lines(other)) == (one == other)
+    assert (visible_text.inline(one) == visible_text.inline(other)) == (one == other)
+    assert (visible_text.lines(one) == visible_text.lines(other)) == (one == other)
 
 
 @settings(max_examples=400)
 @given(TEXTS)
 def test_nothing_that_is_shown_is_invisible_or_moves_its_neighbours(text: str) -> None:
-    for line in [*shown.lines(text), shown.inline(text), shown.brief(text, 30), *notes(text)]:
+    for line in [
+        *visible_text.lines(text),
+        visible_text.inline(text),
+        visible_text.brief(text, 30),
+        *notes(text),
+    ]:
         assert all(map(visible, line)), line
         assert not {"R", "AL", "AN"} & set(map(unicodedata.bidirectional, line))
         assert line == line.rstrip()
@@ -81,13 +86,13 @@ def test_nothing_that_is_shown_is_invisible_or_moves_its_neighbours(text: str) -
 @settings(max_examples=200)
 @given(TEXTS, st.integers(70, 120))
 def test_no_line_is_folded_by_the_terminal(text: str, width: int) -> None:
-    assert all(shown.cells(line) <= width for line in shown.lines(text, width))
+    assert all(visible_text.cells(line) <= width for line in visible_text.lines(text, width))
 
 
 @settings(max_examples=200)
 @given(TEXTS, st.integers(12, 60))
 def test_a_brief_text_fits_and_says_what_it_leaves_out(text: str, room: int) -> None:
-    brief = shown.brief(text, room)
+    brief = visible_text.brief(text, room)
 
-    assert shown.cells(brief) <= room
-    assert brief == shown.inline(text) or re.search(r"⟨\+\d+⟩$", brief)
+    assert visible_text.cells(brief) <= room
+    assert brief == visible_text.inline(text) or re.search(r"⟨\+\d+⟩$", brief)

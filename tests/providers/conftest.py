@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import hatch_build
+from shelltie.keeper.binaries import Kind, choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import Kind, choose
 
 
 @pytest.fixture(scope="session")

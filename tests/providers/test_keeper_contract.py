@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from shelltie.errors import CannotStart, ConfigWrong
+from shelltie.keeper.binaries import Kind, choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import Kind, choose
 from shelltie.keeper.protocol import Exited, Failed, Gone, Signalled, Started
 from shelltie.model import Resources
 from tests.leashes import PATH, output_of, printed_ready, read, start, start_printing

@@ -13,8 +13,8 @@ import anyio
 import psutil
 import pytest
 
+from shelltie.keeper.binaries import Kind
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import Kind
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Stuck
 from shelltie.model import Resources
 from tests.leashes import PATH, Told, output_of, read, start, start_printing

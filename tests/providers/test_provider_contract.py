@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from shelltie.providers import contract
-from shelltie.providers.bubblewrap import BubblewrapProvider
-from shelltie.providers.container import ContainerProvider
-from shelltie.providers.container_view import ContainerPolicy
+from shelltie.providers.bubblewrap.mounts import SandboxPolicy
+from shelltie.providers.bubblewrap.provider import BubblewrapProvider
+from shelltie.providers.container.mounts import ContainerPolicy
+from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
-from shelltie.providers.sandbox_view import SandboxPolicy
 from tests.containers import IMAGE
 from tests.sandboxes import become_nobody
 

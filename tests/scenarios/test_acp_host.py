@@ -24,17 +24,8 @@ from shelltie.errors import (
     WaitFailed,
 )
 from shelltie.events import Escalated, Event, Leaked, LimitReached
-from shelltie.frontends.acp.agent import (
-    Completed,
-    TerminalTimeout,
-    TimedOut,
-    execute_with_timeout,
-)
-from shelltie.frontends.acp.host import Manners, TerminalHost
-from shelltie.frontends.acp.rpc import problem
-from shelltie.frontends.acp.terminal import shown
-from shelltie.frontends.acp.timeouts import TerminalPolicy
-from shelltie.frontends.acp.words import (
+from shelltie.frontends.acp.methods import problem
+from shelltie.frontends.acp.protocol import (
     CreatedTerminal,
     ForeignTerminal,
     NoCapability,
@@ -43,6 +34,15 @@ from shelltie.frontends.acp.words import (
     TooManyTerminals,
     UnknownAcpSession,
     UnknownTerminal,
+)
+from shelltie.frontends.acp.terminal import shown
+from shelltie.frontends.acp.terminal_host import Manners, TerminalHost
+from shelltie.frontends.acp.timeouts import TerminalPolicy
+from shelltie.frontends.acp.with_timeout import (
+    Completed,
+    TerminalTimeout,
+    TimedOut,
+    execute_with_timeout,
 )
 from shelltie.model import State, Stream
 from shelltie.output.store import Store

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shelltie import InvalidParameters, Terminal
-from shelltie.frontends.acp.host import TerminalHost
+from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.model import TerminalSize
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged

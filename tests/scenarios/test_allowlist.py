@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from shelltie import Terminal
+from shelltie.contexts.access import Access
+from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
+from shelltie.contexts.argument_filter import Level
 from shelltie.errors import CommandDenied, CommandNotAllowed, UnsafeArguments
-from shelltie.frontends.report import Result
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist_file import PROJECT_FILE, find_allowlist
-from shelltie.policy.argument_filter import Level
+from shelltie.frontends.wire.run import Result
 from tests.conftest import Open
 
 SYSTEM = "/usr/bin:/bin"

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shelltie.approval import descent
+from shelltie.approval import ancestry
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Question
 from shelltie.frontends.control import client
@@ -17,8 +17,8 @@ from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.questions import answerable
 from shelltie.frontends.control.server import Refused, must_be_a_person
+from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import choose
 from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict
 from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie
@@ -163,10 +163,10 @@ async def test_nor_can_somebody_in_another_pid_namespace() -> None:
 async def test_nor_can_somebody_who_is_not_there_any_more() -> None:
     gone = await anyio.run_process([sys.executable, "-c", "import os; print(os.getpid())"])
 
-    assert descent.objection(int(gone.stdout)) == (
+    assert ancestry.objection(int(gone.stdout)) == (
         "it cannot be seen: it has ended, or lives in another pid namespace"
     )
-    assert descent.objection(0) is not None
+    assert ancestry.objection(0) is not None
 
 
 @not_on_a_leash
@@ -180,7 +180,7 @@ async def test_who_has_ended_meanwhile_says_nothing() -> None:
         def present(self) -> bool:
             return False
 
-    assert descent.objection(os.getppid(), os.getpid()) is None
+    assert ancestry.objection(os.getppid(), os.getpid()) is None
     with pytest.raises(Refused, match="it has ended"):
         await must_be_a_person(Ended())
 
@@ -189,7 +189,7 @@ async def test_who_has_ended_meanwhile_says_nothing() -> None:
 async def test_without_proc_the_ancestors_are_seen_by_ps(link: Link) -> None:
     look = (
         "import os\n"
-        "from shelltie.approval.descent import ancestry, processes_by_ps\n"
+        "from shelltie.approval.ancestry import ancestry, processes_by_ps\n"
         "line = ancestry(os.getpid(), processes_by_ps().get)\n"
         "print(any(one.leashed for one in line), len(line) > 3)"
     )

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from shelltie import whereabouts
-from shelltie.approval.approved import Approved, shown_rule
+from shelltie.approval.always import Approved, shown_rule
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.errors import CommandDenied, ConfigWrong
 from shelltie.model import Command
+from shelltie.settings import paths
 from shelltie.verdict import Rating, Verdict
 from tests.asking import not_on_a_leash, shelltie
 from tests.conftest import Open
@@ -203,7 +203,7 @@ async def test_an_entry_that_was_deleted_is_asked_about_again(approved: Approved
 async def test_a_command_that_writes_the_file_approves_nothing(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    victim, path = tmp_path / "victim", whereabouts.approved_file()
+    victim, path = tmp_path / "victim", paths.approved_file()
     victim.mkdir()
     command = Command(f"rm -rf {victim}", cwd=str(tmp_path))
     entry = shown_rule(Question.about(command, Verdict(Rating.DANGEROUS), "local"))

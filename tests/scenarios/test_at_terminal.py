@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import choose
 from tests.asking import ROOT, SHELLTIE, asking, not_on_a_leash, shelltie, typed
 from tests.leashes import read, start
 

@@ -16,10 +16,10 @@ import pytest
 
 from shelltie import Answer, Config, Question, Resources, Result, State, Terminal
 from shelltie.errors import CommandDenied, IsolationUnavailable, KillFailed
-from shelltie.keeper import identity
+from shelltie.keeper import process_identity
 from shelltie.model import Command, Isolation
-from shelltie.providers.container_making import OWNER
-from shelltie.running.wishes import Wish
+from shelltie.providers.container.create import OWNER
+from shelltie.running.options import Wish
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -319,11 +319,11 @@ async def test_what_a_dead_shelltie_left_is_removed_and_nothing_else(
     words = [*SHELLTIE, "run", "--isolation", "container", "--", text]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environ) as started:  # noqa: ASYNC220  it blocks nobody
         await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 30)
-        dead = identity.of(started.pid)
+        dead = process_identity.of(started.pid)
         started.send_signal(signal.SIGKILL)
     await nobody_left(tag, 20)
     await until(lambda: engine.containers() == [], 30)
-    alive = identity.of(os.getpid())
+    alive = process_identity.of(os.getpid())
     made = {
         owner: _made(engine, owner)
         for owner in (_label(dead), _label(alive), "garbage", "[1, 2]", "")
@@ -337,7 +337,7 @@ async def test_what_a_dead_shelltie_left_is_removed_and_nothing_else(
     assert left == set(made.values()) - {made[_label(dead)]}
 
 
-def _label(owner: identity.Identity) -> str:
+def _label(owner: process_identity.Identity) -> str:
     return json.dumps([owner.pid, owner.started, owner.boot, owner.namespace])
 
 

@@ -15,13 +15,13 @@ import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie import whereabouts
 from shelltie.errors import TerminalError
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
+from shelltie.frontends.control.messages import REQUEST_MAX, Fields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
-from shelltie.frontends.control.wire import REQUEST_MAX, Fields
+from shelltie.settings import paths as whereabouts
 
 ROOT = os.geteuid() == 0
 OTHER_USER = ["setpriv", "--reuid", "65534", "--clear-groups"]

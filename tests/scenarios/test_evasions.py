@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.rating import rate
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 

@@ -9,9 +9,9 @@ import pytest
 from shelltie import TerminalSize
 from shelltie.events import Escalated, Event
 from shelltie.model import Command, Ended, Limits
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.wait_rule import Waiting
 from tests.conftest import Open
 
 NO_LIMIT = Wish(None, Limits(None, None, "no limit"))

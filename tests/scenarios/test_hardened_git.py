@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.policy.environment import hardened_git
+from shelltie.environment.child import hardened_git
 
 KEYS = {"core.fsmonitor", "core.sshCommand"}
 BARE = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}

@@ -12,10 +12,10 @@ import pytest
 from shelltie import Terminal, TerminalSize
 from shelltie.model import Command, Limits
 from shelltie.running import procfs
-from shelltie.running.session import Reading, Session
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import Reading, Session
+from shelltie.sessions.wait_rule import Waiting
 from tests.tree import until
 
 NO_LIMIT = Wish(None, Limits(None, None, "no limit"))

@@ -17,9 +17,9 @@ from shelltie import (
 )
 from shelltie.errors import IsolationUnavailable
 from shelltie.model import Bar, Command, Isolation
-from shelltie.providers import bubblewrap
+from shelltie.providers.bubblewrap import provider
 from shelltie.providers.local import LocalProvider
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
 from tests.cli import shelltie
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -110,7 +110,7 @@ async def test_an_older_bubblewrap_does_with_fewer_options(
 async def test_without_bubblewrap_it_says_what_to_install(
     open_terminal: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap, "PLACES", (str(public_path),))
+    monkeypatch.setattr(provider, "PLACES", (str(public_path),))
     monkeypatch.setenv("PATH", str(public_path))
     async with open_terminal() as terminal:
         with pytest.raises(IsolationUnavailable, match="bubblewrap is not installed"):

@@ -19,17 +19,17 @@ from shelltie.errors import CommandDenied, JournalBroken
 from shelltie.events import Event, RunReady
 from shelltie.model import Caller
 from shelltie.record import anchor as anchored
-from shelltie.record import reading
-from shelltie.record.book import Book
+from shelltie.record import queries
+from shelltie.record.append import Book
 from shelltie.record.database import VERSION, Unusable, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.history import last, shapes
-from shelltie.record.past import latest
+from shelltie.record.queries import latest
 from shelltie.record.retention import Retention, trim
 from shelltie.record.tables import plain
-from shelltie.running.gate import Party
-from shelltie.running.sessions import Sessions
-from shelltie.running.shell_session import Start, open_shell
+from shelltie.running.admission import Party
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.shell import Start, open_shell
 from tests.conftest import Open
 from tests.served import served
 from tests.tree import until
@@ -133,11 +133,11 @@ def journal(tmp_path: Path) -> Path:
 
 
 def kinds(journal: Path, run: str) -> list[str]:
-    return [line.entry.kind for line in reading.entries(journal) if line.entry.run == run]
+    return [line.entry.kind for line in queries.entries(journal) if line.entry.run == run]
 
 
 def bodies(journal: Path, kind: str) -> list[dict[str, object]]:
-    lines = [line for line in reading.entries(journal) if line.entry.kind == kind]
+    lines = [line for line in queries.entries(journal) if line.entry.kind == kind]
     return [line.to_json() for line in lines]
 
 
@@ -174,7 +174,7 @@ async def test_a_run_is_on_record_from_before_its_start_to_its_end(
     printed = sha256(b"out\nerr\n").hexdigest()
     assert isinstance(output := end["output"], dict)
     assert (output["stdout"], output["stderr"], output["sha256"]) == (4, 4, printed)
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 async def test_a_large_output_has_its_digest_and_its_file(
@@ -237,7 +237,7 @@ async def test_several_servers_share_one_file_and_lose_nothing(tmp_path: Path) -
             tasks.start_soon(python, MANY, str(tmp_path), name)
 
     journal = tmp_path / "journal.db"
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
     ready = {str(one["command"]) for one in bodies(journal, "ready")}
     assert len(ready) == len(bodies(journal, "ended")) == 4 * 15
     with changing(journal) as connection:
@@ -269,12 +269,12 @@ async def test_a_change_shows_and_is_not_repaired(
         await terminal.run(["/bin/true"])
     with changing(journal) as connection:
         connection.execute(harm)
-    found = reading.verify(journal).problems
+    found = queries.verify(journal).problems
     async with open_terminal() as terminal:
         await terminal.run(["/bin/true"])
 
     assert any(told in problem for problem in found)
-    assert any(told in problem for problem in reading.verify(journal).problems)
+    assert any(told in problem for problem in queries.verify(journal).problems)
 
 
 async def test_a_cut_end_shows_against_the_anchor(
@@ -283,13 +283,13 @@ async def test_a_cut_end_shows_against_the_anchor(
     anchor = tmp_path / "heads"
     async with open_terminal(audit_anchor=str(anchor)) as terminal:
         await terminal.run(["/bin/true"])
-    whole = reading.verify(journal, anchored.read(anchor).heads).problems
+    whole = queries.verify(journal, anchored.read(anchor).heads).problems
     with changing(journal) as connection:
         connection.execute("DELETE FROM entries WHERE seq > 3")
 
     assert whole == ()
-    assert reading.verify(journal).problems == ()
-    assert "cut off" in reading.verify(journal, anchored.read(anchor).heads).problems[0]
+    assert queries.verify(journal).problems == ()
+    assert "cut off" in queries.verify(journal, anchored.read(anchor).heads).problems[0]
 
 
 @pytest.mark.parametrize("required", [False, True])
@@ -324,7 +324,7 @@ def test_what_is_old_or_too_much_goes_and_the_chain_still_holds(
         slices += 1
     book.connection.close()
 
-    found = reading.verify(path)
+    found = queries.verify(path)
     assert found.problems == ()
     assert slices >= 3
     assert found.first > (4000 if retention.size else 5000)
@@ -348,7 +348,7 @@ async def test_what_is_no_database_stays_as_it_is(
     assert "no database" in " ".join(result.warnings)
     assert journal.read_bytes() == content
     with pytest.raises(Unusable):
-        reading.verify(journal)
+        queries.verify(journal)
 
 
 @pytest.mark.parametrize("kind", ["/dev/null", "/proc/journal.db", "directory", "pipe", "loop"])
@@ -370,8 +370,8 @@ async def test_what_can_be_no_journal_holds_nobody_up(
     for result in results:
         assert result.stdout == "on\n"
         assert str(path) in " ".join(result.warnings)
-    with pytest.raises((Unusable, reading.Unreadable)):
-        reading.tail(path, 1)
+    with pytest.raises((Unusable, queries.Unreadable)):
+        queries.tail(path, 1)
 
 
 async def test_a_journal_may_be_a_link(open_terminal: Open, tmp_path: Path) -> None:
@@ -439,8 +439,8 @@ async def test_a_damaged_page_is_told_and_nothing_is_overwritten(
 
     assert result.status == "success"
     assert "malformed" in " ".join(result.warnings)
-    with pytest.raises(reading.Unreadable):
-        reading.verify(journal)
+    with pytest.raises(queries.Unreadable):
+        queries.verify(journal)
 
 
 @pytest.mark.proves("T4-19", "S4-58")
@@ -462,7 +462,7 @@ async def test_a_locked_journal_holds_nobody_up_and_is_written_later(
     assert result.status == "success"
     assert "not recorded" in " ".join(result.warnings)
     assert later.warnings == ()
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 async def test_who_leaves_does_not_wait_again_for_a_journal_that_is_locked(
@@ -491,7 +491,7 @@ async def test_who_leaves_does_not_wait_again_for_a_journal_that_is_locked(
     assert "not recorded" in " ".join(result.warnings)
     assert not waited
     assert bodies(journal, "missed")
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 async def test_a_full_disk_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ async def test_a_full_disk_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
 
     assert said.startswith("success [] success success ")
     assert "not recorded" in said
-    assert reading.verify(tmp_path / "journal.db").problems == ()
+    assert queries.verify(tmp_path / "journal.db").problems == ()
 
 
 @pytest.mark.needs("unshare")
@@ -545,7 +545,7 @@ async def test_a_journal_that_was_removed_is_begun_anew(open_terminal: Open, jou
             result = await terminal.run(["/bin/true"])
 
     assert kinds(journal, result.run_id)[0] == "ready"
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 async def test_where_it_must_be_recorded_nothing_runs_without(
@@ -624,7 +624,7 @@ def test_an_export_is_json_that_a_program_can_check(tmp_path: Path) -> None:
         book.add(Fact("", 1.25, "session_opened", {"odd": "é \u2028 \ud800 \n"}))
     book.connection.close()
 
-    (line,) = [json.dumps(one.to_json()) for one in reading.entries(path)]
+    (line,) = [json.dumps(one.to_json()) for one in queries.entries(path)]
 
     assert "\n" not in line
     assert json.loads(line)["at"] == "1970-01-01T00:00:01.250000Z"
@@ -734,11 +734,11 @@ async def test_a_path_that_is_no_text_is_recorded_all_the_same(
     assert len(last(journal, "sleep", place)) == 2
     assert shapes(journal, place) == [("sleep", plain(place))]
     assert len(latest(journal, 9, below=place)) == 3
-    assert reading.past(journal, "\udcff") == []
-    assert reading.lost(journal, "\udcff") == []
+    assert queries.past(journal, "\udcff") == []
+    assert queries.lost(journal, "\udcff") == []
     assert kinds(journal, result.run_id)[-1] == "ended"
     assert next(one["cwd"] for one in bodies(journal, "ready")) == place
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
     with changing(journal) as connection:
         ((known,),) = connection.execute("SELECT cwd FROM runs WHERE id = ?", (result.run_id,))
     assert known.endswith(r"/not \udcff text")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.record import anchor, reading
-from shelltie.record.book import Book
+from shelltie.record import anchor, queries
+from shelltie.record.append import Book
 from shelltie.record.database import WAL_MAX, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
@@ -71,7 +71,7 @@ def fact(kind: str = "session_opened", **body: object) -> Fact:
 
 
 def kinds(journal: Path) -> list[str]:
-    return [line.entry.kind for line in reading.entries(journal)]
+    return [line.entry.kind for line in queries.entries(journal)]
 
 
 @pytest.mark.proves("T4-19")
@@ -90,7 +90,7 @@ def test_what_can_never_be_written_is_counted_and_holds_nothing_up(
     assert (
         next(
             line.to_json()["facts"]
-            for line in reading.entries(journal)
+            for line in queries.entries(journal)
             if line.entry.kind == "missed"
         )
         == 2
@@ -175,7 +175,7 @@ def test_a_size_that_nothing_fits_in_is_not_tried_for_ever(
         assert any(not trim(book, retention, 2.0) for _ in range(10))
         assert not trim(book, retention, 2.0)
     assert kinds(journal).count("trimmed") < 5
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 def test_of_what_is_a_little_too_much_only_a_little_goes(journal: Path) -> None:
@@ -190,7 +190,7 @@ def test_of_what_is_a_little_too_much_only_a_little_goes(journal: Path) -> None:
             pass
 
     assert 1000 < len(kinds(journal)) < 1950
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 def test_an_entry_of_the_future_neither_stays_nor_takes_others_with_it(journal: Path) -> None:
@@ -212,7 +212,7 @@ def test_an_entry_of_the_future_neither_stays_nor_takes_others_with_it(journal: 
         samples = connection.execute("SELECT at FROM samples").fetchall()
 
     assert (left, samples) == (["young"], [(moments["young"],)])
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 def test_a_trimmed_journal_is_proved_as_far_as_it_goes(journal: Path) -> None:
@@ -226,9 +226,9 @@ def test_a_trimmed_journal_is_proved_as_far_as_it_goes(journal: Path) -> None:
             book.add(Fact("begun", 1e6, "ended", dict(END)))
             ran(book, "kept", 1e6)
         trim(book, Retention(days=1), 1e6)
-        whole = reading.verify(journal)
+        whole = queries.verify(journal)
         connection.execute("UPDATE runs SET exit_code = 1 WHERE id = 'begun'")
-        changed = reading.verify(journal)
+        changed = queries.verify(journal)
 
     assert (whole.first, whole.problems) == (6, ())
     assert whole.trimmed == 10**12
@@ -265,7 +265,7 @@ def test_what_somebody_could_not_write_before_leaving_is_told_by_the_next(
         assert following.write(patient=True) is None
         following.close()
 
-    told = [line.to_json() for line in reading.entries(journal) if line.entry.kind == "missed"]
+    told = [line.to_json() for line in queries.entries(journal) if line.entry.kind == "missed"]
     assert [one["facts"] for one in told] == [2]
 
 
@@ -276,8 +276,8 @@ def test_a_journal_of_the_first_version_is_proved_as_it_was_made(
     writer.close()
     with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
         somebody.execute("DROP TABLE samples")
-        changed = reading.verify(journal).problems
+        changed = queries.verify(journal).problems
         somebody.execute("PRAGMA user_version = 1")
 
     assert changed
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()

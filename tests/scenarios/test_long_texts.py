@@ -14,9 +14,9 @@ import shelltie
 from benchmarks.nasty import LONGEST, texts
 from shelltie import Terminal
 from shelltie.model import Command
-from shelltie.policy.safety.judge import Judge, find_shfmt
-from shelltie.policy.safety.rating import Most, examine
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.judge import Judge, find_shfmt
+from shelltie.safety.rating import Most, examine
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code, Rating
 from tests.conftest import Open

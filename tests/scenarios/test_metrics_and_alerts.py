@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from shelltie import EscalationStep
-from shelltie.config import load
 from shelltie.errors import ConfigWrong
 from shelltie.events import Alerted, Event
 from shelltie.frontends.control import client
+from shelltie.settings.config import load
 from tests.asking import shelltie
 from tests.conftest import Open
 from tests.served import served, socket_of

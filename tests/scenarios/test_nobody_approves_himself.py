@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shelltie.approval.descent import Look, Seen, objection
+from shelltie.approval.ancestry import Look, Seen, objection
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie
 from tests.served import Person, Served, person_with, served
 from tests.tree import until

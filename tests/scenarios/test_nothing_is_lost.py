@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from shelltie import Terminal
-from shelltie.frontends.library import understand
-from shelltie.frontends.report import report
+from shelltie.frontends.api import understand
+from shelltie.frontends.wire.run import report
 from shelltie.model import Command, Stream
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
 from tests.conftest import Open
 from tests.tree import until
 

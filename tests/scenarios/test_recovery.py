@@ -16,10 +16,10 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.events import Event, RunLost
-from shelltie.keeper import identity
-from shelltie.keeper.identity import Identity
-from shelltie.record import reading, recovery
-from shelltie.record.book import Book
+from shelltie.keeper import process_identity
+from shelltie.keeper.process_identity import Identity
+from shelltie.record import queries, recovery
+from shelltie.record.append import Book
 from shelltie.record.database import open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import MARK, recover
@@ -56,7 +56,7 @@ class Past:
         self.path = place / "journal.db"
         self.spools = place / "output"
         self.book = Book(open_for_writing(self.path, durable=False), "dead")
-        self.identity = replace(identity.of(os.getpid()), pid=1, started="never")
+        self.identity = replace(process_identity.of(os.getpid()), pid=1, started="never")
 
     def died(self, who: Identity | None = None) -> None:
         """That server is noted."""
@@ -111,12 +111,12 @@ def test_a_leftover_is_ended_by_its_mark_and_by_its_identity(past: Past) -> None
     past.died()
     with somebody(RUN) as marked, somebody() as noted:
         past.ran(RUN)
-        past.ran(OTHER, noted.pid, identity.started(noted.pid))
+        past.ran(OTHER, noted.pid, process_identity.started(noted.pid))
         lost = past.recovered()
 
         assert {one.run: one.ended for one in lost} == {RUN: (marked.pid,), OTHER: (noted.pid,)}
         assert marked.wait(20) == noted.wait(20) == -signal.SIGKILL
-    assert reading.verify(past.path).problems == ()
+    assert queries.verify(past.path).problems == ()
 
 
 @pytest.mark.proves("T1-25", "C-44")
@@ -143,7 +143,7 @@ def test_a_pid_that_becomes_a_strangers_just_before_it_is_killed_is_not_touched(
 def test_after_a_reboot_no_pid_means_anything(past: Past) -> None:
     past.died(replace(past.identity, boot="another boot"))
     with somebody() as stranger:
-        past.ran(RUN, stranger.pid, identity.started(stranger.pid))
+        past.ran(RUN, stranger.pid, process_identity.started(stranger.pid))
         lost = past.recovered()
 
         assert [one.run for one in lost] == [RUN]
@@ -180,7 +180,7 @@ def test_a_damaged_row_keeps_nobody_from_settling_the_rest(past: Past, harm: str
 @pytest.mark.parametrize("namespace", ["same", "pid:[1]"])
 def test_a_server_that_lives_or_may_live_is_left_alone(past: Past, namespace: str) -> None:
     with somebody() as server, somebody(RUN) as working:
-        who = identity.of(server.pid)
+        who = process_identity.of(server.pid)
         past.died(who if namespace == "same" else replace(who, pid=1, namespace=namespace))
         past.ran(RUN)
 
@@ -217,7 +217,7 @@ def test_two_that_come_at_once_settle_it_once(past: Past) -> None:
     second.connection.close()
 
     assert len(lost) == 1
-    kinds = [line.entry.kind for line in reading.entries(past.path)]
+    kinds = [line.entry.kind for line in queries.entries(past.path)]
     assert (kinds.count("lost"), kinds.count("server_died")) == (1, 1)
 
 
@@ -245,7 +245,7 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
             said = await BufferedByteReceiveStream(server.stdout).receive_until(b"\n", 200)
         run, pid = said.decode().split()
         server.kill()
-    await until(lambda: identity.started(int(pid)) is None)
+    await until(lambda: process_identity.started(int(pid)) is None)
 
     told: list[Event] = []
     async with open_terminal(told.append) as terminal:
@@ -255,13 +255,13 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
 
     assert [(one.run, one.command) for one in found] == [(run, "echo it begins; sleep 300")]
     journal = state / "journal.db"
-    rows = [line.to_json() for line in reading.entries(journal) if line.entry.run == run]
+    rows = [line.to_json() for line in queries.entries(journal) if line.entry.run == run]
     assert [row["kind"] for row in rows] == ["ready", "started", "lost"]
     assert rows[1]["pid"] == int(pid)
     assert rows[1]["pidStarted"]
     times = [str(row["at"]) for row in rows]
     assert times == sorted(times)
-    assert reading.verify(journal).problems == ()
+    assert queries.verify(journal).problems == ()
 
 
 @pytest.mark.proves("TX-6", "T1-26")

@@ -12,7 +12,7 @@ import pytest
 
 from shelltie import Terminal, load
 from shelltie.frontends.cli.main import main
-from shelltie.record import past
+from shelltie.record import queries
 from tests.tree import until
 
 EVIL = "<script>alert(1)</script>"
@@ -142,7 +142,7 @@ async def test_of_what_still_runs_it_is_said_where_to_look(
         run = await terminal.start("echo here; sleep 300")
         journal = load(tmp_path).journal
         with anyio.fail_after(20):
-            while not any(one.running for one in past.latest(journal, 5)):
+            while not any(one.running for one in queries.latest(journal, 5)):
                 await anyio.sleep(0.02)
         code = main(["export", run.id]), main(["replay", run.id])
         await run.kill("seen enough")

@@ -21,9 +21,9 @@ from shelltie.events import (
     RunReady,
     RunStarted,
 )
-from shelltie.frontends import agent, views
-from shelltie.frontends.agent import AgentTask
-from shelltie.frontends.report import report
+from shelltie.frontends.wire import agent, state_names
+from shelltie.frontends.wire.agent import AgentTask
+from shelltie.frontends.wire.run import report
 from shelltie.model import State
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until
@@ -158,7 +158,9 @@ def test_every_state_is_in_the_table() -> None:
 
 @pytest.mark.proves("S1-33", "S1-64")
 def test_a_terminals_state_has_the_name_that_acp_users_know() -> None:
-    names = [views.terminal_state(state) for state in State if state is not State.SPAWN_FAILED]
+    names = [
+        state_names.terminal_state(state) for state in State if state is not State.SPAWN_FAILED
+    ]
 
     assert sorted(names) == ["Created", "Finished", "Killed", "Released", "Running", "TimedOut"]
 
@@ -237,10 +239,10 @@ async def test_every_face_names_the_same_end_in_its_own_words(terminal: Terminal
     agents: dict[str, Any] = {**agent.answer(task)}
     assert (agents["success"], agents["error"]["code"]) == (False, "EIDLE")
     assert agents["error"]["kind"] == "inactivity"
-    assert views.terminal_state(run.state) == "TimedOut"
-    assert views.timeout_code(outcome) == ("EIDLE", "inactivity")
-    assert views.context_error(outcome) == "TIMEOUT_EXCEEDED"
-    assert views.context_state(outcome, run.state) == "failed"
+    assert state_names.terminal_state(run.state) == "TimedOut"
+    assert state_names.timeout_code(outcome) == ("EIDLE", "inactivity")
+    assert state_names.context_error(outcome) == "TIMEOUT_EXCEEDED"
+    assert state_names.context_state(outcome, run.state) == "failed"
     assert not outcome.ok
 
 

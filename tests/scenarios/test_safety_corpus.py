@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.labelled import Labelled, rated, report
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.rule_set import Rules
 from shelltie.verdict import Rating
 
 SAFE, UNKNOWN, DANGEROUS = Rating

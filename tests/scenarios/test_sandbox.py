@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from shelltie import Resources, Result, State, Terminal
-from shelltie.providers import sandbox_view
+from shelltie.providers.bubblewrap import mounts
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.programs import BOMB, DEEDS, evil
@@ -289,7 +289,7 @@ async def test_what_is_written_to_tmp_has_an_end(opened: Open) -> None:
 async def test_what_this_system_lacks_is_not_missed_inside(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_view, "_SYSTEM", (*sandbox_view._SYSTEM, "/lib64-of-another"))
+    monkeypatch.setattr(mounts, "_SYSTEM", (*mounts._SYSTEM, "/lib64-of-another"))
 
     async with opened() as terminal:
         result = await terminal.run("ls -d /usr /lib64-of-another")

@@ -11,10 +11,10 @@ from shelltie.errors import InvalidParameters
 from shelltie.model import Command, Limits, Stream
 from shelltie.output.screen import Screen, Shown
 from shelltie.output.store import Store
-from shelltie.running.session import Session
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import Session
+from shelltie.sessions.wait_rule import Waiting
 
 pytest.importorskip("pyte")
 

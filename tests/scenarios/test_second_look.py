@@ -11,10 +11,9 @@ import pytest
 
 from shelltie import CommandDenied, Terminal
 from shelltie.model import Command, TerminalSize
-from shelltie.policy.safety.git_config import hazard
-from shelltie.policy.safety.judge import Judge, find_shfmt
-from shelltie.policy.safety.rules import Rules
-from shelltie.policy.safety.surroundings import Place, are_near
+from shelltie.safety.disk_checks import Place, are_near, hazard
+from shelltie.safety.judge import Judge, find_shfmt
+from shelltie.safety.rule_set import Rules
 from shelltie.verdict import Code, Rating, Verdict
 
 RULES = Rules()
@@ -87,7 +86,7 @@ async def test_a_second_parser_that_fails_agrees_with_nothing(program: str, tmp_
 async def test_a_second_parser_that_hangs_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shelltie.policy.safety.judge._PATIENCE", 0.5)
+    monkeypatch.setattr("shelltie.safety.judge._PATIENCE", 0.5)
     sleeper = tmp_path / "sleeper"
     sleeper.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     sleeper.chmod(0o755)

@@ -35,8 +35,8 @@ SERVER = """
 import os, sys
 import anyio
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import choose
-from shelltie.keeper.undumpable import hide_this_process
+from shelltie.keeper.binaries import choose
+from shelltie.keeper.hardening import hide_this_process
 from tests.leashes import output_of
 
 async def main():

@@ -17,7 +17,7 @@ from shelltie import (
     tools_of,
 )
 from shelltie.events import Event, RunStarted
-from shelltie.frontends.plugin import Chat
+from shelltie.frontends.service.tools import Chat
 from tests.scenarios.test_terminal_service import TERMINAL, Echo
 from tests.tree import new_tag, nobody_left
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shelltie.whereabouts import state_dir
+from shelltie.settings.paths import state_dir
 from tests.cli import text_of
 from tests.served import Served, served
 

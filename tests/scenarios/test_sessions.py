@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from shelltie import Terminal, TerminalSize
+from shelltie.basics.safe_regex import compile_pattern
 from shelltie.errors import InvalidParameters, TooManySessions, UnknownSession
 from shelltie.model import Command, Limits
-from shelltie.policy.patterns import compile_pattern
-from shelltie.running.session import Session
-from shelltie.running.sessions import Room, Sessions
-from shelltie.running.settling import AT_ONCE, Waiting
-from shelltie.running.wishes import Wish
+from shelltie.running.options import Wish
+from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.session import Session
+from shelltie.sessions.wait_rule import AT_ONCE, Waiting
 from tests.conftest import Open
 from tests.tree import until
 

@@ -11,10 +11,10 @@ import anyio.to_thread
 import pytest
 from anyio.abc import ByteReceiveStream
 
-from shelltie.frontends.cli import reaching
+from shelltie.frontends.cli import find_run
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
-from shelltie.frontends.control.listed import INPUT_MAX
+from shelltie.frontends.control.run_row import INPUT_MAX
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie
 from tests.served import served, socket_of
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -24,8 +24,8 @@ ULID = 26
 
 async def listed() -> list[dict[str, Any]]:
     """What `ps --json` prints, without a process for it."""
-    found = (await anyio.to_thread.run_sync(partial(reaching.everything, look=True)))[1]
-    return [reaching.as_json(one) for one in found]
+    found = (await anyio.to_thread.run_sync(partial(find_run.everything, look=True)))[1]
+    return [find_run.as_json(one) for one in found]
 
 
 async def run_id_of(command: str) -> str:
@@ -318,9 +318,9 @@ async def test_who_takes_no_input_is_not_typed_to() -> None:
         run_id = await run_id_of("sleep 302")
 
         closed = await shelltie("send", run_id, "x")
-        sleeper = await anyio.to_thread.run_sync(reaching.find, "term-1")
+        sleeper = await anyio.to_thread.run_sync(find_run.find, "term-1")
         for _ in range(1024 * 1024 // INPUT_MAX):
-            await anyio.to_thread.run_sync(reaching.write, sleeper, b"x" * INPUT_MAX)
+            await anyio.to_thread.run_sync(find_run.write, sleeper, b"x" * INPUT_MAX)
         full = await shelltie("send", "term-1", "x" * 120_000)
 
     assert (closed[0], full[0]) == (1, 1)

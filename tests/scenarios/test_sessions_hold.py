@@ -10,11 +10,11 @@ import anyio.lowlevel
 import pytest
 
 from shelltie import Terminal
-from shelltie.policy.patterns import compile_for_output
-from shelltie.running.session import Session
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.shell_session import ShellSession, open_shell
+from shelltie.basics.safe_regex import compile_for_output
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import Session
+from shelltie.sessions.shell import ShellSession, open_shell
+from shelltie.sessions.wait_rule import Waiting
 from tests.conftest import Open
 from tests.scenarios.test_sessions import start
 

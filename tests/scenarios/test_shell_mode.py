@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from shelltie import Terminal
+from shelltie.basics.safe_regex import compile_pattern
 from shelltie.errors import CommandDenied, InvalidParameters, RunOver, SessionBusy
 from shelltie.events import CommandJudged, CommandRefused, Event
-from shelltie.policy.patterns import compile_pattern
-from shelltie.running.sessions import Sessions
-from shelltie.running.settling import Waiting
-from shelltie.running.shell_session import CommandEnd, ShellSession, Start, open_shell
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
+from shelltie.sessions.wait_rule import Waiting
 from shelltie.verdict import Rating
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left

@@ -5,8 +5,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from shelltie.record.spans import Spans
 from shelltie.shell.shape import program
+from shelltie.telemetry.spans import Spans
 from tests.conftest import Open
 
 

@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from shelltie.errors import CannotStart, IsolationUnavailable, Silent
-from shelltie.providers import engine as engines
-from shelltie.providers.container import ContainerProvider
-from shelltie.providers.container_view import ContainerPolicy
-from shelltie.providers.engine import Engine
+from shelltie.providers.container import engine_api as engines
+from shelltie.providers.container.engine_api import Engine
+from shelltie.providers.container.mounts import ContainerPolicy
+from shelltie.providers.container.provider import ContainerProvider
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.tree import until

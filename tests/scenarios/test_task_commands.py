@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.running.context_fields import TaskLimits
+from shelltie.contexts.fields import TaskLimits
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged
 

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.frontends.s4_events import as_s4_event
-from shelltie.policy.argument_filter import Level
-from shelltie.running.context_fields import TaskLimits
+from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.fields import TaskLimits
+from shelltie.frontends.wire.terminal_events import as_s4_event
 from tests.conftest import Open
 from tests.task_project import Caller, Project
 from tests.tree import until

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from shelltie import Terminal
+from shelltie.contexts.fields import TaskLimits
 from shelltie.errors import KillFailed
 from shelltie.model import Outcome
-from shelltie.running.context_fields import TaskLimits
 from shelltie.running.run import Run
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged, until

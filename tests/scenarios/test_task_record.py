@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from shelltie.record import reading
+from shelltie.record import queries
 from tests.conftest import Open
 from tests.task_project import Project
 
 
 def recorded(tmp_path: Path) -> list[dict[str, Any]]:
     """Every entry, as `shelltie audit export` prints it; starts may be part of their ends."""
-    lines = [line.to_json() for line in reading.entries(tmp_path / "state" / "journal.db")]
+    lines = [line.to_json() for line in queries.entries(tmp_path / "state" / "journal.db")]
     return [line for line in lines if line["kind"] not in ("started", "server_opened")]
 
 

@@ -236,7 +236,7 @@ async def test_a_pipeline_succeeds_when_each_of_its_commands_does(
 
 
 async def test_a_queue_has_an_end(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shelltie.running.context._QUEUE_MAX", 2)
+    monkeypatch.setattr("shelltie.contexts.context._QUEUE_MAX", 2)
     tag = new_tag()
     session = await call.create()
     with anyio.fail_after(20):

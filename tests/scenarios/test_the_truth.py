@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shelltie import EscalationStep, InvalidParameters, Resources, Terminal, run_sync
-from shelltie.frontends.report import Result
+from shelltie.frontends.wire.run import Result
 from tests.conftest import Open
 
 SEVEN = (

@@ -11,9 +11,7 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 
-from shelltie.errors import AlreadyAborted
-from shelltie.running.evidence import alive
-from shelltie.running.timeout_watchdog import (
+from shelltie.agents.timeout_watchdog import (
     Callbacks,
     PartialResults,
     ProgressUpdate,
@@ -22,6 +20,8 @@ from shelltie.running.timeout_watchdog import (
     TimeoutWarning,
     TimeoutWatchdog,
 )
+from shelltie.errors import AlreadyAborted
+from shelltie.running.activity import alive
 from tests.tree import until
 
 

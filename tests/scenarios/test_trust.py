@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from shelltie import trust
 from shelltie.errors import ConfigWrong
+from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import choose
+from shelltie.settings import trust
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie, typed
 from tests.leashes import output_of
 

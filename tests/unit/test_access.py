@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from shelltie.contexts.access import Access, Lookup, replaceable
+from shelltie.contexts.allowlist import AllowlistFile, find_allowlist, parse
+from shelltie.contexts.argument_filter import Level
 from shelltie.errors import CannotStart, CommandNotAllowed, InvalidParameters, UnsafeArguments
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist import parse
-from shelltie.policy.allowlist_file import AllowlistFile, find_allowlist
-from shelltie.policy.argument_filter import Level
-from shelltie.policy.lookup import Lookup, replaceable
 
 Allow = Callable[..., Access]
 

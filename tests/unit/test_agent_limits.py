@@ -2,10 +2,10 @@ import math
 
 import pytest
 
+from shelltie.agents.advice import Seen, advise
+from shelltie.agents.agent_limits import AgentCaps, Span, agent_limits
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.agent import name_of, suggestions
-from shelltie.frontends.agent_advice import Seen, advise
-from shelltie.policy.agent_limits import AgentCaps, Span, agent_limits
+from shelltie.frontends.wire.agent import name_of, suggestions
 
 
 @pytest.mark.parametrize(

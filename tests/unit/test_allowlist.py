@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.policy.allowlist import Allowlist, parse
-from shelltie.policy.allowlist_file import PROJECT_FILE, AllowlistFile, find_allowlist
-from shelltie.policy.checks import Wrong
+from shelltie.basics.validate import Wrong
+from shelltie.contexts.allowlist import (
+    PROJECT_FILE,
+    Allowlist,
+    AllowlistFile,
+    find_allowlist,
+    parse,
+)
 
 ARRAY = json.loads(
     '["node","npm","pnpm","yarn","git","docker","python","pytest","echo","cat","ls","sleep"]'

@@ -10,9 +10,16 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shelltie.approval.approved import Approved
-from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, UNREACHED, Broker, Later
-from shelltie.approval.callback import CallbackChannel
+from shelltie.approval.always import Approved
+from shelltie.approval.broker import (
+    LATER,
+    OPEN_MAX,
+    RETRY,
+    UNREACHED,
+    Broker,
+    CallbackChannel,
+    Later,
+)
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
 from shelltie.model import Command

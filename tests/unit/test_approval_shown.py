@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from shelltie.approval import shown
 from shelltie.approval.card import card, main_reason
-from shelltie.approval.lookalikes import notes
 from shelltie.approval.question import Question
+from shelltie.basics import visible_text
+from shelltie.basics.visible_text import notes
 from shelltie.model import Command
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -45,11 +45,11 @@ def because(text: str, part: str, message: str = "deletes whole trees") -> Reaso
     ],
 )
 def test_what_cannot_be_seen_is_named(text: str, seen: str) -> None:
-    assert "\n".join(shown.lines(text)) == seen
+    assert "\n".join(visible_text.lines(text)) == seen
 
 
 def test_a_long_line_goes_on_behind_another_gutter() -> None:
-    first, *more = shown.lines("x" * 200)
+    first, *more = visible_text.lines("x" * 200)
 
     assert first.startswith("│ x")
     assert more
@@ -119,12 +119,12 @@ def test_nothing_in_a_question_can_begin_a_line_of_ours() -> None:
 
     first, *lines = card(asked, now=100.0)
 
-    assert shown.cells(first) <= 80
+    assert visible_text.cells(first) <= 80
     assert not [line for line in lines if line.startswith("ABC123") or "\n" in line]
     assert not [
         line for line in lines if "safe ·" in line and line[2] not in "│┊" and "⟨" not in line
     ]
-    assert all(shown.cells(line) <= 80 for line in lines)
+    assert all(visible_text.cells(line) <= 80 for line in lines)
 
 
 def test_a_long_command_is_cut_openly_and_its_danger_is_still_seen() -> None:

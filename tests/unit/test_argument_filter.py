@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.policy.argument_filter import ArgumentRules, Denied, Level, Refusal, refusal
+from shelltie.contexts.argument_filter import ArgumentRules, Denied, Level, Refusal, refusal
 
 NO_RULES = ArgumentRules()
 

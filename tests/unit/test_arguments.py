@@ -2,10 +2,10 @@
 
 import pytest
 
-from shelltie.policy.safety.arguments import Arguments, roles, slots_for, split
-from shelltie.policy.safety.compile import compile_rules
-from shelltie.policy.safety.rule import Role, Rule
-from shelltie.policy.safety.values import Values
+from shelltie.safety.option_split import Arguments, roles, slots_for, split
+from shelltie.safety.rule import Role, Rule
+from shelltie.safety.rule_parser import compile_rules
+from shelltie.safety.values import Values
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code
 

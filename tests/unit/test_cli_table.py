@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from shelltie.frontends.cli.words import Ink, cut, table
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
+from shelltie.frontends.cli.terminal import Ink, cut, table
 
 STYLE = regex(r"\033\[\d+m")
 

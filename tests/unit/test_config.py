@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from shelltie import config as settings
-from shelltie import trust
-from shelltie.config import Config
+from shelltie.contexts.allowlist import PROJECT_FILE
 from shelltie.errors import ConfigWrong
-from shelltie.policy.allowlist_file import PROJECT_FILE
+from shelltie.settings import config as settings
+from shelltie.settings import trust
+from shelltie.settings.config import Config
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
+from shelltie.contexts import fields
+from shelltie.contexts.fields import TaskLimits, WrongFields, limits_for
+from shelltie.environment.child import sift
 from shelltie.model import Limits
-from shelltie.policy.environment import sift
-from shelltie.running import context_fields as fields
-from shelltie.running.context_fields import TaskLimits, WrongFields, limits_for
 
 BASE = sift({"PATH": "/usr/bin:/bin", "HOME": "/home/me"})
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from shelltie.contexts.context import SessionOver
+from shelltie.contexts.fields import WrongFields
 from shelltie.errors import (
     CannotStart,
     CommandDenied,
@@ -23,11 +25,9 @@ from shelltie.events import (
     SessionRan,
     SessionRefused,
 )
-from shelltie.frontends.s4_events import as_s4_event, event_type
-from shelltie.frontends.tasks import CODES, failure
+from shelltie.frontends.wire.context import CODES, failure
+from shelltie.frontends.wire.terminal_events import as_s4_event, event_type
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
-from shelltie.running.context import SessionOver
-from shelltie.running.context_fields import WrongFields
 
 ASKER = Asker("term-T-1-1697123456789", "T-1", "agent-1")
 AT = 1697123456.789

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, FrozenInstanceError, asdict, field, fields, rep
 
 import pytest
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 
 
 @frozen

@@ -7,11 +7,11 @@ import anyio
 import pytest
 
 from shelltie.model import Command
-from shelltie.policy.safety import judge as judging
-from shelltie.policy.safety.judge import Judge
-from shelltie.policy.safety.listed import lists_of
-from shelltie.policy.safety.rating import Examined, Most
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety import judge as judging
+from shelltie.safety.judge import Judge
+from shelltie.safety.name_lists import lists_of
+from shelltie.safety.rating import Examined, Most
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.script import Script
 from shelltie.verdict import Code, Rating, Verdict
 

@@ -3,9 +3,9 @@
 import pytest
 
 from shelltie.model import Command, TerminalSize
-from shelltie.policy.safety.judge import Judge
-from shelltie.policy.safety.listed import lists_of
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.judge import Judge
+from shelltie.safety.name_lists import lists_of
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import READ_MAX
 from shelltie.verdict import Code, Rating
 

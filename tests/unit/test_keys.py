@@ -1,7 +1,7 @@
 import pytest
 
 from shelltie.errors import InvalidParameters
-from shelltie.running.keys import bytes_of, line, pasted
+from shelltie.sessions.keys import bytes_of, line, pasted
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shelltie.output.lines import EventLines, Seen
+from shelltie.agents.jsonl_events import EventLines, Seen
 
 MEBIBYTE = 1024 * 1024
 

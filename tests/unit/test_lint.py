@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.policy.lint import lint
-from shelltie.policy.load import SHIPPED_FILE
-from shelltie.policy.timeouts import parse
+from shelltie.limits.lint import lint
+from shelltie.limits.policy import parse
+from shelltie.limits.policy_file import SHIPPED_FILE
 
 SEED_FILE = Path(__file__).parent.parent / "corpus" / "terminal_timeout_policy.json"
 SEED = json.loads(SEED_FILE.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """What is remembered of pure functions."""
 
-from shelltie.memo import remembered
+from shelltie.basics.memo import remembered
 
 
 def test_the_same_question_is_answered_once() -> None:

@@ -37,10 +37,8 @@ from shelltie.model import (
     RunId,
     State,
 )
-from shelltie.record.alerts import Alerts
-from shelltie.record.health import Thresholds, examine
-from shelltie.record.measured import Measured
-from shelltie.record.metrics import Metrics
+from shelltie.telemetry.alerts import Alerts, Measured, Thresholds, examine
+from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Decision, Rating, Verdict
 
 LIMITS = Limits(60, 15, "category quick", "quick")

@@ -10,7 +10,7 @@ from shelltie.model import (
     signal_name,
 )
 from shelltie.running.messages import start_failure
-from shelltie.running.wishes import complete, new_run_id
+from shelltie.running.options import complete, new_run_id
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ def test_the_modules_and_tests_of_the_mutation_run_are_there(module: str) -> Non
 
 
 def test_each_fault_is_one_change_of_a_source_that_still_compiles() -> None:
-    sound = (ROOT / "src" / "shelltie" / "policy" / "limits.py").read_text(encoding="utf-8")
+    sound = (ROOT / "src" / "shelltie" / "limits" / "resolve.py").read_text(encoding="utf-8")
 
-    faults = mutants("policy/limits.py")
+    faults = mutants("limits/resolve.py")
 
     texts = {fault.text for fault in faults}
     kinds = {fault.what for fault in faults}
@@ -59,14 +59,14 @@ def test_coverage_is_added_up_by_package() -> None:
     summary = {"num_statements": 4, "covered_lines": 3, "num_branches": 2, "covered_branches": 1}
     files = {
         "src/shelltie/model.py": {"summary": summary},
-        "src/shelltie/policy/safety/args.py": {"summary": summary},
-        "src/shelltie/policy/safety/case.py": {"summary": {**summary, "covered_lines": 4}},
+        "src/shelltie/safety/arg.py": {"summary": summary},
+        "src/shelltie/safety/inspection.py": {"summary": {**summary, "covered_lines": 4}},
     }
 
     rows = coverage_table.table(files).splitlines()[2:]
 
     assert rows == [
-        "| `policy/safety` | 8 | 87.5 % | 4 | 50.0 % |",
+        "| `safety` | 8 | 87.5 % | 4 | 50.0 % |",
         "| `shelltie` | 4 | 75.0 % | 2 | 50.0 % |",
         "| `together` | 12 | 83.3 % | 6 | 50.0 % |",
     ]

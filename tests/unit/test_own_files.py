@@ -3,8 +3,8 @@
 import pytest
 
 from shelltie.model import Command
-from shelltie.policy.safety.judge import Judge
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.judge import Judge
+from shelltie.safety.rule_set import Rules
 from shelltie.verdict import Rating
 
 JUDGE = Judge(Rules())
@@ -47,7 +47,7 @@ def test_writing_there_is_dangerous(text: str) -> None:
         "tar cf a -C ~/.config/shelltie .",
         "tar tf a -C ~/.config/shelltie",
         "tar xf a -C out/shelltie",
-        "echo > src/shelltie/config.py",
+        "echo > src/shelltie/settings/config.py",
         "echo > ~/.config/other/config.yml",
         "echo > out/*.toml",
         "cd; echo > notes.txt",

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.policy.limits import calculate_timeouts
-from shelltie.policy.load import PROJECT_FILE, PolicyFile, find
-from shelltie.policy.timeouts import parse
+from shelltie.limits.policy import parse
+from shelltie.limits.policy_file import PROJECT_FILE, PolicyFile, find
+from shelltie.limits.resolve import calculate_timeouts
 
 SEED_FILE = Path(__file__).parent.parent / "corpus" / "terminal_timeout_policy.json"
 SEED = SEED_FILE.read_text(encoding="utf-8")

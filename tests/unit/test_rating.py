@@ -2,9 +2,9 @@
 
 import pytest
 
-from shelltie.policy.safety.listed import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
-from shelltie.policy.safety.rating import Mode, examine, rate
-from shelltie.policy.safety.rules import Rules
+from shelltie.safety.name_lists import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
+from shelltie.safety.rating import Mode, examine, rate
+from shelltie.safety.rule_set import Rules
 from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.verdict import Code, Rating, Reason, Span
 

@@ -7,8 +7,8 @@ import pytest
 
 from shelltie.model import ExitStatus, Limits, Outcome, State
 from shelltie.running import retry
+from shelltie.running.options import Wish
 from shelltie.running.run import Run
-from shelltie.running.wishes import Wish
 from shelltie.verdict import Rating, Verdict
 
 LIMITS = Limits(100.0, 30.0, "test")

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 
 from shelltie.errors import ConfigWrong
-from shelltie.policy.safety.compile import compile_rules
-from shelltie.policy.safety.examples import failures, open_rules
-from shelltie.policy.safety.rating import rate
-from shelltie.policy.safety.rule import Rule
-from shelltie.policy.safety.rules import (
+from shelltie.safety.rating import rate
+from shelltie.safety.rule import Rule
+from shelltie.safety.rule_examples import failures, open_rules
+from shelltie.safety.rule_parser import compile_rules
+from shelltie.safety.rule_set import (
     INDEX,
     PROGRAMS,
     RuleFile,

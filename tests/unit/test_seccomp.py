@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from shelltie.providers.seccomp import barred
+from shelltie.providers.bubblewrap.seccomp import barred
 
 X86_64, I386, ARM64, X32 = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000000
 O_CREAT, O_TMPFILE = 0o100, 0o20200000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.shell.gates import COMMANDS_MAX, LENGTH_MAX
+from shelltie.shell.doubts import COMMANDS_MAX, LENGTH_MAX
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code
 

@@ -1,6 +1,6 @@
 import pytest
 
-from shelltie.shell.names import parse_compound_command, split_compound_words
+from shelltie.shell.parse import parse_compound_command, split_compound_words
 
 
 @pytest.mark.proves("T2-7", "S2-4", "S2-20", "C-62")

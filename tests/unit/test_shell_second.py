@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from shelltie.policy.safety.judge import find_shfmt
+from shelltie.safety.judge import find_shfmt
 from shelltie.shell.parse import parse
 from shelltie.shell.script import Problem
-from shelltie.shell.second import SHFMT_ARGS, agree
+from shelltie.shell.shfmt import SHFMT_ARGS, agree
 from shelltie.verdict import Code, Span
 
 

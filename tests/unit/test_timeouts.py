@@ -6,11 +6,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from shelltie.basics.safe_regex import compile_pattern
+from shelltie.limits.policy import Category, IdleEvidence, MatchStrategy, TimeoutPolicy, parse
+from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
+from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import EscalationStep
-from shelltie.policy.limits import calculate_timeouts
-from shelltie.policy.load import SCHEMA_FILE, SHIPPED_FILE
-from shelltie.policy.patterns import compile_pattern
-from shelltie.policy.timeouts import Category, IdleEvidence, MatchStrategy, TimeoutPolicy, parse
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 SEED = (CORPUS / "terminal_timeout_policy.json").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 import pytest
 
 from shelltie.events import Asker, Event, SessionClosed, SessionNamed, SessionOpened, SessionRefused
-from shelltie.frontends.told import Teller
+from shelltie.frontends.wire.events import Teller
 from shelltie.model import RunId
 
 ASKER = Asker("term-BUILD-1", "BUILD", "agent-1")

@@ -1,6 +1,6 @@
 import pytest
 
-from shelltie.running.hint import withheld_hint
+from shelltie.running.hints import withheld_hint
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""Asks everybody who may say yes at once; the first answer counts, and no answer is no."""
+"""Asks every channel at once; no answer is no."""
 
+import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
@@ -11,11 +12,11 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
-from shelltie.approval.approved import Approved
+from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
+from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong, InvalidParameters
-from shelltie.frozen import frozen
 from shelltie.model import human_duration
 from shelltie.verdict import Rating
 
@@ -365,3 +366,38 @@ def _run_input(question: Question) -> int:
 
 def _no(reason: str) -> Answer:
     return Answer(allowed=False, by=NOBODY, reason=reason)
+
+
+Said = bool | Answer
+Callback = Callable[[Question], Said | Awaitable[Said]]
+
+
+class CallbackChannel:
+    """Asks a function. Whatever it returns but `True` or an `Answer` that allows it is no."""
+
+    name = "callback"
+    can_ask = True
+
+    def __init__(self, function: Callback) -> None:
+        self._function = function
+        self._threads = anyio.CapacityLimiter(OPEN_MAX)  # the usual few are for those who are quick
+
+    async def ask(self, question: Question) -> Answer:
+        """See `Channel`."""
+        try:
+            said = await self._call(question)
+        except Exception:  # noqa: BLE001  anybody's code; whatever happens in it is a no
+            _log.exception("the function that was asked raised; this is a no")
+            return Answer(allowed=False, by=self.name, reason="the function that was asked failed")
+        if isinstance(said, Answer):
+            return said
+        return Answer(allowed=said is True, by=self.name)
+
+    async def _call(self, question: Question) -> object:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(question)
+        # An ordinary function may wait for a person; the event loop must not.
+        said = await anyio.to_thread.run_sync(
+            self._function, question, abandon_on_cancel=True, limiter=self._threads
+        )
+        return await said if inspect.isawaitable(said) else said

@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
-from shelltie.approval import lookalikes, shown
 from shelltie.approval.question import Question
-from shelltie.frozen import frozen
+from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
 from shelltie.model import human_duration, human_size
 from shelltie.verdict import Rating, Reason, Span, foremost
 
@@ -78,7 +78,7 @@ def main_reason(question: Question) -> str:
 
 
 def _heading(question: Question, now: float) -> str:
-    asker = shown.brief(question.client, 30) or "somebody"
+    asker = visible_text.brief(question.client, 30) or "somebody"
     ago = human_duration(max(0.0, now - question.asked_at))
     return f"{question.id} · {question.verdict.rating} · asked by {asker} {ago} ago"
 
@@ -87,10 +87,10 @@ def _said(label: str, text: str, room: int) -> list[str]:
     """On the label's line where it fits; else behind a gutter, lest the terminal fold it into
     something that looks like a line of ours.
     """
-    one = label + shown.inline(text)
-    if shown.cells(one) <= room:
+    one = label + visible_text.inline(text)
+    if visible_text.cells(one) <= room:
         return [one]
-    return [label.rstrip(), *shown.lines(text, room)]
+    return [label.rstrip(), *visible_text.lines(text, room)]
 
 
 def _facts(question: Question, room: int) -> Iterator[str]:
@@ -153,7 +153,7 @@ class _Listing:
 
 def _listed(text: str, at: int, room: int) -> _Listing:
     lines, ends, blocks = list[str](), list[int](), list[range]()
-    for end, block in shown.blocks(text, room):
+    for end, block in visible_text.blocks(text, room):
         blocks.append(range(len(lines), len(lines) + len(block)))
         ends.append(at + end)
         lines += block
@@ -184,7 +184,7 @@ def _listed_input(question: Question, room: int) -> _Listing:
 def _doubts(question: Question, room: int) -> Iterator[str]:
     command = question.command
     texts = (text_of(question), command.cwd, *question.env, *filter(None, question.env.values()))
-    for note in dict.fromkeys(note for text in texts for note in lookalikes.notes(text)):
+    for note in dict.fromkeys(note for text in texts for note in visible_text.notes(text)):
         yield from _said("⚠ ", note, room)
 
 
@@ -206,18 +206,18 @@ def _told(question: Question) -> list[Reason]:
 
 
 def _is_long(text: str, room: int) -> bool:
-    return len(shown.lines(text, room)) > _AT_A_GLANCE
+    return len(visible_text.lines(text, room)) > _AT_A_GLANCE
 
 
 def _piece(text: str, reason: Reason, room: int) -> Iterator[str]:
     """What a reason is about, with a little around it."""
     piece = _around(text, reason)
     if len(piece) <= _PIECE_MAX:
-        yield from shown.lines(piece, room)
+        yield from visible_text.lines(piece, room)
     else:
-        yield from shown.lines(piece[: _PIECE_MAX // 2], room)
+        yield from visible_text.lines(piece[: _PIECE_MAX // 2], room)
         yield f"⟨{len(piece) - _PIECE_MAX} characters of it stand above⟩"
-        yield from shown.lines(piece[-_PIECE_MAX // 2 :], room)
+        yield from visible_text.lines(piece[-_PIECE_MAX // 2 :], room)
 
 
 def _around(text: str, reason: Reason) -> str:

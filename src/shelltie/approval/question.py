@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Command, Directory
 from shelltie.verdict import Verdict
 

@@ -14,8 +14,8 @@ from typing import Protocol
 import anyio
 
 from shelltie.errors import CannotStart
-from shelltie.keeper.outside import ask_who_sends, command_of, outside, receive
-from shelltie.keeper.programs import Kind
+from shelltie.keeper.binaries import Kind
+from shelltie.keeper.pid_namespace import ask_who_sends, command_of, outside, receive
 from shelltie.keeper.protocol import (
     BODY_MAX,
     ENDING,
@@ -32,8 +32,8 @@ from shelltie.keeper.protocol import (
     run_frame,
     shoot_frame,
 )
-from shelltie.keeper.starting import complaint, start_keeper
-from shelltie.keeper.stopped import GIVEN_UP, KeeperWatch, Process
+from shelltie.keeper.sigstop import GIVEN_UP, KeeperWatch, Process
+from shelltie.keeper.start import complaint, start_keeper
 from shelltie.model import Directory, Resources
 
 _READ_SIZE = 16 * 1024  # a word has less than 500 bytes

@@ -32,7 +32,7 @@ Leash to server, lines:
 import struct
 from collections.abc import Mapping, Sequence
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Directory, Resources
 
 HEADER = struct.Struct("<II")

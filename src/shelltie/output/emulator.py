@@ -6,7 +6,7 @@ from typing import Any
 import pyte
 from pyte.screens import Cursor
 
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
 
 _ALTERNATE_SCREENS = {47, 1047, 1049}
 _AT_ESCAPES = regex(rb"(?=\x1b)")

@@ -1,11 +1,13 @@
-"""Takes secrets out of text: exact values that we know, and whatever has the shape of one. Pure."""
+"""Secrets out of text, also where it is cut."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from shelltie.basics.lazy_regex import regex
+from shelltie.model import Stream
 from shelltie.output.secret_names import is_everyday_word, is_path_to_secret, is_secret_name
-from shelltie.output.shapes import (
+from shelltie.output.secret_shapes import (
     HEAD_MAX,
     KEY_BEGIN,
     KEY_BODY,
@@ -14,9 +16,10 @@ from shelltie.output.shapes import (
     KEY_MAX,
     SHAPES,
     TAIL_MAX,
+    Spelling,
+    spellings,
 )
-from shelltie.output.spellings import Spelling, spellings
-from shelltie.regex import regex
+from shelltie.output.store import Excerpt, Store
 
 _CONTEXT = 32  # what heads look back at
 NEAR = KEY_MAX  # characters around a piece of text that may belong to a secret in it
@@ -275,3 +278,27 @@ class Redaction:
         for region in self._regions:
             region.start -= cut
             region.end -= cut
+
+
+def both_ends(
+    output: Store, stream: Stream | None, head: int, tail: int, redactor: Redactor | None
+) -> Excerpt:
+    """The first and last bytes of a stream, without halves of secrets where they are cut."""
+    part = output.view(stream, head, tail)
+    if redactor is None or not part.omitted:
+        return part
+    wide = output.view(stream, head + NEAR, tail + NEAR)
+    first, last = (wide.head, wide.tail) if wide.omitted else (wide.head + wide.tail,) * 2
+    start = len(last) - len(part.tail)
+    return Excerpt(
+        _piece(first, 0, len(part.head), redactor),
+        _piece(last, start, len(last), redactor),
+        part.omitted,
+        part.total,
+    )
+
+
+def _piece(data: bytes, start: int, end: int, redactor: Redactor) -> bytes:
+    # A byte is a character here, so that the places are the same.
+    (piece,) = redactor.pieces(data.decode("latin-1"), [(start, end)])
+    return piece.encode("latin-1", "replace")

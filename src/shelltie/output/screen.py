@@ -5,8 +5,8 @@ from typing import Any
 
 import anyio
 
+from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
-from shelltie.frozen import frozen
 from shelltie.model import TerminalSize
 from shelltie.output.store import Store
 

@@ -1,6 +1,6 @@
 """Names of variables that hold secrets, for the environment, verdicts and records. Pure."""
 
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
 
 
 def _names(text: str) -> frozenset[str]:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from shelltie.model import Stream
-from shelltie.output.times import Times
-from shelltie.output.window import Window
+from shelltie.output.head_tail import Window
+from shelltie.output.timing_file import Times
 
 _GIVEN_BACK = 256 * 1024  # bytes: room for the journal and the files beside it
 _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate

@@ -2,10 +2,10 @@
 
 from hashlib import sha256
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Printed, Stream
+from shelltie.output.head_tail import Window
 from shelltie.output.spool import Spool
-from shelltie.output.window import Window
 
 _SIZE = 512 * 1024
 

@@ -2,7 +2,7 @@
 
 import codecs
 
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
 
 _LINE_SEARCH = 1024  # how far from a cut a line may end for the cut to move there
 _LAST_LINE_SEARCH = 16 * 1024

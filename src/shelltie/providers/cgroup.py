@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Resources
 
 _PERIOD = 100_000  # microseconds, in which a CPU may be used for so long

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.programs import choose
 from shelltie.keeper.protocol import Word
 from shelltie.model import Bar, Isolation
-from shelltie.providers.leashed import LeashedProcess, spawn
 from shelltie.providers.provider import Prepared
+from shelltie.providers.spawn import LeashedProcess, spawn
 
 
 class LocalProvider:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.keeper.protocol import Word
 from shelltie.model import Bar, Directory, Isolation, Resources, TerminalSize
 

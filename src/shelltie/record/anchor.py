@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.record.chain import Head, head_of
 
 _TOLD_MAX = 3

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 
 GENESIS = "0" * 64
 TRIMMED = "trimmed"

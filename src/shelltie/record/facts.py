@@ -1,12 +1,11 @@
-"""What an event becomes on record: who, what, where, why and how it ended, without secrets. Pure.
-
-An event says only what is new. So this remembers what was asked until it is settled.
-"""
+"""Event → fact without secrets (Scribe → FactMaker). Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 
+from shelltie.basics.frozen import frozen
+from shelltie.basics.memo import remembered
 from shelltie.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -27,12 +26,30 @@ from shelltie.events import (
     ShellCommandBegan,
     ShellCommandEnded,
 )
-from shelltie.frozen import frozen
-from shelltie.memo import remembered
-from shelltie.model import Limits, Outcome, Printed
+from shelltie.model import Limits, Outcome, Printed, Sample, State
 from shelltie.output.redact import Redactor
-from shelltie.record.samples import sample_of
 from shelltie.verdict import Decision, Rating, foremost
+
+_NOT_RUN = (126, 127)  # there was nothing to run, so it says nothing about how long it takes
+
+
+def sample_of(ready: RunReady, outcome: Outcome) -> Sample | None:
+    """What is remembered of a run; nothing if somebody stopped it, or if it has no shape.
+
+    A limit that the caller gave says nothing about the policy's.
+    """
+    if not ready.shape:
+        return None
+    seen = Sample(outcome.duration, outcome.longest_silence, outcome.longest_idle)
+    match outcome.state:
+        case State.FINISHED:
+            ran = outcome.exit.signal is None and outcome.exit.code not in _NOT_RUN
+            return seen if ran else None
+        case State.TIMED_OUT if ready.limits.by_policy:
+            return Sample(seen.duration, seen.silence, seen.idle, by_limit=True)
+        case _:
+            return None
+
 
 _ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10

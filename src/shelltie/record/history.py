@@ -16,8 +16,8 @@ from shelltie.errors import TerminalError
 from shelltie.events import CommandRefused, Event, RunEnded, RunReady
 from shelltie.model import Sample
 from shelltie.record.database import explained, is_span, open_for_reading
-from shelltie.record.reading import Unreadable
-from shelltie.record.samples import sample_of
+from shelltie.record.facts import sample_of
+from shelltie.record.queries import Unreadable
 from shelltie.record.tables import plain
 
 _KEPT = 200  # of one shape

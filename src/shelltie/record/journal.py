@@ -19,7 +19,7 @@ import anyio.to_thread
 from shelltie.errors import JournalBroken
 from shelltie.events import Event, Publish, RunLost
 from shelltie.model import PastSession
-from shelltie.record import reading
+from shelltie.record import queries
 from shelltie.record.facts import Fact, Scribe
 from shelltie.record.writer import Terms, Writer
 
@@ -126,20 +126,20 @@ class Journal:
         """What ran for this client, lately, in servers that died; the newest first."""
         with suppress(JournalBroken):
             await self.kept()
-        return await anyio.to_thread.run_sync(reading.lost, self._terms.path, client)
+        return await anyio.to_thread.run_sync(queries.lost, self._terms.path, client)
 
     async def lost_one(self, name: str, client: str) -> RunLost | None:
         """The lost run or session of this client with that id, however old."""
         with suppress(JournalBroken):
             await self.kept()
-        return await anyio.to_thread.run_sync(reading.lost_one, self._terms.path, name, client)
+        return await anyio.to_thread.run_sync(queries.lost_one, self._terms.path, name, client)
 
     async def past_session(self, session: str, client: str) -> PastSession | None:
         """What became of the session of this client with that id."""
         with suppress(JournalBroken):
             await self.kept()
         path = self._terms.path
-        return await anyio.to_thread.run_sync(reading.past_session, path, session, client)
+        return await anyio.to_thread.run_sync(queries.past_session, path, session, client)
 
     async def close(self) -> None:
         """Write the rest, and leave; bounded."""

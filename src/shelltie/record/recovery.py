@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from shelltie.basics.frozen import frozen
 from shelltie.events import RunLost
-from shelltie.frozen import frozen
-from shelltie.keeper import identity
-from shelltie.keeper.identity import Identity
+from shelltie.keeper import process_identity
+from shelltie.keeper.process_identity import Identity
 from shelltie.model import RunId
-from shelltie.record.book import Book
+from shelltie.record.append import Book
 from shelltie.record.facts import Body, Fact
 from shelltie.record.tables import LOST
 
@@ -209,8 +209,8 @@ def _leftovers(orphans: Mapping[RunId, _Orphan]) -> Iterator[tuple[int, str, Run
     for run, one in orphans.items():
         if one.leader is not None and one.leader.comparable and one.leader.alive:
             yield one.leader.pid, one.leader.started, run
-    for pid, value in identity.marked(MARK):
-        started = identity.started(pid)
+    for pid, value in process_identity.marked(MARK):
+        started = process_identity.started(pid)
         if value in orphans and started is not None and pid != os.getpid():
             yield pid, started, RunId(value)
 
@@ -219,14 +219,14 @@ def _kill(pid: int, started: str) -> bool:
     """Kill this very process, and wait a moment for its end."""
     with suppress(OSError):
         if not hasattr(os, "pidfd_open"):  # macOS: the pid could be another's by now, in theory
-            if identity.started(pid) == started:
+            if process_identity.started(pid) == started:
                 os.kill(pid, signal.SIGKILL)
                 return True
             return False
         handle = os.pidfd_open(pid)
         try:
             # Only now: the handle is for whoever had the pid when it was made.
-            if identity.started(pid) != started:
+            if process_identity.started(pid) != started:
                 return False
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             select.select([handle], [], [], _PATIENCE / 4)

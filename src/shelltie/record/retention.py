@@ -5,8 +5,8 @@ import math
 import time
 from contextlib import suppress
 
-from shelltie.frozen import frozen
-from shelltie.record.book import Book
+from shelltie.basics.frozen import frozen
+from shelltie.record.append import Book
 from shelltie.record.chain import TRIMMED
 from shelltie.record.facts import Fact
 from shelltie.record.tables import plain

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
+from shelltie.basics.frozen import frozen
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
-from shelltie.frozen import frozen
-from shelltie.keeper import identity
+from shelltie.keeper import process_identity
 from shelltie.record import anchor
-from shelltie.record.book import Book, complete
+from shelltie.record.append import Book, complete
 from shelltie.record.database import (
     WAL_MAX,
     error_code,
@@ -202,7 +202,7 @@ class Writer:
         return book
 
     def _register(self, book: Book) -> None:
-        me, now = identity.of(os.getpid()), time.time()
+        me, now = process_identity.of(os.getpid()), time.time()
         row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)
         with book.transaction():
             book.connection.execute("INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -3,10 +3,10 @@
 import os
 from dataclasses import dataclass, field
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.keeper.protocol import Noted
 from shelltie.model import Ended, ExitStatus, Outcome, State
-from shelltie.running import evidence
+from shelltie.running import activity
 from shelltie.running.watchdog import TimeOut
 
 
@@ -68,7 +68,7 @@ class Ending:
         return State.KILLED if self.stop_reason is not None else State.FINISHED
 
     def outcome(
-        self, state: State, times: Times, observer: evidence.Observer | None, *, started: bool
+        self, state: State, times: Times, observer: activity.Observer | None, *, started: bool
     ) -> Outcome:
         """All of it."""
         error, exit_code, may_pass = self.error or (None, None, False)
@@ -88,7 +88,7 @@ class Ending:
             stop_reason=self.stop_reason,
             survivors=self.left,
             leaked=leaked or self.lost,
-            leaked_pids=tuple(filter(evidence.alive, self.stuck)) if leaked else (),
+            leaked_pids=tuple(filter(activity.alive, self.stuck)) if leaked else (),
             refused_signals=self.refused,
             cpu=self.cpu,
             cpu_while_silent=observer.cpu_used if observer else None,

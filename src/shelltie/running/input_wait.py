@@ -11,8 +11,8 @@ import struct
 import termios
 from collections.abc import Iterable, Iterator, Sequence
 
-from shelltie.frozen import frozen
-from shelltie.regex import regex
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
 from shelltie.running.procfs import slurp, stat, target, threads
 
 LINE_END = 256  # bytes of output that tell at what it waits

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import anyio
 
+from shelltie.environment import child
 from shelltie.model import Command, Stream
-from shelltie.policy import environment
 from shelltie.running.run import Run
 
 _MARK = "__shelltie_path__"
@@ -22,7 +22,7 @@ class LoginPath:
     def __init__(self) -> None:
         self.path: str | None = None
         self.source = "inherited"
-        self._shell = environment.login_shell()
+        self._shell = child.login_shell()
         self._question: Run | None = None
         self._answered = False
 
@@ -48,8 +48,8 @@ class LoginPath:
         said = question.output.view(Stream.STDOUT, 64 * 1024, 64 * 1024)
         parts = (said.head + said.tail).decode("utf-8", "surrogateescape").split(_MARK)
         if len(parts) == 3 and parts[1]:
-            inherited = environment.inherited().get("PATH", "")
-            self.path = environment.join_paths(parts[1], inherited)
+            inherited = child.inherited().get("PATH", "")
+            self.path = child.join_paths(parts[1], inherited)
             self.source = f"login shell {self._shell}"
         else:
             self.source = f"inherited ({self._shell} gave no answer in {_PATIENCE:.0f} s)"

@@ -1,8 +1,4 @@
-"""Runs a command again that came to nothing, for those who ask for that.
-
-After a timeout only what is proved to change nothing, with twice the time. What could not be
-started for reasons that may pass has done nothing either, whatever it is.
-"""
+"""Run it again; pause when nothing can be started."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -10,9 +6,9 @@ from dataclasses import replace
 import anyio
 
 from shelltie.errors import InvalidParameters
-from shelltie.model import Limits, State
+from shelltie.model import Limits, Outcome, State
+from shelltie.running.options import Wish
 from shelltie.running.run import Run
-from shelltie.running.wishes import Wish
 from shelltie.verdict import Rating
 
 MOST = 2
@@ -96,3 +92,29 @@ def _doubled(limits: Limits, longest: float | None) -> Limits:
         silence=None if limits.silence is None else limits.silence * 2,
         source=f"{limits.source}; doubled for another attempt",
     )
+
+
+class Breaker:
+    """Open after so many commands in a row that could not be started, for `pause` seconds.
+
+    Only what is the machine's fault counts. A command that fails is none of its business.
+    """
+
+    def __init__(self, failures: int, pause: float) -> None:
+        self._most = failures
+        self._pause = pause
+        self._failed = 0
+        self._open_until = 0.0
+
+    def left(self, now: float) -> float:
+        """Seconds in which nothing is started; then one command may try."""
+        return max(0.0, self._open_until - now)
+
+    def note(self, outcome: Outcome, now: float) -> None:
+        """How a command ended."""
+        if outcome.state is not State.SPAWN_FAILED or not outcome.may_pass:
+            self._failed = 0
+            return
+        self._failed += 1
+        if self._most and self._failed >= self._most:
+            self._open_until = now + self._pause

@@ -39,12 +39,12 @@ from shelltie.model import (
 from shelltie.output.reader import PipeReader
 from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared, Process, Provider
-from shelltie.running import evidence, messages
+from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, Times, exit_status
-from shelltie.running.feeder import Feeder
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
-from shelltie.running.rules import (
+from shelltie.running.stdin import Feeder
+from shelltie.running.terms import (
     DRAIN_MOST,
     DRAIN_QUIET,
     FOR_SURVIVORS,
@@ -107,7 +107,7 @@ class Run:
         self._drain_since: float | None = None
         self._ending = Ending()
         self._shot = False
-        self._observer: evidence.Observer | None = None
+        self._observer: activity.Observer | None = None
 
     # What others may ask
 
@@ -291,7 +291,7 @@ class Run:
         match word:
             case protocol.Started():
                 self.pid = word.pid or None  # it may have ended before its number was looked up
-                self._observer = evidence.Observer(word.leash, self._terminal)
+                self._observer = activity.Observer(word.leash, self._terminal)
                 self.move(State.RUNNING)
                 self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
             case protocol.Failed():

@@ -12,6 +12,7 @@ from typing import Protocol, Self
 
 import anyio
 
+from shelltie.environment import child
 from shelltie.errors import (
     CannotStart,
     InvalidParameters,
@@ -20,6 +21,8 @@ from shelltie.errors import (
     TerminalError,
 )
 from shelltie.events import CommandAsked, CommandRefused, Event, Publish, RunLost, RunReady
+from shelltie.limits.experience import Experience
+from shelltie.limits.policy import TimeoutPolicy
 from shelltie.model import (
     Adaptive,
     Caller,
@@ -32,24 +35,19 @@ from shelltie.model import (
     human_duration,
 )
 from shelltie.output.store import Store
-from shelltie.policy import environment
-from shelltie.policy.learned import Experience
-from shelltie.policy.timeouts import TimeoutPolicy
 from shelltie.providers.provider import Prepared
+from shelltie.running.admission import Entry, Gate, Party, Ticket
 from shelltie.running.alarms import Alarms
-from shelltie.running.breaker import Breaker
-from shelltie.running.bus import Bus
-from shelltie.running.entry import Entry, Ticket
-from shelltie.running.gate import Gate, Party
 from shelltie.running.login_path import LoginPath
-from shelltie.running.lookout import Lookout
 from shelltie.running.messages import variables_withheld, withheld_of
-from shelltie.running.places import Asked as AskedPlace
-from shelltie.running.places import Place, Places
-from shelltie.running.rules import Rules
+from shelltie.running.options import Habits, Wish, check, merged, new_run_id, rules_for
+from shelltie.running.placement import Asked as AskedPlace
+from shelltie.running.placement import Place, Places
+from shelltie.running.ports import Bus, Measures, Memory
+from shelltie.running.retry import Breaker
 from shelltie.running.run import Run
-from shelltie.running.watchers import Measures, Memory
-from shelltie.running.wishes import Habits, Wish, check, merged, new_run_id, rules_for
+from shelltie.running.terms import Rules
+from shelltie.running.unusual import Lookout
 from shelltie.shell.shape import shape
 from shelltie.verdict import Rating, Verdict
 
@@ -112,7 +110,7 @@ class Supervisor:
         self.measures = measures
         self._memory = memory
         self._login_path = login_path
-        self._base = environment.sift(environment.inherited(), habits.passed)
+        self._base = child.sift(child.inherited(), habits.passed)
         self._alarms = Alarms()
         self._closed = False
         self._breaker = Breaker(habits.failures, habits.pause)
@@ -138,7 +136,7 @@ class Supervisor:
             await self._login_path.wait()
         run_id = new_run_id()
         ready = self._prepare(command, run_id, wish)
-        command = replace(command, env=environment.changed(command.env, self._base))
+        command = replace(command, env=child.changed(command.env, self._base))
         self._tell_asked(run_id, command, wish, ready[1].secrets)
         verdict, place = await self._enter(run_id, command, wish, ready[1])
         experience = await self._experience(command, ready[1].cwd)
@@ -325,7 +323,7 @@ class Supervisor:
         prepared = replace(prepared, directory=place.directory)
         if verdict is not None and verdict.rating is Rating.SAFE:
             # Nobody was asked about it, so nothing that a repository configures shall run with it.
-            prepared = replace(prepared, env={**prepared.env, **environment.hardened_git()})
+            prepared = replace(prepared, env={**prepared.env, **child.hardened_git()})
         run = Run(
             run_id,
             command,
@@ -382,7 +380,7 @@ class Supervisor:
     ) -> tuple[Prepared, Surroundings]:
         login = self._login_path
         path, path_source = (None, "inherited") if login is None else (login.path, login.source)
-        environ = environment.build(
+        environ = child.build(
             self._base,
             command.env,
             path=path,

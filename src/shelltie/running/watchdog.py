@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Escalation, Limit, Limits
 
 _SHORTEST_WARNED = 5.0  # a shorter limit would warn at once, on every quick command

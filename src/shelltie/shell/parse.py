@@ -1,21 +1,60 @@
-"""From a shell text to every simple command in it, however deep. Pure.
-
-The reader follows bash, character by character, in one pass. Two facts decide its shape: bash reads
-here-documents, backticks and arithmetic as text first and as commands later, and a text that is
-wrong somewhere still runs up to there.
-"""
+"""Text → Script; never raises. Pure."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, islice
 
-from shelltie.shell.commands import CommandReader
-from shelltie.shell.found import Found
-from shelltie.shell.gates import command_problems, text_problems
-from shelltie.shell.plain import is_plain
-from shelltie.shell.rough import rough_commands
-from shelltie.shell.script import Kind, Part, Script, Simple, Word
-from shelltie.shell.source import source_of
+from shelltie.basics.lazy_regex import regex
+from shelltie.shell.doubts import command_problems, is_plain, text_problems
+from shelltie.shell.grammar import CommandReader
+from shelltie.shell.script import Found, Kind, Part, Redirect, Script, Simple, Word, source_of
 from shelltie.verdict import Span
+
+_PIECES_MAX = 5000
+_TOKENS_MAX = 5000  # of a piece
+_PIECE = regex(r"[^;&|\n()`]++")
+_TOKEN = regex(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
+_QUOTES = regex(r"['\"\\]")
+_LISTED = regex(r"\{[^{}]*,[^{}]*\}")
+_NO_PROGRAM = regex(
+    r"[A-Za-z_]\w*+=.*|(?:if|then|elif|else|fi|while|until|do|done|esac|time|coproc)|[{}!$'\"]++"
+)
+
+
+def rough_commands(text: str) -> Iterator[Simple]:
+    """Whatever stands between operators, as a command of literal words without their quotes."""
+    for piece in islice(_PIECE.finditer(text), _PIECES_MAX):
+        words, redirects = _read(text, *piece.span())
+        argv = tuple(dropwhile(lambda word: _NO_PROGRAM.fullmatch(word.text), words))
+        if argv or redirects:
+            yield Simple(argv, Span(*piece.span()), redirects=tuple(redirects))
+
+
+def _read(text: str, start: int, end: int) -> tuple[list[Word], list[Redirect]]:
+    words, redirects, operator = list[Word](), list[Redirect](), ""
+    for token in islice(_TOKEN.finditer(text, start, end), _TOKENS_MAX):
+        if token[1]:
+            operator = token[1].lstrip("0123456789")
+        elif operator:
+            redirects.append(
+                Redirect(operator, _word(token[0], token.start()), Span(*token.span()))
+            )
+            operator = ""
+        else:
+            words += _words(token[0], token.start())
+    return words, redirects
+
+
+def _words(text: str, at: int) -> list[Word]:
+    if _LISTED.fullmatch(text):
+        return [_word(each, at) for each in text[1:-1].split(",")]
+    return [_word(text, at)]
+
+
+def _word(text: str, at: int) -> Word:
+    value = _QUOTES.sub("", text)
+    return Word(text, value, Span(at, at + len(text)), (Part(Kind.TEXT, value),))
+
 
 READ_MAX = 128 * 1024  # characters; what is longer is not safe, and what follows is not looked at
 
@@ -55,3 +94,24 @@ def _missed(text: str, commands: tuple[Simple, ...]) -> tuple[Simple, ...]:
 def _literally(command: Simple) -> tuple[str | None, ...]:
     redirects = [each.target.value if each.target else None for each in command.redirects]
     return (*(word.value for word in command.words), None, *redirects)
+
+
+def parse_compound_command(text: str) -> list[str]:
+    """The program of every command in the text, nested ones too, in the order they begin.
+
+    A name that is known only at run time is given as it is written.
+    """
+    programs = [command.words[0] for command in parse(text).commands if _runs(command)]
+    return [word.text if word.value is None else word.value for word in programs]
+
+
+def split_compound_words(text: str) -> list[str]:
+    """Every word of every command as it is written, quotes and all, without the operators."""
+    words: list[Word] = [
+        word for command in parse(text).commands if _runs(command) for word in command.words
+    ]
+    return [word.text for word in sorted(words, key=lambda word: word.span.start)]
+
+
+def _runs(command: Simple) -> bool:
+    return bool(command.words) and command.loop is None

@@ -1,8 +1,12 @@
-"""What a shell text consists of, before anybody has an opinion about it. Pure."""
+"""Script, Simple, Word, Part: what a text consists of. Pure."""
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
 from shelltie.verdict import Code, Span
 
 
@@ -113,3 +117,131 @@ class Script:
     problems: tuple[Problem, ...] = ()
     functions: tuple[str, ...] = ()
     plain: bool = False
+
+
+_PROBLEMS_MAX = 20  # more tell nobody more
+
+
+@dataclass(slots=True)
+class Draft:
+    """A simple command that is still being read; a here-document may complete it much later."""
+
+    span: Span
+    words: list[Word] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+    redirects: list[Redirect] = field(default_factory=list)
+    feeds: tuple[int, ...] | None = None
+    loop: str | None = None
+    background: bool = False
+
+    @property
+    def has_something(self) -> bool:
+        """There is more to it than a comment."""
+        return bool(self.words or self.assignments or self.redirects)
+
+    def finished(self) -> Simple:
+        """The command as it is now."""
+        return Simple(
+            tuple(self.words),
+            self.span,
+            tuple(self.assignments),
+            tuple(self.redirects),
+            self.feeds or (),
+            self.loop,
+            self.background,
+        )
+
+
+@dataclass(slots=True)
+class Found:
+    """Shared by all readers of one text, those of its pieces included."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    depth: int = 0
+    words: int = 0
+    second_readings: int = 0
+    broken: bool = False
+    over: bool = False  # nothing more is looked at
+
+    @property
+    def hopeless(self) -> bool:
+        """So much is wrong that going on would find nothing but more of it."""
+        return len(self.problems) >= _PROBLEMS_MAX
+
+    def problem(self, code: Code, message: str, span: Span) -> None:
+        """Notes what keeps the text from being safe, once for each place."""
+        if not self.hopeless:
+            problem = Problem(code, message, span)
+            self.problems += [] if problem in self.problems else [problem]
+
+    def since(self, mark: int) -> tuple[int, ...]:
+        """The places of the commands that were found after `mark` of them."""
+        return tuple(range(mark, len(self.drafts)))
+
+
+_BEFORE_NEWLINE = regex(r"(?<!\\)\\++\n")
+
+
+@frozen
+class Source:
+    """`text` is `whole` without its line continuations.
+
+    `places` says where a character of `text` stands in the text that was asked about, `inward`
+    where it stands in `whole`; both have one entry more, for the end. `breaks` are the indexes in
+    `text` in front of which a continuation was taken out.
+    """
+
+    text: str
+    places: Sequence[int]
+    whole: str
+    inward: Sequence[int]
+    breaks: tuple[int, ...] = ()
+
+    def span(self, start: int, end: int) -> Span:
+        """Where `text[start:end]` stands in the text that was asked about."""
+        begin = self.places[start]
+        return Span(begin, self.places[end - 1] + 1 if end > start else begin)
+
+    def verbatim(self, start: int, end: int) -> str:
+        """`text[start:end]` as it was written: where `\\⏎` is no continuation."""
+        if not self.breaks:
+            return self.text[start:end]
+        return self.whole[self.inward[start - 1] + 1 : self.inward[end]]
+
+    def line_end(self, start: int) -> int:
+        """The end of the line as it was written, not as it was joined."""
+        newline = self.text.find("\n", start)
+        end = len(self.text) if newline < 0 else newline
+        following = bisect_right(self.breaks, start)
+        return min(end, *self.breaks[following : following + 1], end)
+
+    def index_of(self, in_whole: int) -> int:
+        """The index in `text` of a character of `whole`."""
+        return bisect_left(self.inward, in_whole)
+
+    def part(self, start: int, end: int) -> "Source":
+        """A piece of it, read on its own."""
+        return source_of(self.text[start:end], self.places[start : end + 1])
+
+
+def source_of(whole: str, places: Sequence[int]) -> Source:
+    """Joins what bash joins: a newline after an odd number of backslashes goes with the last one.
+
+    It does so everywhere; in single quotes, comments and quoted here-documents, where bash does
+    not, the reader asks for `verbatim` and `line_end`.
+    """
+    cuts = [
+        found.end() - 2
+        for found in _BEFORE_NEWLINE.finditer(whole)
+        if (found.end() - found.start()) % 2 == 0
+    ]
+    if not cuts:
+        return Source(whole, places, whole, range(len(whole) + 1))
+    starts, ends = [0, *(cut + 2 for cut in cuts)], [*cuts, len(whole)]
+    pieces = list(zip(starts, ends, strict=True))
+    inward = [at for start, end in pieces for at in range(start, end)] + [len(whole)]
+    breaks = tuple(cut - 2 * nth for nth, cut in enumerate(cuts))
+    text = "".join(whole[start:end] for start, end in pieces)
+    return Source(text, [places[at] for at in inward], whole, inward, breaks)

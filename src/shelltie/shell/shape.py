@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from shelltie.memo import remembered
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
+from shelltie.basics.memo import remembered
 from shelltie.shell.split import segments, strip_prefixes
 
 NO_PROGRAM = "shell"

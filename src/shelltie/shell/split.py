@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from shelltie.frozen import frozen
-from shelltie.regex import regex
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
 
 _STEPS_MAX = 1500  # operators, quotes and brackets; no text may keep the event loop busy
 _PREFIX_MAX = 8 * 1024  # characters that are looked at to find a segment's own program

@@ -10,16 +10,16 @@ from typing import Self
 
 import anyio
 
+from shelltie.environment import child
 from shelltie.errors import CannotStart
-from shelltie.frontends.lines import read
+from shelltie.frontends.jsonl import read
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Word
 from shelltie.model import Command, ExitStatus, Resources
-from shelltie.policy import environment
-from shelltie.providers.leashed import LeashedProcess
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Prepared
+from shelltie.providers.spawn import LeashedProcess
 from shelltie.running import messages
-from shelltie.running.wishes import new_run_id
+from shelltie.running.options import new_run_id
 
 _GRACE = 2.0
 _GONE = 3.0
@@ -43,7 +43,7 @@ class AgentProcess:
         # As every command of ours has one: who carries the mark may not say yes for a person.
         self.mark = new_run_id()
         self._argv = tuple(argv)
-        self._env = {**env, environment.RUN_MARK: self.mark}
+        self._env = {**env, child.RUN_MARK: self.mark}
         # Not the place where commands run: that one may be a sandbox, or far away.
         self._provider = LocalProvider(keeper)
         self._process: LeashedProcess | None = None

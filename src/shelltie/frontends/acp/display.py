@@ -6,11 +6,19 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
-from shelltie.frontends.acp.follower import TerminalFollower
-from shelltie.frontends.acp.host import TerminalHost
-from shelltie.frontends.acp.looks import Look, MetaLook, Mode, Shown, TextLook, Update, V2Look
-from shelltie.frontends.acp.speech import Speaker
+from shelltie.frontends.acp.display_formats import (
+    Look,
+    MetaLook,
+    Mode,
+    Shown,
+    TextLook,
+    Update,
+    V2Look,
+)
+from shelltie.frontends.acp.jsonrpc import Speaker
+from shelltie.frontends.acp.output_follower import TerminalFollower
 from shelltie.frontends.acp.terminal import HostedTerminal
+from shelltie.frontends.acp.terminal_host import TerminalHost
 
 _REMEMBERED = 200  # tool calls, and terminals in them
 _TOLD = ("title", "kind", "status")

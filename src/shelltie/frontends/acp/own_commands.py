@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shelltie.policy.environment import RUN_MARK
+from shelltie.environment.child import RUN_MARK
 
 SHELL_PREFIX = "CLAUDE_CODE_SHELL_PREFIX"
 _NAME = "shelltie"

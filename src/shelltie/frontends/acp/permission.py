@@ -7,8 +7,8 @@ import anyio.to_thread
 
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
-from shelltie.approval.shown import brief
-from shelltie.frontends.question_secrets import is_short, without_secrets
+from shelltie.basics.visible_text import brief
+from shelltie.frontends.wire.question import is_short, without_secrets
 
 _WIDTH = 100
 _TITLE = 200

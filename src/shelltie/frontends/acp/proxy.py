@@ -13,13 +13,10 @@ from anyio.abc import TaskGroup
 
 from shelltie.approval.broker import UNREACHED, Channel, Later
 from shelltie.approval.question import Answer, Question
+from shelltie.environment import child
 from shelltie.frontends.acp.display import Display
-from shelltie.frontends.acp.host import TerminalHost
-from shelltie.frontends.acp.looks import Mode
-from shelltie.frontends.acp.own_commands import with_server
-from shelltie.frontends.acp.permission import permission_answer, request_for
-from shelltie.frontends.acp.rpc import CANCELLED, INTERNAL_ERROR, Rpc
-from shelltie.frontends.acp.speech import (
+from shelltie.frontends.acp.display_formats import Mode
+from shelltie.frontends.acp.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     Speaker,
@@ -30,8 +27,11 @@ from shelltie.frontends.acp.speech import (
     one_line,
     unambiguous,
 )
+from shelltie.frontends.acp.methods import CANCELLED, INTERNAL_ERROR, Rpc
+from shelltie.frontends.acp.own_commands import with_server
+from shelltie.frontends.acp.permission import permission_answer, request_for
+from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.model import TerminalSize
-from shelltie.policy import environment
 
 _IN_FLIGHT = 1000  # requests for terminals that have no answer yet
 _PENDING = 10_000  # requests of the editor whose answer tells us of a session
@@ -323,7 +323,7 @@ class _EditorChannel:
 
     async def ask(self, question: Question) -> Answer | Later:
         """See `Channel`. An editor that answers with an error has asked nobody."""
-        hidden = environment.sift(environment.inherited()).secrets
+        hidden = child.sift(child.inherited()).secrets
         asked = await request_for(question, self._session, secrets.token_hex(16), hidden)
         return permission_answer(asked, await self._proxy.ask(asked), self.name) or UNREACHED
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.acp.words import Meta, TerminalExit, TerminalOutput, ending, exit_of
+from shelltie.frontends.acp.protocol import Meta, TerminalExit, TerminalOutput, ending, exit_of
 from shelltie.model import Escalation, EscalationStep, Outcome, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store

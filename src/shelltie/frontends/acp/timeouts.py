@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import PurePosixPath
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Escalation, Limits, seconds
 from shelltie.shell.split import segments, strip_prefixes
 

@@ -1,4 +1,4 @@
-"""The command `shelltie`: finds the subcommand, and turns errors into exit codes."""
+"""Find the subcommand; exit codes."""
 
 import gc
 import importlib
@@ -8,9 +8,28 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from shelltie import whereabouts
-from shelltie.errors import TerminalError
-from shelltie.frontends.cli import arguments, exits, mcp_arguments, words
+from shelltie.errors import CannotStart, CommandDenied, Misuse, TerminalError
+from shelltie.frontends.cli import parser as arguments
+from shelltie.frontends.cli import parser as mcp_arguments
+from shelltie.frontends.cli import terminal
+from shelltie.settings import paths
+
+WRONG_USAGE = 2
+TIMED_OUT = 124
+SHELLTIE_FAILED = 125
+REFUSED = 126
+INTERRUPTED = 130
+NOBODY_READS = 141  # as a shell reports a death by SIGPIPE
+
+
+def of_error(error: TerminalError) -> int:
+    """What a script learns from an error of ours."""
+    if isinstance(error, CannotStart):
+        return error.exit_code
+    if isinstance(error, CommandDenied):
+        return REFUSED
+    return WRONG_USAGE if isinstance(error, Misuse) else SHELLTIE_FAILED
+
 
 _WELCOME = """\
 shelltie: a terminal for AI agents, on a leash.
@@ -45,27 +64,27 @@ def program() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; the exit code."""
-    words.ready_streams()
+    terminal.ready_streams()
     try:
         code = _obey(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        words.forget_stdout()
-        return exits.NOBODY_READS
+        terminal.forget_stdout()
+        return NOBODY_READS
     except KeyboardInterrupt:
-        return exits.INTERRUPTED
+        return INTERRUPTED
     except TerminalError as error:
-        words.complain(str(error))
-        return exits.of_error(error)
+        terminal.complain(str(error))
+        return of_error(error)
     except OSError as error:
-        words.complain(_DELETED if whereabouts.is_deleted() else str(error))
-        return exits.SHELLTIE_FAILED
+        terminal.complain(_DELETED if paths.is_deleted() else str(error))
+        return SHELLTIE_FAILED
     except Exception as error:  # noqa: BLE001  1 would look like the command's own exit code
         if str(error) != _NO_THREAD:
             traceback.print_exc()
-        words.complain(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
-        return exits.SHELLTIE_FAILED
+        terminal.complain(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
+        return SHELLTIE_FAILED
     return code
 
 
@@ -73,7 +92,7 @@ def _obey(argv: list[str]) -> int:
     try:
         args = parse(argv)
     except SystemExit as leaving:  # argparse has said everything
-        return leaving.code if isinstance(leaving.code, int) else exits.WRONG_USAGE
+        return leaving.code if isinstance(leaving.code, int) else WRONG_USAGE
     if args.name is None and sys.stdin is not None and sys.stdin.isatty():
         print(_WELCOME)
         return 0
@@ -101,13 +120,13 @@ def parse(argv: list[str]) -> Namespace:
 
 
 def _command(name: str) -> Callable[[Namespace], int]:
-    return _main_of(f"shelltie.frontends.cli.{name}")
+    return _main_of(f"shelltie.frontends.cli.commands.{name}")
 
 
 def _server(args: Namespace) -> Callable[[Namespace], int]:
     if args.name is not None:
         mcp_arguments.check(args)
-    kind = "server" if getattr(args, "http", None) is None else "http"
+    kind = "server" if getattr(args, "http", None) is None else "http.server"
     return _main_of(f"shelltie.frontends.mcp.{kind}")
 
 

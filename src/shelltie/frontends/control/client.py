@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from shelltie.basics.frozen import frozen
 from shelltie.errors import TerminalError
-from shelltie.frontends.control import wire
-from shelltie.frontends.control.place import existing
-from shelltie.frozen import frozen
+from shelltie.frontends.control import messages
+from shelltie.frontends.control.socket_dirs import existing
 
 _PATIENCE = 5.0
 _STARTING = 60.0  # seconds after which a socket without a listener is nobody's
@@ -63,9 +63,9 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
             connection.settimeout(_PATIENCE)
             connection.connect(str(path))
             with suppress(BrokenPipeError):  # it did not want to listen, but may have said why
-                connection.sendall(wire.request(do, fields))
-            said = wire.understood(_line(connection))
-    except (OSError, wire.Wrong) as error:
+                connection.sendall(messages.request(do, fields))
+            said = messages.understood(_line(connection))
+    except (OSError, messages.Wrong) as error:
         raise NotAnswered(f"the server at {path} does not answer: {error}") from error
     if said.get("ok") is not True:
         raise NotAnswered(str(said.get("message")), str(said.get("code")))
@@ -78,8 +78,8 @@ def _line(connection: socket.socket) -> bytes:
     while not line.endswith(b"\n"):
         connection.settimeout(max(0.01, deadline - time.monotonic()))
         chunk = connection.recv(256 * 1024)
-        if not chunk or len(line) > wire.ANSWER_MAX:
-            raise wire.Wrong("its answer has no end")
+        if not chunk or len(line) > messages.ANSWER_MAX:
+            raise messages.Wrong("its answer has no end")
         line += chunk
     return bytes(line)
 

@@ -9,9 +9,9 @@ from typing import Any
 from shelltie.approval.broker import Broker, Pending
 from shelltie.approval.question import Answer, Input, Question, Scope, as_id
 from shelltie.errors import InvalidParameters
+from shelltie.frontends.control.messages import Fields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
-from shelltie.frontends.control.wire import Fields
 from shelltie.model import Command, TerminalSize
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 

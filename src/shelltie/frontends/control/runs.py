@@ -11,16 +11,16 @@ import anyio
 import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters, Misuse, RunOver
-from shelltie.frontends.control import figures, questions, watching
-from shelltie.frontends.control.listed import CHUNK, WAIT_MAX, Listed, to_json, wait_of
+from shelltie.frontends.control import questions, watch
+from shelltie.frontends.control.messages import Fields
 from shelltie.frontends.control.peer import Peer
+from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, to_json, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
-from shelltie.frontends.control.wire import Fields
 from shelltie.model import ExitStatus, RunId, Stream
 from shelltie.running.run import Run
-from shelltie.running.session import checked_size
-from shelltie.running.sessions import Sessions
 from shelltie.running.supervisor import Supervisor
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import checked_size
 
 ENDED_BY = "a person ended it with shelltie kill"
 _KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
@@ -45,8 +45,8 @@ async def steerable(
     offered = {
         **questions.commands(broker),
         **commands(supervisor, sessions),
-        **watching.commands(supervisor.bus, environ),
-        **figures.commands(supervisor.measures),
+        **watch.watch_commands(supervisor.bus, environ),
+        **watch.figure_commands(supervisor.measures),
     }
     async with Control(offered, environ, about) as control:
         broker.reachable = control.path is not None

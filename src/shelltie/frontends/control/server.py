@@ -17,13 +17,13 @@ import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.approval.descent import objection
+from shelltie.approval.ancestry import objection
 from shelltie.errors import TerminalError
-from shelltie.frontends.control import wire
+from shelltie.frontends.control import messages
 from shelltie.frontends.control.client import sweep
+from shelltie.frontends.control.messages import Fields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.place import prepared
-from shelltie.frontends.control.wire import Fields
+from shelltie.frontends.control.socket_dirs import prepared
 
 _CLIENTS_MAX = 64
 _BREATH = 0.1
@@ -116,7 +116,9 @@ class Control:
 
     async def _converse(self, stream: SocketStream) -> None:
         if self._clients > _CLIENTS_MAX:
-            await _send(stream, wire.failure("BUSY", f"{_CLIENTS_MAX} clients are served already"))
+            await _send(
+                stream, messages.failure("BUSY", f"{_CLIENTS_MAX} clients are served already")
+            )
             return
         peer = Peer(stream.extra(SocketAttribute.raw_socket))  # noqa: S610  no Django here
         try:
@@ -128,22 +130,26 @@ class Control:
 
     async def _perform(self, peer: Peer, line: bytes) -> bytes:
         if peer.uid not in (0, os.geteuid()):
-            return wire.failure("REFUSED", "this server is another user's")
+            return messages.failure("REFUSED", "this server is another user's")
         try:
-            given = wire.understood(line)
+            given = messages.understood(line)
             name = str(given.get("do"))
             perform = self._commands.get(name)
             if perform is None:
                 known = ", ".join(self._commands)
-                return wire.failure("UNKNOWN", f"this server cannot do {name!r}; it can: {known}")
-            return wire.answer(await perform(peer, given))
-        except wire.Wrong as error:
-            return wire.failure("MALFORMED", str(error))
+                return messages.failure(
+                    "UNKNOWN", f"this server cannot do {name!r}; it can: {known}"
+                )
+            return messages.answer(await perform(peer, given))
+        except messages.Wrong as error:
+            return messages.failure("MALFORMED", str(error))
         except TerminalError as error:
-            return wire.failure(error.code, str(error))
+            return messages.failure(error.code, str(error))
         except Exception:  # noqa: BLE001  the server lives on, whatever it was
             _log.exception("a request failed")
-            return wire.failure("INTERNAL", "this is a fault of shelltie itself; please report it")
+            return messages.failure(
+                "INTERNAL", "this is a fault of shelltie itself; please report it"
+            )
 
     async def _hello(self, _: Peer, __: Fields) -> Fields:
         own = {"pid": os.getpid(), "client": self.client, "started": self._started}
@@ -154,9 +160,11 @@ async def _receive(lines: BufferedByteReceiveStream, stream: SocketStream) -> by
     """The next line; `None` when there will be none."""
     try:
         with anyio.fail_after(_IDLE):
-            return await lines.receive_until(b"\n", wire.REQUEST_MAX)
+            return await lines.receive_until(b"\n", messages.REQUEST_MAX)
     except anyio.DelimiterNotFound:
-        await _send(stream, wire.failure("MALFORMED", "a request is one line of at most 64 KiB"))
+        await _send(
+            stream, messages.failure("MALFORMED", "a request is one line of at most 64 KiB")
+        )
     except (anyio.IncompleteRead, TimeoutError):
         pass
     return None

@@ -23,13 +23,13 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.approval import shown
 from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Later
 from shelltie.approval.question import Answer, Question
+from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
-from shelltie.frontends.mcp.call import Context, client_of
-from shelltie.frontends.mcp.discreet import message_for
-from shelltie.frozen import frozen
+from shelltie.frontends.mcp.confirm_text import message_for
+from shelltie.frontends.mcp.request import Context, client_of
 
 _KEY = "allow"
 _FORM = {
@@ -211,7 +211,7 @@ def _has_forms(context: Context) -> bool:
 
 
 def _name(context: Context) -> str:
-    return shown.brief(client_of(context), _NAME_ROOM) or "the client"
+    return visible_text.brief(client_of(context), _NAME_ROOM) or "the client"
 
 
 def _fingerprint(params: CallToolRequestParams, owner: str) -> str:

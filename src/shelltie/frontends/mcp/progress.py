@@ -1,6 +1,6 @@
 """How far a run is, in a line that a person likes to read. Pure."""
 
-from shelltie.frozen import frozen
+from shelltie.basics.frozen import frozen
 from shelltie.model import Limits, human_duration, human_size
 
 _SOON = 60.0  # seconds before an end that is worth a word

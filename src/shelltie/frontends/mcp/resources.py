@@ -9,17 +9,16 @@ from mcp_types import INVALID_PARAMS, Resource, ResourceTemplate, TextResourceCo
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.assemble import profiles
-from shelltie.config import Config
+from shelltie.basics.lazy_regex import regex
 from shelltie.errors import UnknownSession
-from shelltie.frontends.mcp.recent import Recent
-from shelltie.frontends.policy_report import policy_report
-from shelltie.output.ends import both_ends
-from shelltie.output.redact import Redactor
+from shelltie.frontends.mcp.recent_runs import Recent
+from shelltie.frontends.wire.policy import policy_report
+from shelltie.limits.policy_file import PolicyFile
+from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.text import excerpt
-from shelltie.policy.load import PolicyFile
-from shelltie.regex import regex
-from shelltie.running.session import Session
-from shelltie.running.sessions import Sessions
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import Session
+from shelltie.settings.config import Config
 
 POLICY, RUNS = "shelltie://policy", "shelltie://runs"
 _SESSION = regex(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)

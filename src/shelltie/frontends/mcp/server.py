@@ -1,45 +1,100 @@
-"""The MCP server: the tools, on a supervisor of its own, for whoever a transport brings."""
+"""Build the server; serve; tasks that outlive a request."""
 
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     ListToolsResult,
     PaginatedRequestParams,
+    ServerCapabilities,
 )
 from pydantic import ValidationError
 
-from shelltie import config as settings
-from shelltie.approval.shown import brief
 from shelltie.assemble import assemble, policy_file, session_numbers
+from shelltie.basics.frozen import frozen
+from shelltie.basics.visible_text import brief
+from shelltie.contexts.access import Access
+from shelltie.contexts.allowlist import find_allowlist
+from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.fields import TaskLimits
+from shelltie.contexts.registry import Contexts
+from shelltie.environment import child
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
-from shelltie.frontends.mcp.call import Context, call_of, client_of
-from shelltie.frontends.mcp.host import Host
-from shelltie.frontends.mcp.patience import window
+from shelltie.frontends.mcp.around_call import Reception
+from shelltie.frontends.mcp.client_patience import window
+from shelltie.frontends.mcp.notify import Voices
 from shelltie.frontends.mcp.progress import Pace
-from shelltie.frontends.mcp.reception import Reception
+from shelltie.frontends.mcp.request import Context, call_of, client_of
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Answer, Tasks
-from shelltie.frontends.mcp.toolbox import Toolbox, toolbox
-from shelltie.frontends.mcp.voice import Voices
-from shelltie.frozen import frozen
-from shelltie.policy import environment
-from shelltie.policy.access import Access
-from shelltie.policy.allowlist_file import find_allowlist
-from shelltie.policy.argument_filter import Level
-from shelltie.running.context_fields import TaskLimits
-from shelltie.running.contexts import Contexts
-from shelltie.running.sessions import Room, Sessions
+from shelltie.frontends.mcp.tools.registry import Toolbox, toolbox
 from shelltie.running.supervisor import Supervisor
+from shelltie.sessions.registry import Room, Sessions
+from shelltie.settings import config as settings
+
+Chore = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Host(Server[TaskGroup]):
+    """What a handler starts in `context.lifespan_context` lives as long as the server serves."""
+
+    tools_change = False
+
+    def __init__(self, name: str, *chores: Chore, **handlers: Any) -> None:  # noqa: ANN401  the SDK's own
+        @asynccontextmanager
+        async def lifespan(_: Server[TaskGroup]) -> AsyncIterator[TaskGroup]:
+            async with anyio.create_task_group() as tasks:
+                for chore in chores:
+                    tasks.start_soon(chore)
+                yield tasks
+                tasks.cancel_scope.cancel()
+
+        super().__init__(name, lifespan=lifespan, **handlers)
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """As the SDK's, which says of 2026 that whatever can be listened for changes."""
+        known = super().get_capabilities(
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        if known.tools is not None:
+            known.tools.list_changed = self.tools_change
+        return known
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """As the SDK's, for transports that do not say what changes."""
+        return super().create_initialization_options(
+            notification_options or NotificationOptions(resources_changed=True),
+            experimental_capabilities,
+            extensions,
+        )
+
 
 _INSTRUCTIONS = """\
 shelltie runs shell commands for you and always comes back: a command that takes too long or falls \
@@ -76,7 +131,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
         sessions = Sessions(supervisor, room, await session_numbers(config))
         told = {"version": about.version()}
         async with (
-            steerable(supervisor, sessions, environment.inherited(), told) as control,
+            steerable(supervisor, sessions, child.inherited(), told) as control,
             task_contexts(supervisor, config) as contexts,
         ):
             tasks = Tasks()
@@ -106,7 +161,7 @@ def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:
     """The sessions of tasks, behind their allowlist."""
     access = Access(
         find_allowlist(Path.cwd(), config.allowlist),
-        environment.inherited().get("PATH", ""),
+        child.inherited().get("PATH", ""),
         level=Level(config.arguments),
         relative_paths=config.relative_paths,
     )

@@ -26,8 +26,8 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from shelltie.frontends.lines import LINE_MAX, Lines, own_wire, read, write
-from shelltie.regex import regex
+from shelltie.basics.lazy_regex import regex
+from shelltie.frontends.jsonl import LINE_MAX, Lines, own_wire, read, write
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends

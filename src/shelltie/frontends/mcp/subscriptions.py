@@ -35,7 +35,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.frontends.mcp.call import Context, owner_of
+from shelltie.frontends.mcp.request import Context, owner_of
 from shelltie.frontends.mcp.resources import POLICY, RUNS, TEMPLATES, Resources
 from shelltie.frontends.mcp.tasks_extension import must_declare
 

@@ -31,7 +31,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.frontends.mcp.call import Context, owner_of
+from shelltie.frontends.mcp.request import Context, owner_of
 from shelltie.model import human_duration
 
 EXTENSION = "io.modelcontextprotocol/tasks"

@@ -1,0 +1,224 @@
+"""What a caller may ask of a task context: each field with what is wrong with it, if anything."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
+from shelltie.environment import child, variable_kinds
+from shelltie.environment.child import Sifted
+from shelltie.errors import InvalidParameters
+from shelltie.model import Limits, human_duration
+
+_TASK = regex(r"[A-Za-z0-9._-]{1,128}")
+_AGENT = regex(r"[A-Za-z0-9._:@/+-]{1,128}")
+_PATH_MAX = 4096
+_VARIABLES_MAX = 500
+_VARIABLES_SIZE_MAX = 100 * 1024  # the kernel takes 128 KiB for one variable, and no more
+_SHOWN = 100
+OWN = ("CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID")
+
+
+@frozen
+class TaskLimits:
+    """What holds for all task contexts: seconds, bytes of each stream, and how many there may be.
+
+    A context that was not used for `ttl` is closed; 0 never closes one.
+    """
+
+    default: float = 60.0
+    most: float = 300.0
+    output: int = 1024 * 1024
+    sessions: int = 50
+    ttl: float = 3600.0
+
+
+class WrongFields(InvalidParameters):
+    """Some fields are missing or wrong; `fields` says of each what it should be."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name} {why}" for name, why in fields.items()))
+        self.fields = dict(fields)
+
+
+def check(**fields: str | None) -> None:
+    """Nothing may be wrong with any of them.
+
+    Raises: WrongFields.
+    """
+    if wrong := {name: why for name, why in fields.items() if why is not None}:
+        raise WrongFields(wrong)
+
+
+def wrong_task(value: object) -> str | None:
+    """What is wrong with the id of a task."""
+    if not isinstance(value, str):
+        return _no_text(value, "give the id of the task")
+    if not _TASK.fullmatch(value):
+        return "must be 1 to 128 letters (a-z, A-Z), digits, '.', '_' or '-'"
+    return None
+
+
+def wrong_agent(value: object) -> str | None:
+    """What is wrong with the id of an agent."""
+    if not isinstance(value, str):
+        return _no_text(value, "say which agent asks")
+    if not _AGENT.fullmatch(value):
+        return "must be 1 to 128 letters (a-z, A-Z), digits, or one of . _ - : @ / +"
+    return None
+
+
+def wrong_session(value: object) -> str | None:
+    """What is wrong with the id of a context, before anybody looks for it."""
+    if not isinstance(value, str) or not value:
+        return _no_text(
+            None if value == "" else value, "give the id that creating the session returned"
+        )
+    return None
+
+
+def wrong_directory(value: object) -> str | None:
+    """What is wrong with the name of a directory, whether it is there or not."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return _no_text(value)
+    if "\0" in value or not _encodable(value):
+        return "has a NUL byte or half a character, which no path can have"
+    if len(value) > _PATH_MAX:
+        return f"has {len(value)} characters, and a path may have {_PATH_MAX}"
+    return None
+
+
+def no_directory(path: str) -> str | None:
+    """What is wrong with a place that commands can never run in; what is missing may still come."""
+    place = Path(path)
+    return f"is {path}, which is not a directory" if place.exists() and not place.is_dir() else None
+
+
+def wrong_variables(value: object, base: Sifted) -> dict[str, str]:
+    """What is wrong with variables, by the name of each: `environment.PATH`."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or len(value) > _VARIABLES_MAX:
+        return {"environment": f"must be an object with up to {_VARIABLES_MAX} texts by name"}
+    wrong = dict(_not_texts(value))
+    if wrong:
+        return wrong
+    if sum(len(_bytes(name + text)) for name, text in value.items()) > _VARIABLES_SIZE_MAX:
+        return {"environment": f"has more than {_VARIABLES_SIZE_MAX} bytes"}
+    return dict(_refused(value, base))
+
+
+def wrong_command(value: object) -> str | None:
+    """What is wrong with the name of a program, whether it is allowed or not."""
+    if not isinstance(value, str) or not value.strip():
+        return _no_text(None if isinstance(value, str) else value, "give the name of a program")
+    return None
+
+
+def wrong_args(value: object) -> str | None:
+    """What is wrong with the arguments of a program, whatever they say."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+        return "must be a list of texts"
+    return None
+
+
+def wrong_timeout(value: object) -> str | None:
+    """What is wrong with a time a command may take; `None` is none given."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"must be a number, not {_kind(value)}"
+    try:
+        fine = math.isfinite(value) and value > 0
+    except OverflowError:
+        fine = False
+    return None if fine else "must be a number greater than 0"
+
+
+def wrong_flag(value: object) -> str | None:
+    """What is wrong with a yes or no."""
+    return None if isinstance(value, bool) else f"must be true or false, not {_kind(value)}"
+
+
+def limits_for(timeout: float | None, limits: TaskLimits) -> Limits:
+    """How long a command may take: what the call says, within what is allowed."""
+    asked = limits.default if timeout is None else timeout
+    source = "default of task sessions" if timeout is None else "timeout of the call"
+    if asked <= limits.most:
+        return Limits(asked, None, source)
+    note = (
+        f"the timeout of {human_duration(asked)} was lowered to {human_duration(limits.most)},"
+        " the most that is allowed"
+    )
+    return Limits(limits.most, None, source, clamped=True, notes=(note,))
+
+
+def sanitized(given: Mapping[str, str], base: Sifted) -> dict[str, str]:
+    """The variables that commands really get: no secrets, and none that we set ourselves.
+
+    Raises: InvalidParameters.
+    """
+    given = {name: value for name, value in given.items() if name not in OWN}
+    child.build(base, given, path=None, pty=False, run="")
+    return dict(child.sift(given, base.passed).kept)
+
+
+def _not_texts(given: Mapping[object, object]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            yield _variable(name), f"must be a text, not {_kind(value)}"
+        elif not isinstance(name, str) or not _encodable(name + value):
+            yield _variable(name), "has half a character, which no variable can have"
+
+
+def _refused(given: Mapping[str, str], base: Sifted) -> Iterator[tuple[str, str]]:
+    try:
+        sanitized(given, base)
+    except InvalidParameters:
+        for name, value in given.items():
+            try:
+                sanitized({name: value}, base)
+            except InvalidParameters:
+                yield _variable(name), _why(name)
+
+
+def _why(name: str) -> str:
+    if variable_kinds.is_hook_name(name):
+        return (
+            "decides which code programs run, so a session may not set it; the user can allow it"
+            " with environment.pass"
+        )
+    return "must have a name without '=', and neither name nor value may have a NUL byte"
+
+
+def _variable(name: object) -> str:
+    shown = repr(name) if not isinstance(name, str) else name
+    shown = shown if shown.isprintable() and shown else repr(shown)
+    return f"environment.{shown[:_SHOWN]}"
+
+
+def _no_text(value: object, wanted: str = "") -> str:
+    return f"is missing: {wanted}" if value is None else f"must be a text, not {_kind(value)}"
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number"}
+    names |= {str: "a text", list: "a list", dict: "an object"}
+    return names.get(type(value), "something else")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        _bytes(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,187 @@
+"""ACP's terminal methods as JSON: what a request means, and what is answered."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from shelltie.approval.broker import Channel
+from shelltie.basics.frozen import frozen
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    InvalidParameters,
+    KillFailed,
+    ProcessError,
+    TerminalError,
+)
+from shelltie.frontends.acp.protocol import (
+    NoCapability,
+    TerminalExit,
+    TooManyTerminals,
+    brief,
+    known,
+    variables,
+)
+from shelltie.frontends.acp.terminal_host import TerminalHost
+from shelltie.frontends.wire.run import refusal_report
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+CANCELLED = -32800
+
+_log = logging.getLogger(__name__)
+
+Fields = Mapping[str, Any]
+Asking = Callable[[str], Channel]
+
+
+@frozen
+class Problem:
+    """A JSON-RPC error; `data` has a stable name for programs."""
+
+    code: int
+    message: str
+    data: dict[str, object]
+
+    def to_json(self) -> dict[str, object]:
+        """The object that goes on the wire."""
+        return {"code": self.code, "message": self.message, "data": self.data}
+
+
+def problem(error: TerminalError) -> Problem:
+    """What whoever asked is told about an error of ours."""
+    data: dict[str, object] = {"error": type(error).__name__, "code": error.code}
+    if isinstance(error, CommandDenied):
+        data |= refusal_report(error)
+    if isinstance(error, KillFailed):
+        data["pids"] = list(error.pids)
+    if isinstance(error, NoCapability):
+        return Problem(METHOD_NOT_FOUND, str(error), data)
+    ours = isinstance(error, CannotStart | ProcessError | TooManyTerminals)
+    return Problem(INTERNAL_ERROR if ours else INVALID_PARAMS, str(error), data)
+
+
+class Rpc:
+    """The five methods, by name. `asking` gives a way to a person for a session."""
+
+    def __init__(
+        self, host: TerminalHost, *, asking: Asking | None = None, null_result: bool = False
+    ) -> None:
+        self._host = host
+        self._asking = asking
+        self._empty: dict[str, object] | None = None if null_result else {}
+        self._methods: dict[str, Callable[[Fields], Awaitable[dict[str, object] | None]]] = {
+            "terminal/create": self._create,
+            "terminal/output": self._output,
+            "terminal/wait_for_exit": self._wait,
+            "terminal/kill": self._kill,
+            "terminal/release": self._release,
+        }
+
+    async def answer(self, method: str, params: object) -> dict[str, object]:
+        """`{"result": …}` or `{"error": …}`; whatever was asked, there is one."""
+        perform = self._methods.get(method)
+        if perform is None:
+            data: dict[str, object] = {"method": method}
+            return {"error": Problem(METHOD_NOT_FOUND, "Method not found", data).to_json()}
+        try:
+            if not isinstance(params, dict):
+                raise InvalidParameters("params must be an object")  # noqa: TRY301  answered below
+            return {"result": await perform(params)}
+        except TerminalError as error:
+            return {"error": problem(error).to_json()}
+        except Exception:  # noqa: BLE001  the connection lives on, whatever it was
+            _log.exception("%s failed", method)
+            said = "this is a fault of shelltie itself; please report it"
+            return {"error": Problem(INTERNAL_ERROR, said, {"error": "Internal"}).to_json()}
+
+    async def _create(self, params: Fields) -> dict[str, object]:
+        session = _text(params, "sessionId")
+        made = await self._host.create_terminal(
+            session,
+            _text(params, "command"),
+            _texts(params, "args"),
+            variables(params.get("env")),
+            _optional_text(params, "cwd"),
+            _size(params, "outputByteLimit"),
+            channel=None if self._asking is None else self._asking(session),
+            **_meta(params),
+        )
+        return {"terminalId": made.terminal_id, "_meta": made.field_meta}
+
+    async def _output(self, params: Fields) -> dict[str, object]:
+        seen = await self._host.terminal_output(*_ids(params))
+        answer: dict[str, object] = {"output": seen.output, "truncated": seen.truncated}
+        if seen.exit_status is not None:
+            answer["exitStatus"] = _exit(seen.exit_status)
+        return {**answer, "_meta": seen.field_meta}
+
+    async def _wait(self, params: Fields) -> dict[str, object]:
+        ended = await self._host.wait_for_terminal_exit(*_ids(params), **_meta(params))
+        return {**_exit(ended), "_meta": ended.field_meta}
+
+    async def _kill(self, params: Fields) -> dict[str, object] | None:
+        await self._host.kill_terminal(*_ids(params), **_meta(params))
+        return self._empty
+
+    async def _release(self, params: Fields) -> dict[str, object] | None:
+        await self._host.release_terminal(*_ids(params))
+        return self._empty
+
+
+def _exit(ended: TerminalExit) -> dict[str, object]:
+    return {"exitCode": ended.exit_code, "signal": ended.signal}
+
+
+# What was asked for
+
+
+def _ids(params: Fields) -> tuple[str, str]:
+    return _text(params, "sessionId"), _text(params, "terminalId")
+
+
+def _text(params: Fields, name: str) -> str:
+    match params.get(name):
+        case str(value) if value:
+            return value
+        case None:
+            raise InvalidParameters(f"{name} is missing")
+        case other:
+            raise InvalidParameters(f"{name} must be a text, not {brief(other)}")
+
+
+def _optional_text(params: Fields, name: str) -> str | None:
+    return None if params.get(name) is None else _text(params, name)
+
+
+def _texts(params: Fields, name: str) -> list[str] | None:
+    match params.get(name):
+        case None:
+            return None
+        case list(items) if all(isinstance(item, str) for item in items):
+            return items
+        case other:
+            raise InvalidParameters(f"{name} must be a list of texts, not {brief(other)}")
+
+
+def _size(params: Fields, name: str) -> int | None:
+    match params.get(name):
+        case None:
+            return None
+        case int(value) if value >= 0 and not isinstance(value, bool):
+            return value
+        case other:
+            raise InvalidParameters(
+                f"{name} must be a number of bytes, 0 or more, not {brief(other)}"
+            )
+
+
+def _meta(params: Fields) -> dict[str, Any]:
+    match params.get("_meta"):
+        case None:
+            return {}
+        case dict(meta):
+            return known(meta)
+        case other:
+            raise InvalidParameters(f"_meta must be an object, not {brief(other)}")

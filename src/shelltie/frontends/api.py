@@ -1,0 +1,217 @@
+"""The Python face: run one command, or many in one terminal."""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypedDict, Unpack
+
+import anyio
+
+from shelltie.approval.broker import Callback, CallbackChannel
+from shelltie.assemble import assemble, policy_file
+from shelltie.errors import InvalidParameters
+from shelltie.events import Publish
+from shelltie.frontends.wire import terminal_events
+from shelltie.frontends.wire.run import Result, report
+from shelltie.limits.resolve import Asked
+from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
+from shelltie.providers.provider import Provider
+from shelltie.running import retry
+from shelltie.running.admission import Party
+from shelltie.running.options import Wish
+from shelltie.running.run import Run
+from shelltie.running.supervisor import Supervisor
+from shelltie.settings import config as settings
+
+
+class Options(TypedDict, total=False):
+    """What may be said about a command; all of it may be left out.
+
+    `timeout` and `silence` are seconds, and 0 or None leaves them to the policy, except that a
+    silence of 0 switches that clock off. `env` adds to the environment; None unsets a name. With
+    `retry` (at most 2) a command that is proved to change nothing is run again after a timeout,
+    with twice the time, and any that could not be started for reasons that may pass.
+    `isolation` is none, sandbox, container or auto (the strongest that works), `provider` a place
+    by its name; an isolated command may write in `workspace`, or else in `cwd`.
+    """
+
+    timeout: float | None
+    silence: float | None
+    cwd: str | os.PathLike[str] | None
+    env: Mapping[str, str | None] | None
+    stdin: str | bytes | None
+    pty: bool | TerminalSize
+    resources: Resources
+    escalation: Escalation | None
+    survivors: Survivors | None
+    isolation: str | None
+    provider: str | None
+    workspace: str | os.PathLike[str] | None
+    retry: int
+
+
+class Terminal:
+    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
+
+    `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
+    whom they run: the record says so. `providers` are places to run beside our own, for calls that
+    name them.
+    """
+
+    def __init__(
+        self,
+        config: settings.Config | None = None,
+        publish: Publish | None = None,
+        approve: Callback | None = None,
+        caller: Caller | None = None,
+        providers: Sequence[Provider] = (),
+    ) -> None:
+        project = Path.cwd()
+        self._config = config or settings.load(project)
+        self._policy = policy_file(self._config, project)
+        self._publish = publish
+        self._approve = approve
+        self._providers = providers
+        self._party = Party(caller or Caller())
+        self._supervisor: Supervisor | None = None
+
+    async def __aenter__(self) -> Self:
+        self._supervisor = assemble(
+            self._config, self._policy, self._publish, providers=self._providers
+        )
+        if self._approve is not None:
+            self._supervisor.gate.broker.add(CallbackChannel(self._approve))
+        await self._supervisor.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.supervisor.__aexit__()
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The engine itself."""
+        if self._supervisor is None:
+            raise InvalidParameters("open the terminal first: async with Terminal() as terminal")
+        return self._supervisor
+
+    def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
+        """Tell `listen` of everything that happens, until what is returned is called.
+
+        With names of S4 (`terminal:command:failed`, or short `command:failed`), only of those, as
+        the objects that S4 describes. It is called on the event loop and must be quick.
+        Raises: InvalidParameters for a name that there is not.
+        """
+        heard = terminal_events.listener(names, listen) if names else listen
+        return self.supervisor.bus.subscribe(heard)
+
+    async def run(self, command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+        """Run a command to its end: a text goes to a shell, a list does not.
+
+        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
+        """
+        made, wish = self._understood(command, options)
+        again = retry.checked(options.get("retry", self._config.retries))
+        attempt = partial(self.supervisor.run, made)
+        attempts = await retry.run(attempt, wish, again, self.supervisor.longest)
+        notes = retry.notes(attempts, again)
+        return report(attempts[-1], redact=self._config.redact, attempts=attempts, notes=notes)
+
+    async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
+        """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
+
+        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
+        """
+        return await self.supervisor.start(*self._understood(command, options))
+
+    def _understood(self, command: object, options: Options) -> tuple[Command, Wish]:
+        return understand(command, _own(options), self._party)
+
+
+async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+    """Run one command to its end, in a terminal of its own; see `Terminal.run`."""
+    async with Terminal() as terminal:
+        return await terminal.run(command, **options)
+
+
+def run_sync(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
+    """`run` for programs without an event loop."""
+
+    async def once() -> Result:
+        return await run(command, **options)
+
+    return anyio.run(once)
+
+
+def _own(options: Options) -> Options:
+    """A program may write where it says its command runs, while an agent may only say where."""
+    if options.get("workspace") is None and options.get("cwd") is not None:
+        return {**options, "workspace": options["cwd"]}
+    return options
+
+
+def understand(
+    command: object,
+    options: Options,
+    party: Party = Party(),  # noqa: B008  frozen
+) -> tuple[Command, Wish]:
+    """What a caller gave, in our words.
+
+    Raises: InvalidParameters.
+    """
+    text, argv = _words(command)
+    pty, stdin, cwd = options.get("pty"), options.get("stdin"), options.get("cwd")
+    workspace = options.get("workspace")
+    made = Command(
+        text=text,
+        argv=argv,
+        cwd="." if cwd is None else _path("cwd", cwd),
+        env=dict(options.get("env") or {}),
+        stdin=stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
+        pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
+        resources=options.get("resources") or Resources(),
+    )
+    limits = asked(options.get("timeout"), options.get("silence"))
+    return made, Wish(
+        limits=limits,
+        escalation=options.get("escalation"),
+        survivors=options.get("survivors"),
+        party=party,
+        isolation=options.get("isolation"),
+        provider=options.get("provider"),
+        workspace=None if workspace is None else os.path.abspath(_path("workspace", workspace)),  # noqa: PTH100  of a text
+    )
+
+
+def _path(name: str, given: object) -> str:
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(path, str) or "\0" in path:
+        raise InvalidParameters(f"{name} must be a path without a NUL byte, not {given!r}")
+    return path
+
+
+def asked(timeout: object = None, silence: object = None) -> Asked:
+    """The limits a caller gave.
+
+    Raises: InvalidParameters.
+    """
+    try:
+        return Asked(
+            total=seconds(timeout, "timeout_sec"),
+            silence=seconds(silence, "no_output_timeout_sec"),
+            silence_off=silence == 0,
+        )
+    except ValueError as error:
+        raise InvalidParameters(str(error)) from error
+
+
+def _words(command: object) -> tuple[str, tuple[str, ...] | None]:
+    if isinstance(command, str):
+        return command, None
+    if isinstance(command, Sequence) and command and all(isinstance(w, str) for w in command):
+        argv = tuple(map(str, command))
+        return shlex.join(argv), argv
+    raise InvalidParameters(
+        f"command must be a text or a list of texts, not {type(command).__name__}"
+    )

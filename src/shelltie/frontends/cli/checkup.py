@@ -1,0 +1,320 @@
+"""What a doctor looks at: this machine, our keeper, policy and settings, the clients."""
+
+import errno
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from shelltie.approval.always import Approved
+from shelltie.assemble import assemble, policy_file, shell_of
+from shelltie.environment import child
+from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
+from shelltie.limits.resolve import Asked
+from shelltie.model import Command, State, human_duration
+from shelltie.providers.local import LocalProvider
+from shelltie.providers.provider import Provider
+from shelltie.record import anchor
+from shelltie.record.queries import tail
+from shelltie.running.login_path import LoginPath
+from shelltie.running.options import Wish
+from shelltie.running.supervisor import Supervisor
+from shelltie.settings import config as settings
+from shelltie.settings import paths, trust
+from shelltie.settings.config import Config
+
+GOOD, POOR, BAD = "good", "poor", "bad"
+_FEW_DESCRIPTORS = 1024  # a command takes three while it runs
+_FEW_PIDS = 200
+_WRITTEN = 64 * 1024  # bytes, to see whether there is room
+_CLIENTS = {
+    "claude": "claude mcp add shelltie -- shelltie",
+    "codex": "codex mcp add shelltie -- shelltie",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    group: str
+    name: str
+    level: str
+    text: str
+    remedy: str | None = None
+
+
+async def examine() -> list[Finding]:
+    """Everything, in the order in which people read it."""
+    config, wrong = _config()
+    return [
+        *_machine(config),
+        *(() if paths.is_deleted() else await _keeper(config)),
+        *_policy(config),
+        *settings_of(config, wrong),
+        *_clients(),
+    ]
+
+
+def _config() -> tuple[Config, str | None]:
+    try:
+        return settings.load(paths.here()), None
+    except ConfigWrong as error:
+        return Config(state_dir=str(paths.state_dir())), str(error)
+
+
+def _machine(config: Config) -> Iterator[Finding]:
+    found = partial(Finding, "machine")
+    yield found("python", GOOD, f"{platform.python_version()} at {sys.executable}")
+    yield _platform(found)
+    if paths.is_deleted():
+        text = f"{paths.here()}: nothing can be started in it"
+        yield found("directory", BAD, text, "cd to another one")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = hard != resource.RLIM_INFINITY and hard < _FEW_DESCRIPTORS
+    remedy = "raise it: ulimit -Hn 4096" if few else None
+    yield found("descriptors", POOR if few else GOOD, f"{soft}, at most {hard}", remedy)
+    yield _pids(found)
+    shell = shell_of(config)[0]
+    there = shutil.which(shell) is not None
+    remedy = None if there else "set shell to one that exists"
+    yield found("shell", GOOD if there else BAD, shell, remedy)
+
+
+def _platform(found: Callable[..., Finding]) -> Finding:
+    name = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    match platform.system():
+        case "Linux":
+            return found("platform", GOOD, name)
+        case "Darwin":
+            return found("platform", POOR, name, "no subreapers here: processes may hide")
+        case _:
+            return found("platform", BAD, name, "use Linux, or WSL on Windows")
+
+
+def _pids(found: Callable[..., Finding]) -> Finding:
+    """The kernel counts against several limits; the tightest is the one that hurts."""
+    used = sum(1 for _ in Path("/proc").glob("[0-9]*"))
+    rooms = [(limit - count, name) for name, limit, count in _pid_limits(used)]
+    if not rooms:
+        return found("free pids", GOOD, "no limit found")
+    room, name = min(rooms)
+    few = room < _FEW_PIDS
+    remedy = "end something, or raise it" if few else None
+    return found("free pids", POOR if few else GOOD, f"{room} ({name})", remedy)
+
+
+def _pid_limits(used: int) -> Iterator[tuple[str, int, int]]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft != resource.RLIM_INFINITY:
+        yield "ulimit -u", soft, used
+    with suppress(OSError, ValueError):
+        yield "kernel.pid_max", int(_word("/proc/sys/kernel/pid_max")), used
+    with suppress(OSError, ValueError):  # "max", and other cgroup versions, are no number
+        group = _word("/proc/self/cgroup").rpartition("::")[2]
+        place = f"/sys/fs/cgroup{group}"
+        yield (
+            "cgroup pids.max",
+            int(_word(f"{place}/pids.max")),
+            int(_word(f"{place}/pids.current")),
+        )
+
+
+def _word(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8").strip()
+
+
+async def _keeper(config: Config) -> list[Finding]:
+    """Not whether it should work: whether it does."""
+    try:
+        async with assemble(config, policy_file(config, paths.here())) as supervisor:
+            return [
+                _kind(supervisor),
+                await _real_command(supervisor),
+                await _hidden_process(supervisor),
+                await _login_path(supervisor),
+                *[await _place(supervisor, one) for one in supervisor.places.all.values()],
+            ]
+    except TerminalError as error:
+        return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
+
+
+def _kind(supervisor: Supervisor) -> Finding:
+    provider = supervisor.places.usual
+    kind = provider.kind if isinstance(provider, LocalProvider) else provider.name
+    if kind == "c":
+        return Finding("keeper", "keeper", GOOD, "the C program is in use")
+    remedy = "install a C compiler and then shelltie again, and see that keeper is not set"
+    return Finding("keeper", "keeper", POOR, "the slower one in Python is in use", remedy)
+
+
+async def _real_command(supervisor: Supervisor) -> Finding:
+    run = await supervisor.run(Command("echo ready"), _patience())
+    said = run.output.view(None, 100, 0).head
+    assert run.outcome is not None
+    if said == b"ready\n" and run.outcome.ok:
+        took = human_duration(run.outcome.duration)
+        return Finding("keeper", "real command", GOOD, f"ran, and was read, in {took}")
+    text = run.outcome.error or f"{run.outcome.state}, said {said!r}"
+    return Finding("keeper", "real command", BAD, text, "see whether the shell works by itself")
+
+
+async def _hidden_process(supervisor: Supervisor) -> Finding:
+    """A grandchild whose parent is gone stays ours only through a subreaper."""
+    text = "(sleep 60 >/dev/null 2>&1 &); exit 0"
+    run = await supervisor.run(Command(text), _patience())
+    outcome = run.outcome
+    assert outcome is not None
+    if outcome.state is State.FINISHED and outcome.survivors and not outcome.leaked:
+        return Finding("keeper", "subreaper", GOOD, "an orphan was found and ended")
+    remedy = "processes that hide may survive: use Linux, outside of such a sandbox"
+    return Finding("keeper", "subreaper", BAD, "an orphan was lost", remedy)
+
+
+async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
+    """Whether something runs there: in a directory that nobody needs."""
+    found = partial(Finding, "isolation", provider.name)
+    with tempfile.TemporaryDirectory() as workspace:
+        try:
+            await provider.ready(workspace)
+            wish = replace(_patience(), provider=provider.name, workspace=workspace)
+            run = await supervisor.run(Command("true", cwd=workspace), wish)
+        except NotSetUp as error:
+            return found(GOOD, f"{error}; not needed for the rest")
+        except TerminalError as error:
+            return found(POOR, str(error), "without it, isolation is refused")
+    assert run.outcome is not None
+    if not run.outcome.ok:
+        text = f"`true` did not run: {run.outcome.error or run.outcome.state}"
+        return found(POOR, text, "see whether the shell works there")
+    return found(GOOD, f"isolation {provider.isolation}: works")
+
+
+async def _login_path(supervisor: Supervisor) -> Finding:
+    probe = LoginPath()
+    probe.ask(supervisor.begin_unasked)
+    await probe.wait()
+    if probe.path is None:
+        remedy = "see what its profile waits for"
+        return Finding("keeper", "login PATH", POOR, probe.source, remedy)
+    known = child.inherited().get("PATH", "").split(":")
+    more = [part for part in probe.path.split(":") if part not in known]
+    added = f"{len(more)} directories more than ours" if more else "nothing more than ours"
+    return Finding("keeper", "login PATH", GOOD, f"{probe.source} answers: {added}")
+
+
+def _patience() -> Wish:
+    return Wish(profile=None, limits=Asked(total=10.0))
+
+
+def _policy(config: Config) -> Iterator[Finding]:
+    file = policy_file(config, paths.here())
+    loaded = file.status == "loaded"
+    remedy = None if loaded else "repair it: shelltie policy check"
+    yield Finding(
+        "policy", "file", GOOD if loaded else POOR, f"{file.origin}: {file.status}", remedy
+    )
+    for problem in file.problems if loaded else ():
+        yield Finding("policy", "problem", POOR, problem, "repair it: shelltie policy check")
+
+
+def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
+    """Where settings are, what is wrong with them, and whether what they name can be used."""
+    found = partial(Finding, "settings")
+    project = paths.project_file(paths.here())
+    files = {
+        "system": paths.system_file(),
+        "user": paths.user_file(),
+        "project": project,
+    }
+    for name, path in files.items():
+        yield found(name, GOOD, f"{path}{'' if path.exists() else ', not there'}")
+    if wrong:
+        yield found("wrong", BAD, wrong, "repair it; until then nothing runs")
+    for ignored in config.ignored:
+        yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
+    yield from _decisions()
+    yield _state_directory(Path(config.state_dir))
+    yield from _journal(config)
+
+
+def _decisions() -> Iterator[Finding]:
+    """What stands in the files of a person's decisions that nobody decided."""
+    approved = Approved(paths.approved_file())
+    if approved.problem:
+        yield Finding("settings", "approved", POOR, approved.problem)
+    store = paths.trust_file()
+    try:
+        foreign = [str(one.project) for one in trust.listed(store) if not one.ours]
+    except ConfigWrong as error:
+        yield Finding("settings", "trusted", POOR, f"{error}; nothing is trusted by it")
+        return
+    if foreign:
+        text = f"{store} was changed, and not by shelltie: {', '.join(foreign)} does not count"
+        yield Finding("settings", "trusted", POOR, text, "shelltie trust DIR, or delete the entry")
+
+
+def _state_directory(place: Path) -> Finding:
+    """Really written to, or to the first directory above that exists."""
+    there = place
+    try:
+        while not _is_there(there):
+            there = there.parent
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(_WRITTEN))  # a full disk still has room for a name
+            file.flush()
+    except OSError as error:
+        text = f"{place} cannot be written: {error.strerror}"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "make room there" if full else "set state.dir to one that can"
+        return Finding("settings", "state", BAD, text, remedy)
+    return Finding("settings", "state", GOOD, f"{place} can be written")
+
+
+def _is_there(path: Path) -> bool:
+    """Raises: OSError if it can never be, as with links in a circle or a file above it."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _journal(config: Config) -> Iterator[Finding]:
+    found = partial(Finding, "settings", "journal")
+    if not config.audit_enabled:
+        yield found(POOR, "switched off", "set audit.enabled to true")
+        return
+    try:
+        if _is_there(config.journal):
+            last = tail(config.journal, 1)
+            count = last[0].entry.seq if last else 0
+            yield found(GOOD, f"{config.journal}, {count} entries so far")
+        else:
+            yield found(GOOD, f"{config.journal}, not there yet")
+    except (TerminalError, OSError) as error:
+        yield found(BAD, str(error), "see docs/operations.md")
+    if config.audit_anchor is not None:
+        yield _anchor(Path(config.audit_anchor))
+
+
+def _anchor(path: Path) -> Finding:
+    try:
+        anchor.check(path)
+    except OSError as error:
+        text, remedy = f"{path}: {error.strerror}", "set audit.anchor to a file that can be written"
+        return Finding("settings", "anchor", BAD, text, remedy)
+    return Finding("settings", "anchor", GOOD, f"{path} can be written")
+
+
+def _clients() -> Iterator[Finding]:
+    for name, line in _CLIENTS.items():
+        path = shutil.which(name)
+        text = f"{path}: {line}" if path else "not here, and not needed"
+        yield Finding("clients", name, GOOD, text)

@@ -1,0 +1,65 @@
+"""`shelltie approve`: a person allows a command that waits, after they have seen all of it."""
+
+import sys
+from argparse import Namespace
+
+from shelltie.approval.always import shown_rule
+from shelltie.approval.broker import RETRY
+from shelltie.approval.question import Answer, Question, Scope
+from shelltie.basics import visible_text
+from shelltie.errors import ConfigWrong
+from shelltie.frontends.cli.find_question import (
+    NOT_DONE,
+    NoSuchQuestion,
+    answer,
+    confirmed,
+    find,
+    show,
+)
+from shelltie.frontends.cli.terminal import Ink, complain, width
+from shelltie.model import human_duration
+
+_HOW_FAR = {
+    Scope.ONCE: "this once",
+    Scope.SESSION: "whenever it comes again, until that server ends",
+    Scope.ALWAYS: "for good",
+}
+
+
+def main(args: Namespace) -> int:
+    """Show the question, and answer yes."""
+    scope = Scope.ALWAYS if args.always else Scope.SESSION if args.session else Scope.ONCE
+    try:
+        found = find(args.id)
+        show(found, Ink(sys.stdout, args.color), full=True)
+        if scope is Scope.ALWAYS:
+            _show_rule(found.question)
+    except (NoSuchQuestion, ConfigWrong) as error:
+        complain(str(error))
+        return NOT_DONE
+    if not args.yes and not confirmed(f"Allow exactly this, {_HOW_FAR[scope]}?"):
+        print("Left as it was.")
+        return NOT_DONE
+    taken = answer(found, Answer(allowed=True, scope=scope))
+    if isinstance(taken, int):
+        return taken
+    _tell(found.question, taken)
+    return 0
+
+
+def _show_rule(question: Question) -> None:
+    lines = visible_text.lines(shown_rule(question).strip(), width() - 4)
+    print("  kept as", *lines, sep="\n    ")
+
+
+def _tell(question: Question, taken: dict[str, object]) -> None:
+    scope = Scope(str(taken["scope"]))
+    if taken["late"] and scope is Scope.ONCE:
+        when = (
+            f"its caller has left: it runs when the same call comes within {human_duration(RETRY)}"
+        )
+    else:
+        when = "its caller has left: repeat the call" if taken["late"] else "it starts now"
+    print(f"{question.id} allowed, {_HOW_FAR[scope]}; {when}.")
+    if taken["note"]:
+        complain(visible_text.inline(str(taken["note"])))

@@ -1,0 +1,124 @@
+"""`shelltie audit verify | tail | export`: the journal, for people and programs."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from shelltie.basics import visible_text
+from shelltie.frontends.cli.terminal import Ink, marked, print_json, table
+from shelltie.model import State
+from shelltie.record import anchor, queries
+from shelltie.record.anchor import Anchored
+from shelltie.record.chain import Checked
+from shelltie.record.queries import Line
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+_DAMAGED = 1
+_ID = 12
+_HEAD = ("SEQ", "WHEN (UTC)", "WHAT", "RUN", "")
+# What tells most about an entry, the first of them that it has.
+_TELLING = ("command", "message", "reason", "state", "pids", "pid", "facts", "through")
+
+
+def main(args: Namespace) -> int:
+    """Do it; the exit code."""
+    config = settings.load(paths.here())
+    return _ACTIONS[args.action](args, config)
+
+
+def _verify(args: Namespace, config: settings.Config) -> int:
+    heads, kept = list(args.head or ()), Anchored()
+    if config.audit_anchor is not None:
+        kept = anchor.read(Path(config.audit_anchor))
+    found = queries.verify(config.journal, [*heads, *kept.heads])
+    if kept.problem is not None:
+        found = replace(found, problems=(*found.problems, kept.problem))
+    if args.json:
+        print_json({**_proof(found, config), "warnings": list(kept.torn)})
+    else:
+        _show(found, kept, Ink(sys.stdout, args.color))
+        if not (heads or kept.heads):
+            told = "no head to compare with: a cut end would not show. Keep this one elsewhere."
+            print(told, file=sys.stderr)
+    return _DAMAGED if found.problems else 0
+
+
+def _proof(found: Checked, config: settings.Config) -> dict[str, object]:
+    return {
+        "ok": not found.problems,
+        "path": str(config.journal),
+        "entries": found.entries,
+        "first": found.first,
+        "trimmedAt": None if found.trimmed is None else queries.moment(found.trimmed),
+        "head": None if found.head is None else str(found.head),
+        "headsCompared": found.compared,
+        "headsTooOld": found.older,
+        "problems": list(found.problems),
+    }
+
+
+def _show(found: Checked, kept: Anchored, ink: Ink) -> None:
+    for problem in found.problems:
+        print(marked(ink, "✗", visible_text.inline(problem)))
+    if not found.problems:
+        print(marked(ink, "✓", f"{found.entries} entries are as they were written"))
+    for torn in kept.torn:
+        print(marked(ink, "⚠", visible_text.inline(torn)))
+    for remark in _remarks(found):
+        print(marked(ink, "·", remark))
+    if found.head is not None:
+        print(f"head {found.head}")
+
+
+def _remarks(found: Checked) -> Iterator[str]:
+    if found.first > 1 and found.trimmed is not None:
+        when = queries.moment(found.trimmed)
+        yield f"entries before {found.first} were removed by age or size, the last time at {when}"
+    if found.compared:
+        yield f"{found.compared} of the heads kept elsewhere are compared"
+    if found.older:
+        yield f"{found.older} of them are older than what is kept, and cannot be compared"
+
+
+def _tail(args: Namespace, config: settings.Config) -> int:
+    lines = queries.tail(config.journal, args.n)
+    if args.json:
+        _print_lines(lines)
+    elif lines:
+        table([_HEAD, *map(_row, lines)])
+    else:
+        print("Nothing is recorded.")
+    return 0
+
+
+def _export(args: Namespace, config: settings.Config) -> int:
+    _print_lines(queries.entries(config.journal, args.after))
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Namespace, settings.Config], int]] = {
+    "verify": _verify,
+    "tail": _tail,
+    "export": _export,
+}
+
+
+def _print_lines(lines: Iterable[Line]) -> None:
+    sys.stdout.writelines(f"{json.dumps(line.to_json())}\n" for line in lines)
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    known = line.to_json()
+    moment = str(known["at"]).replace("T", " ")[:19]
+    words = (moment, str(line.entry.kind), str(line.entry.run)[:_ID], _telling(known))
+    return str(line.entry.seq), *map(visible_text.inline, words)
+
+
+def _telling(known: Mapping[str, object]) -> str:
+    if known.get("state") == State.FINISHED and not known.get("command"):
+        return f"exit {known.get('exitCode')}"
+    return str(next((known[name] for name in _TELLING if known.get(name) not in (None, "")), ""))

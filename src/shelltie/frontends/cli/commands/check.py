@@ -1,0 +1,205 @@
+"""`shelltie check`: what would happen to a command, without running it."""
+
+import json
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+
+from shelltie.assemble import judge_of, policy_file, profiles
+from shelltie.basics.frozen import frozen
+from shelltie.errors import InvalidParameters
+from shelltie.frontends.cli.terminal import Ink, print_json, stdin_bytes, table
+from shelltie.frontends.wire.run import (
+    UsualReport,
+    as_json,
+    limits_report,
+    reasons_report,
+    usual_report,
+)
+from shelltie.limits.experience import Experience, proposed
+from shelltie.limits.policy import TimeoutPolicy
+from shelltie.limits.resolve import Asked, resolve
+from shelltie.model import Adaptive, Command, Limits, human_duration
+from shelltie.record.history import History
+from shelltie.running.admission import Decisions, Judge
+from shelltie.running.options import check as check_command
+from shelltie.settings import config as settings
+from shelltie.settings.config import Config
+from shelltie.shell.shape import shape
+from shelltie.verdict import Decision, Rating, Verdict
+
+_COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
+_MEANS = {
+    Decision.ALLOW: "it runs",
+    Decision.ASK: "a person must say yes first",
+    Decision.DENY: "it is refused",
+}
+_ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
+
+
+@frozen
+class _Answer:
+    command: str
+    verdict: Verdict
+    decision: Decision
+    limits: Limits
+    usual: UsualReport | None
+
+
+def main(args: Namespace) -> int:
+    """One command from the command line, or many from stdin."""
+    config = settings.load(Path.cwd())
+    checks = _Checks(
+        judge_of(config, Path.cwd()),
+        profiles(config)[args.profile],
+        policy_file(config, Path.cwd()).current(),
+        _Learned(config),
+    )
+    if args.jsonl:
+        if args.words:
+            raise InvalidParameters("check --jsonl reads its commands from stdin, an object a line")
+        anyio.run(checks.many)
+        return 0
+    text = args.words[0] if len(args.words) == 1 else shlex.join(args.words)
+    answer = anyio.run(checks.one, text)
+    if args.json:
+        print_json(_wire(answer))
+    else:
+        _show(answer, Ink(sys.stdout, args.color), args.profile)
+    return 0
+
+
+class _Learned:
+    """What earlier runs say, as a server would use it."""
+
+    def __init__(self, config: Config) -> None:
+        self._mode = Adaptive(config.adaptive)
+        self._least = config.min_samples
+        self._history = History(config.journal if config.audit_enabled else None)
+
+    async def limits(
+        self, text: str, limits: Limits, most: float | None
+    ) -> tuple[Limits, UsualReport | None]:
+        """The limits that would hold, and what is usual for such a command, if that is known."""
+        kind = "" if self._mode is Adaptive.OFF else shape(text)
+        if not kind:
+            return limits, None
+        project, samples = await self._history.recall(kind, str(Path.cwd()))
+        known = Experience(kind, project, samples, self._least).usual
+        if known is None:
+            return limits, None
+        better = proposed(limits, known, most)
+        held = better if self._mode is Adaptive.APPLY else limits
+        return held, usual_report(known, held, better)
+
+
+class _Checks:
+    """Everything that decides about a command, and nothing that runs one."""
+
+    def __init__(
+        self, judge: Judge, decisions: Decisions, policy: TimeoutPolicy, learned: _Learned
+    ) -> None:
+        self._judge = judge
+        self._decisions = decisions
+        self._policy = policy
+        self._learned = learned
+
+    async def one(self, text: str) -> _Answer:
+        """What would happen to it.
+
+        Raises: InvalidParameters.
+        """
+        command = Command(text)
+        check_command(command)
+        verdict = await self._judge.judge(command)
+        limits = resolve(self._policy, text, Asked())
+        limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
+        return _Answer(text, verdict, self._decisions[verdict.rating], limits, usual)
+
+    async def many(self) -> None:
+        """An object a line in, an object a line out."""
+        for line in stdin_bytes():
+            try:
+                answer = _wire(await self.one(_command_in(line)))
+            except InvalidParameters as error:
+                answer = {"error": str(error), "errorCode": error.code}
+            print(json.dumps(answer), flush=True)
+
+
+def _command_in(line: bytes) -> str:
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidParameters(f"not JSON: {error}") from error
+    if not isinstance(given, dict) or not isinstance(given.get("command"), str):
+        raise InvalidParameters('each line must be an object such as {"command": "ls -la"}')
+    return str(given["command"])
+
+
+def _wire(answer: _Answer) -> dict[str, object]:
+    usual = {} if answer.usual is None else {"usual": as_json(answer.usual)}
+    return {
+        "command": answer.command,
+        "verdict": str(answer.verdict.rating),
+        "decision": str(answer.decision),
+        "reasons": [as_json(reason) for reason in reasons_report(answer.verdict)],
+        "limits": as_json(limits_report(answer.limits)),
+        **usual,
+    }
+
+
+def _show(answer: _Answer, ink: Ink, profile: str) -> None:
+    limits, rating = answer.limits, answer.verdict.rating
+    elsewhere = [note for note in limits.notes if note.startswith(_ELSEWHERE)]
+    silence = elsewhere[0].removeprefix(_ELSEWHERE) if elsewhere else limits.source
+    source = f"safety.profiles.{profile}.{rating}" if rating is not Rating.SAFE else "safe"
+    print(ink("bold", answer.command))
+    table(
+        [
+            ("verdict", ink(_COLOURS[rating], rating), _because(answer.verdict)),
+            *(("", "", reason) for reason in _reasons(answer.verdict)[1:]),
+            ("decision", answer.decision, f"{_MEANS[answer.decision]} ({source})"),
+            ("total", _span(limits.total), limits.source + (" (clamped)" * limits.clamped)),
+            ("silence", _span(limits.silence), silence),
+            *_experience(answer.usual),
+            *(("note", "", note) for note in limits.notes if note not in elsewhere),
+        ],
+        indent="  ",
+    )
+
+
+def _experience(usual: UsualReport | None) -> Iterator[tuple[str, str, str]]:
+    if usual is None:
+        return
+    p95 = human_duration(usual.p95_sec)
+    told = f"or less in half of the last {usual.runs} runs of {usual.shape!r}; 95 % took {p95}"
+    yield "usual", human_duration(usual.p50_sec), f"{told} or less"
+    if usual.suggested_exec_sec is not None or usual.suggested_silence_sec is not None:
+        spans = map(_span, (usual.suggested_exec_sec, usual.suggested_silence_sec))
+        use = 'in all, and silent, would fit better: adaptive.mode = "apply" would use them'
+        yield "learned", " / ".join(spans), use
+
+
+def _because(verdict: Verdict) -> str:
+    if reasons := _reasons(verdict):
+        return reasons[0]
+    listed = dict.fromkeys(it.argv[0] or "…" for it in verdict.commands if it.listed)
+    if not listed:
+        return "every command in it is known to be read-only"
+    names = ", ".join(listed)
+    rest = "" if all(it.listed for it in verdict.commands) else "; the rest is read-only"
+    return f"trusted because listed, not known to be read-only: {names}{rest}"
+
+
+def _reasons(verdict: Verdict) -> list[str]:
+    """The strictest ones, each once."""
+    told = [r for r in reasons_report(verdict) if r.rating == verdict.rating]
+    return list(dict.fromkeys(f"{r.message} [{r.code}]" for r in told))
+
+
+def _span(limit: float | None) -> str:
+    return "none" if limit is None else human_duration(limit)

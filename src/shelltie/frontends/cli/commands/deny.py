@@ -1,0 +1,21 @@
+"""`shelltie deny`: a person refuses a command that waits."""
+
+from argparse import Namespace
+
+from shelltie.approval.question import Answer
+from shelltie.frontends.cli.find_question import NOT_DONE, NoSuchQuestion, answer, find
+from shelltie.frontends.cli.terminal import complain
+
+
+def main(args: Namespace) -> int:
+    """Answer no, with the reason that whoever asked is told."""
+    try:
+        found = find(args.id)
+    except NoSuchQuestion as error:
+        complain(str(error))
+        return NOT_DONE
+    taken = answer(found, Answer(allowed=False, reason=args.reason or ""))
+    if isinstance(taken, int):
+        return taken
+    print(f"{found.question.id} refused.")
+    return 0

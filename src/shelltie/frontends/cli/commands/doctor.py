@@ -1,0 +1,38 @@
+"""`shelltie doctor`: whether everything is in order here, and the remedy where it is not."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import groupby
+
+import anyio
+
+from shelltie.frontends.cli import checkup
+from shelltie.frontends.cli.checkup import BAD, GOOD, POOR, Finding
+from shelltie.frontends.cli.terminal import Ink, marked, print_json
+
+_MARKS = {GOOD: "✓", POOR: "⚠", BAD: "✗"}
+
+
+def main(args: Namespace) -> int:
+    """Look at everything; 1 if something is wrong."""
+    findings = anyio.run(checkup.examine)
+    bad = sum(finding.level == BAD for finding in findings)
+    if args.json:
+        print_json({"ok": not bad, "findings": [asdict(finding) for finding in findings]})
+    else:
+        for line in _lines(findings, Ink(sys.stdout, args.color)):
+            print(line)
+    return 1 if bad else 0
+
+
+def _lines(findings: list[Finding], ink: Ink) -> Iterator[str]:
+    for group, members in groupby(findings, lambda finding: finding.group):
+        yield ink("bold", group)
+        for finding in members:
+            text = f"{finding.text} → {finding.remedy}" if finding.remedy else finding.text
+            name = f" {finding.name:<14} "
+            yield marked(ink, _MARKS[finding.level], text, before="  ", after=name)
+    counts = {level: sum(finding.level == level for finding in findings) for level in _MARKS}
+    yield f"\n{counts[GOOD]} fine, {counts[POOR]} to look at, {counts[BAD]} wrong"

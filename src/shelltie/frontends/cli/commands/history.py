@@ -1,0 +1,45 @@
+"""`shelltie history`: what was run, on any server of this user, the newest first."""
+
+import time
+from argparse import Namespace
+
+from shelltie.basics import visible_text
+from shelltie.frontends.cli.terminal import print_json, table, width
+from shelltie.model import human_duration
+from shelltie.record import queries
+from shelltie.record.history import project_of
+from shelltie.record.queries import PastRun
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+_ID = 12
+_COMMAND_MIN = 20
+_HEAD = ("ID", "WHEN", "END", "TOOK", "COMMAND")
+
+
+def main(args: Namespace) -> int:
+    """Print them."""
+    below = project_of(str(paths.here())) if args.here else ""
+    found = queries.latest(
+        settings.load(paths.here()).journal, args.n, below=below, bad_only=args.bad
+    )
+    if args.json:
+        print_json([one.to_json() for one in found])
+    elif not found:
+        print("Nothing was recorded.")
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: list[PastRun]) -> None:
+    rows = [_HEAD, *map(_row, found)]
+    taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
+    room = max(width() - taken, _COMMAND_MIN)
+    table([rows[0], *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
+
+
+def _row(one: PastRun) -> tuple[str, ...]:
+    when = time.strftime("%m-%d %H:%M:%S", time.localtime(one.began))
+    took = "-" if one.duration is None else human_duration(one.duration)
+    return one.id[:_ID], when, one.ending, took, one.command

@@ -1,0 +1,120 @@
+"""`shelltie kill`: a person ends runs and sessions, with everybody in them."""
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, cast
+
+from shelltie.basics import visible_text
+from shelltie.frontends.cli.commands.ps import show
+from shelltie.frontends.cli.find_question import confirmed
+from shelltie.frontends.cli.find_run import (
+    NOT_DONE,
+    Found,
+    NoSuchRun,
+    everything,
+    failed,
+    find_all,
+    how,
+)
+from shelltie.frontends.cli.main import SHELLTIE_FAILED, WRONG_USAGE
+from shelltie.frontends.cli.terminal import complain, width
+from shelltie.frontends.control import client
+from shelltie.frontends.control.client import NotAnswered
+from shelltie.frontends.control.run_row import exit_from_json
+
+_PATIENCE = 30.0  # seconds; after that it is said that it still takes its time
+_BATCH = 1000  # ids that fit into a request
+_Ends = dict[str, dict[str, Any]]
+
+
+def main(args: Namespace) -> int:
+    """End them; say what became of each."""
+    if bool(args.ids) == args.all:
+        complain("which? Give the IDs that `shelltie ps` shows, or --all")
+        return WRONG_USAGE
+    try:
+        meant = _everybody() if args.all else find_all(args.ids)
+    except NoSuchRun as error:
+        complain(str(error))
+        return NOT_DONE
+    if not meant:
+        print("Nothing runs.")
+        return 0
+    if args.all and not args.yes:
+        show(meant)
+        if not confirmed(f"End all {len(meant)}?"):
+            print("Left as they were.")
+            return NOT_DONE
+    return _end_in_all(meant)
+
+
+def _everybody() -> list[Found]:
+    _, found, told = everything(look=True)
+    for problem in told:
+        complain(problem)
+    return [one for one in found if not one.listed.ended or one.listed.left]
+
+
+def _end_in_all(meant: Sequence[Found]) -> int:
+    """All servers at once: each may have somebody who takes their time."""
+    by_server = [
+        list(group)
+        for _, group in groupby(
+            sorted(meant, key=lambda one: one.server.path), lambda one: one.server.path
+        )
+    ]
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        return max(threads.map(_end, by_server), default=0)
+
+
+def _end(group: list[Found]) -> int:
+    code = 0
+    for start in range(0, len(group), _BATCH):
+        batch = group[start : start + _BATCH]
+        try:
+            ends = _ends(batch)
+        except NotAnswered as error:
+            return max(code, failed(batch[0], error))
+        code = max(code, *(_tell(one, ends.get(one.listed.run)) for one in batch))
+    return code
+
+
+def _ends(batch: list[Found]) -> _Ends:
+    """What became of each, once all are gone or patience has ended."""
+    deadline = time.monotonic() + _PATIENCE
+    ids = [one.listed.run for one in batch]
+    ends = _asked(batch[0], ids, again=False)
+    while time.monotonic() < deadline and not all(map(_over, ends.values())):
+        ends = _asked(batch[0], ids, again=True)
+    return ends
+
+
+def _over(end: dict[str, Any]) -> bool:
+    return bool(end["settled"] or end["left"])
+
+
+def _asked(one: Found, ids: list[str], *, again: bool) -> _Ends:
+    said = client.ask(one.server.path, "kill", ids=ids, again=again)
+    try:
+        return {str(end["runId"]): end for end in cast(list[Any], said["runs"])}
+    except (KeyError, TypeError) as error:
+        raise NotAnswered(f"the server {one.server.pid} says what we do not understand") from error
+
+
+def _tell(found: Found, end: dict[str, Any] | None) -> int:
+    command = visible_text.brief(found.listed.command, width() // 2)
+    if found.listed.ended and not found.listed.left:
+        print(f"{found.id} had ended already: {command}")
+    elif end is None or end["settled"]:
+        said = how(exit_from_json(end)) if end else "it had just ended"
+        print(f"{found.id} ended ({said}), nobody is left: {command}")
+    elif end["left"]:
+        complain(f"{found.id}: {end['left']} are left although SIGKILL was sent: {command}")
+        return SHELLTIE_FAILED
+    else:
+        complain(f"{found.id} is being ended, and takes its time: {command}")
+        return NOT_DONE
+    return 0

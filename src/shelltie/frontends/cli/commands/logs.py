@@ -1,0 +1,205 @@
+"""`shelltie logs`: what a run or session has printed, and what it prints until it ends."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Protocol
+
+from shelltie.frontends.cli import past_output
+from shelltie.frontends.cli.find_run import (
+    NOT_DONE,
+    Found,
+    NoSuchRun,
+    Piece,
+    failed,
+    find,
+    how,
+    read,
+)
+from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.control.client import NotAnswered
+from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
+from shelltie.output.text import Cleaner, clean, decode, whole_end
+
+_QUIET = 0.3  # seconds after which the beginning of a line is shown, as a prompt has no end
+_LINE_MAX = 64 * 1024
+
+
+class _Printer(Protocol):
+    """Where output goes, piece by piece."""
+
+    @property
+    def wait(self) -> float:
+        """For how long it wants no word if nothing comes."""
+
+    def take(self, piece: Piece) -> None:
+        """Print what can be printed now; an empty piece says that it was quiet."""
+
+    def end(self) -> None:
+        """Print the rest."""
+
+
+def main(args: Namespace) -> int:
+    """Print it."""
+    try:
+        found = find(args.id)
+    except NoSuchRun as error:
+        if past_output.print_output(args):
+            return 0
+        complain(str(error))
+        return NOT_DONE
+    printer = _printer(args)
+    try:
+        start = 0 if args.tail is None else _last_lines(found, args.tail)
+        last = _print(found, start, printer, follow=args.follow)
+    except NotAnswered as error:
+        printer.end()
+        return failed(found, error)
+    printer.end()
+    _conclude(args, found, last)
+    return 0
+
+
+def _conclude(args: Namespace, found: Found, last: Piece) -> None:
+    if args.json:
+        end = {"ended": last.ended, "exitCode": last.exit.number, "signal": last.exit.signal_name}
+        print(json.dumps({"id": found.id, "runId": found.listed.run, **end}))
+    elif args.follow:
+        sys.stdout.flush()
+        print(f"{found.id} has ended: {how(last.exit)}.", file=sys.stderr)
+
+
+def _print(found: Found, start: int, printer: _Printer, *, follow: bool) -> Piece:
+    piece = None
+    for piece in _pieces(found, start, printer, follow=follow):
+        if piece.skipped:
+            told = f"{piece.skipped} bytes before {piece.start} are no longer kept"
+            print(f"[{told}]", file=sys.stderr)
+        printer.take(piece)
+        sys.stdout.flush()
+    assert piece is not None
+    return piece
+
+
+def _pieces(found: Found, start: int, printer: _Printer, *, follow: bool) -> Iterator[Piece]:
+    """At least one. Without `follow` no more than there is when it begins."""
+    piece = read(found, start, wait=0)
+    until = piece.total
+    yield piece
+    while not piece.last and (follow or piece.end < until):
+        piece = read(found, piece.end, wait=printer.wait if follow else 0)
+        yield piece
+
+
+def _last_lines(found: Found, count: int) -> int:
+    """Where the last lines begin: looks for their ends from the end of the output backwards."""
+    end = total = read(found, 0, 0).total
+    missing = count
+    while end > 0:
+        low = max(0, end - CHUNK)
+        piece = read(found, low, end)
+        if piece.end < end:  # what is between is lost
+            return end
+        place = len(piece.data)
+        if end == total and piece.data.endswith(b"\n"):
+            place -= 1  # it ends the last line, and begins none
+        while missing and (place := piece.data.rfind(b"\n", 0, place)) >= 0:
+            missing -= 1
+        if not missing:
+            return piece.start + place + 1 if count else total
+        if piece.skipped:
+            return piece.start
+        end = low
+    return 0
+
+
+def _printer(args: Namespace) -> _Printer:
+    if args.json:
+        return _Json(raw=args.raw)
+    if args.raw:
+        return _Raw()
+    return _Lines() if args.follow else _Whole()
+
+
+class _Raw:
+    """Byte by byte."""
+
+    wait = WAIT_MAX
+
+    def take(self, piece: Piece) -> None:
+        sys.stdout.buffer.write(piece.data)
+
+    def end(self) -> None:
+        sys.stdout.flush()
+
+
+class _Json:
+    """An object for each piece, with a character never cut in two."""
+
+    wait = WAIT_MAX
+
+    def __init__(self, *, raw: bool) -> None:
+        self._text = decode if raw else clean
+        self._held = b""
+        self._start = 0
+        self._skipped = 0
+
+    def take(self, piece: Piece) -> None:
+        if piece.skipped or not self._held:
+            self._start = piece.start
+        data = self._held + piece.data
+        self._skipped += piece.skipped
+        ready = data if piece.last else whole_end(data)
+        self._held = data[len(ready) :]
+        if ready:
+            self._show(ready)
+
+    def end(self) -> None:
+        if self._held:
+            self._show(self._held)
+            self._held = b""
+
+    def _show(self, data: bytes) -> None:
+        fields = {"position": self._start, "bytes": len(data), "skipped": self._skipped}
+        print(json.dumps({**fields, "text": self._text(data)}), flush=True)
+        self._start += len(data)
+        self._skipped = 0
+
+
+class _Whole:
+    """As a terminal shows it in the end."""
+
+    wait = 0.0
+
+    def __init__(self) -> None:
+        self._cleaner = Cleaner()
+
+    def take(self, piece: Piece) -> None:
+        print(self._cleaner.feed(piece.data), end="")
+
+    def end(self) -> None:
+        print(self._cleaner.flush(), end="")
+
+
+class _Lines:
+    """Line by line, as they come; what has no end yet is shown when nothing follows for a while."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    @property
+    def wait(self) -> float:
+        """Not long if something is held back."""
+        return _QUIET if self._held else WAIT_MAX
+
+    def take(self, piece: Piece) -> None:
+        whole, newline, rest = (self._held + piece.data).rpartition(b"\n")
+        self._held = rest
+        print(clean(whole + newline), end="")
+        if len(rest) > _LINE_MAX or not piece.data:
+            self.end()
+
+    def end(self) -> None:
+        print(clean(self._held), end="", flush=True)
+        self._held = b""

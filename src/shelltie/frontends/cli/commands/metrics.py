@@ -1,0 +1,69 @@
+"""`shelltie metrics`: what every running server has counted, and whether all is well."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any, cast
+
+from shelltie.basics import visible_text
+from shelltie.environment import child
+from shelltie.frontends.cli.terminal import Ink, complain, marked, print_json
+from shelltie.frontends.control import client
+from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.telemetry.prometheus import exposition, from_json, merged, to_json
+
+_UNWELL = 1
+
+
+def main(args: Namespace) -> int:
+    """Print them."""
+    servers = client.servers(child.inherited())
+    if not servers:
+        complain("no server runs here, so nothing is counted")
+    return _health(servers, args) if args.health else _metrics(servers, args)
+
+
+def _metrics(servers: list[Server], args: Namespace) -> int:
+    parts = []
+    for server, said in _asked(servers, "metrics"):
+        labels = {"server": str(server.pid), "client": server.client}
+        try:
+            parts.append((labels, from_json(said["metrics"])))
+        except (KeyError, ValueError):
+            complain(f"the server {server.pid} says what we do not understand")
+    families = merged(parts)
+    if args.json:
+        print_json(to_json(families))
+    else:
+        print(exposition(families), end="")
+    return 0
+
+
+def _health(servers: list[Server], args: Namespace) -> int:
+    found = [
+        (server, cast(list[Any], said["checks"])) for server, said in _asked(servers, "health")
+    ]
+    if args.json:
+        print_json(
+            [{"server": one.pid, "client": one.client, "checks": said} for one, said in found]
+        )
+    else:
+        _show(found, Ink(sys.stdout, args.color))
+    return 0 if all(check["ok"] for _, checks in found for check in checks) else _UNWELL
+
+
+def _show(found: list[tuple[Server, list[Any]]], ink: Ink) -> None:
+    for server, checks in found:
+        print(ink("bold", f"server {server.pid} {visible_text.inline(server.client)}".rstrip()))
+        for check in checks:
+            mark, name = "✓" if check["ok"] else "✗", f" {check['name']:<11} "
+            print(marked(ink, mark, visible_text.inline(check["message"]), before="  ", after=name))
+
+
+def _asked(servers: list[Server], what: str) -> Iterator[tuple[Server, dict[str, object]]]:
+    """What each says; of one that does not answer, people are told."""
+    for server in servers:
+        try:
+            yield server, client.ask(server.path, what)
+        except NotAnswered as error:
+            complain(visible_text.inline(str(error)))

@@ -1,0 +1,43 @@
+"""`shelltie paths`: every file and directory that is used, and whether it is there."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from shelltie.assemble import policy_file
+from shelltie.frontends.cli.terminal import Ink, print_json
+from shelltie.keeper.binaries import choose
+from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+
+def main(args: Namespace) -> int:
+    """Print them all."""
+    found = [(name, path, path.exists()) for name, path in _paths()]
+    if args.json:
+        print_json({name: {"path": str(path), "exists": there} for name, path, there in found})
+        return 0
+    ink = Ink(sys.stdout, args.color)
+    # Paths are there to be copied, so they are not folded and the width of no terminal matters.
+    for name, path, there in found:
+        print(f"{name:<18}{ink('green', '✓') if there else ink('dim', '-')} {path}")
+    return 0
+
+
+def _paths() -> Iterator[tuple[str, Path]]:
+    project = paths.here()
+    yield "systemConfig", paths.system_file()
+    yield "userConfig", paths.user_file()
+    yield "projectConfig", paths.project_file(project)
+    config = settings.load(project)
+    yield "policyInForce", Path(policy_file(config, project).origin)
+    yield "projectPolicy", policy_file(config, project).path
+    yield "shippedPolicy", SHIPPED_FILE
+    yield "policySchema", SCHEMA_FILE
+    yield "httpTokens", paths.tokens_file()
+    yield "state", Path(config.state_dir)
+    yield "output", Path(config.state_dir) / "output"
+    yield "journal", config.journal
+    yield "keeper", Path(choose(None if config.keeper == "auto" else config.keeper)[0][-1])

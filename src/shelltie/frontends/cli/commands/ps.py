@@ -1,0 +1,72 @@
+"""`shelltie ps`: every run and session of every running server."""
+
+import sys
+from argparse import Namespace
+
+from shelltie.basics import visible_text
+from shelltie.frontends.cli import past_output
+from shelltie.frontends.cli.find_run import Found, as_json, everything, names
+from shelltie.frontends.cli.terminal import complain, print_json, table, width
+from shelltie.model import State, human_duration, human_size
+
+_CLIENT_MAX = 10
+_COMMAND_MIN = 12
+_HEAD = ("ID", "SERVER", "CLIENT", "STATE", "TIME", "IDLE", "OUTPUT", "COMMAND")
+_CLIENT = _HEAD.index("CLIENT")
+_STATES = {State.CREATED: "starting", State.TIMED_OUT: "timeout", State.SPAWN_FAILED: "failed"}
+
+
+def main(args: Namespace) -> int:
+    """Print them."""
+    servers, found, told = everything(look=True)
+    gone = past_output.lost()
+    for problem in told:
+        complain(problem)
+    if args.json:
+        print_json([*map(as_json, found), *map(past_output.as_json, gone)])
+        return 0
+    if found:
+        show(found)
+        if any(one.listed.waits for one in found):
+            print("\nwaiting: for input; answer with shelltie send ID TEXT.", file=sys.stderr)
+    else:
+        count = f"{len(servers)} server{'s' * (len(servers) != 1)}" if servers else "no server"
+        print(f"Nothing runs; {count} running.")
+    past_output.tell(gone)
+    return 0
+
+
+def show(found: list[Found]) -> None:
+    """Print them as a table."""
+    rows = [_HEAD, *(_row(one, name) for one, name in zip(found, names(found), strict=True))]
+    if not any(one.server.client for one in found):  # nobody said who they are
+        rows = [row[:_CLIENT] + row[_CLIENT + 1 :] for row in rows]
+    columns = list(zip(*rows, strict=True))[:-1]
+    taken = sum(max(map(visible_text.cells, column)) + 2 for column in columns)
+    room = max(width() - taken, _COMMAND_MIN)
+    table([rows[0], *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
+
+
+def _row(found: Found, name: str) -> tuple[str, ...]:
+    one = found.listed
+    return (
+        name,
+        str(found.server.pid),
+        visible_text.brief(found.server.client or "-", _CLIENT_MAX),
+        _state(found),
+        human_duration(one.elapsed).split()[0],
+        "-" if one.ended else human_duration(one.idle).split()[0],
+        human_size(one.output).replace(" ", ""),
+        one.command,
+    )
+
+
+def _state(found: Found) -> str:
+    one = found.listed
+    if one.left:
+        return "leaving"
+    if one.waits:
+        return "password" if one.password else "waiting"
+    if one.state is State.FINISHED and one.exit.number is not None:
+        return f"exit {one.exit.number}"
+    return _STATES.get(one.state, str(one.state))

@@ -1,0 +1,101 @@
+"""`shelltie stats`: how long commands take, by shape and project, and limits that would fit."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+
+from shelltie.assemble import policy_file
+from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
+from shelltie.frontends.cli.terminal import print_json, table
+from shelltie.limits.experience import Usual, proposed, usual
+from shelltie.limits.resolve import Asked, resolve
+from shelltie.model import Limits, human_duration
+from shelltie.record.history import last, project_of, shapes
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+_HEAD = ("SHAPE", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGESTED", "PROJECT")
+_SHAPE_MAX = 32
+
+
+@frozen
+class Row:
+    """What is usual for one shape, and limits that would fit."""
+
+    project: str
+    known: Usual
+    by_limit: int
+    limits: Limits
+    better: Limits
+
+    @property
+    def fitting(self) -> str:
+        """Limits that would fit, if those of the policy do not: in all, and silent."""
+        better = self.better
+        changed = better != self.limits
+        return f"{_said(better.total)}/{_said(better.silence)}" if changed else "-"
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        known, changed = self.known, self.better != self.limits
+        return {
+            "shape": known.shape,
+            "project": self.project,
+            "runs": known.n,
+            "p50Sec": known.p50,
+            "p95Sec": known.p95,
+            "longestSec": known.longest,
+            "silenceP95Sec": known.silence_p95,
+            "silenceLongestSec": known.silence_longest,
+            "endedByLimit": self.by_limit,
+            "limits": {"execSec": self.limits.total, "silenceSec": self.limits.silence},
+            "suggested": {"execSec": self.better.total, "silenceSec": self.better.silence}
+            if changed
+            else None,
+        }
+
+
+def main(args: Namespace) -> int:
+    """Print them."""
+    found = list(rows(args.n, here=args.here))
+    if args.json:
+        print_json([row.to_json() for row in found])
+    elif not found:
+        print("No command was run often enough to say anything about it.")
+    else:
+        table([_HEAD, *map(_cells, found)])
+    return 0
+
+
+def rows(count: int, *, here: bool) -> Iterator[Row]:
+    """Every shape that was run, the most frequent first."""
+    config = settings.load(paths.here())
+    policy = policy_file(config, paths.here()).current()
+    project = project_of(str(paths.here())) if here else ""
+    for shape, where in shapes(config.journal, project, count):
+        samples = last(config.journal, shape, where)
+        known = usual(shape, samples)
+        if known is not None:
+            limits = resolve(policy, shape.replace(" + ", " && "), Asked())
+            enough = known.n >= config.min_samples
+            better = proposed(limits, known, policy.max_total) if enough else limits
+            yield Row(where, known, sum(one.by_limit for one in samples), limits, better)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    known = row.known
+    spans = (known.p50, known.p95, known.longest, known.silence_p95)
+    return (
+        visible_text.brief(known.shape, _SHAPE_MAX),
+        str(known.n),
+        *map(human_duration, spans),
+        str(row.by_limit or "-"),
+        "-"
+        if row.better == row.limits
+        else f"{_said(row.better.total)}/{_said(row.better.silence)}",
+        visible_text.inline(row.project),
+    )
+
+
+def _said(span: float | None) -> str:
+    return "none" if span is None else human_duration(span).replace(" ", "")

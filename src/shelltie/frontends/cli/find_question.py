@@ -1,0 +1,130 @@
+"""What the commands for a person's decisions share: finding a question, and a yes or no."""
+
+import difflib
+import sys
+import time
+from typing import Any, cast
+
+from shelltie.approval.broker import Pending
+from shelltie.approval.card import card
+from shelltie.approval.question import Answer, Question, as_id
+from shelltie.basics.frozen import frozen
+from shelltie.basics.visible_text import inline
+from shelltie.environment import child
+from shelltie.errors import TerminalError
+from shelltie.frontends.cli.terminal import Ink, complain, width
+from shelltie.frontends.control import client
+from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.questions import from_json
+
+NOT_DONE, REFUSED = 1, 126
+_REPLIES = {"INVALID_PARAMETERS": NOT_DONE, "REFUSED": REFUSED}
+
+
+@frozen
+class Found:
+    """A question, and the server in which it waits."""
+
+    server: Server
+    pending: Pending
+
+    @property
+    def question(self) -> Question:
+        """What is asked."""
+        return self.pending.question
+
+
+class NoSuchQuestion(TerminalError):
+    """There is none with this id, or there are two."""
+
+
+def everything() -> tuple[list[Server], list[Found], list[str]]:
+    """Every server, every question in them, and what else they have to say."""
+    servers = client.servers(child.inherited())
+    found: list[Found] = []
+    told: list[str] = []
+    for server in servers:
+        try:
+            said = client.ask(server.path, "pending")
+            found += _questions(server, said)
+        except NotAnswered as error:
+            told.append(inline(str(error)))
+            continue
+        if said.get("problem"):
+            told.append(inline(str(said["problem"])))
+    return servers, found, list(dict.fromkeys(told))
+
+
+def find(name: str) -> Found:
+    """The one question with this id.
+
+    Raises: NoSuchQuestion.
+    """
+    wanted = as_id(name)
+    found: list[Found] = []
+    for server in client.servers(child.inherited()):
+        try:
+            found += _questions(server, client.ask(server.path, "pending", id=wanted))
+        except NotAnswered:
+            continue
+    if len(found) > 1:
+        pids = ", ".join(str(one.server.pid) for one in found)
+        raise NoSuchQuestion(
+            f"{wanted} waits in several servers ({pids}): deny it there, ask again"
+        )
+    if not found:
+        raise NoSuchQuestion(_unknown(wanted))
+    return found[0]
+
+
+def _unknown(wanted: str) -> str:
+    servers, found, _ = everything()
+    known = [one.question.id for one in found]
+    if not servers:
+        return f"there is no question {wanted}: no shelltie server runs here"
+    close = difflib.get_close_matches(wanted, known, 1, cutoff=0.5)
+    advice = f"did you mean {close[0]}? " if close else ""
+    waiting = f"waiting: {', '.join(known)}" if known else "nothing waits for an answer"
+    return f"there is no question {wanted}, or no longer; {advice}{waiting}"
+
+
+def _questions(server: Server, said: dict[str, object]) -> list[Found]:
+    try:
+        return [Found(server, from_json(one)) for one in cast(list[Any], said["questions"])]
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotAnswered(f"the server at {server.path} says what we do not understand") from error
+
+
+def show(found: Found, ink: Ink, *, full: bool) -> None:
+    """Print all there is to know about a question."""
+    heading, *rest = card(found.question, now=time.time(), width=width(), full=full)
+    print(ink("bold", heading))
+    if found.pending.late:
+        print("  late    its caller waits no longer; a yes is for the same call, repeated")
+    print("\n".join(rest))
+
+
+def answer(found: Found, said: Answer) -> dict[str, object] | int:
+    """Give the answer; what the server made of it, or the exit code when it did not take it."""
+    question = found.question
+    try:
+        return client.ask(
+            found.server.path,
+            "answer",
+            id=question.id,
+            digest=question.digest,
+            allowed=said.allowed,
+            scope=said.scope,
+            reason=said.reason,
+        )
+    except NotAnswered as error:
+        complain(inline(str(error)))
+        return _REPLIES.get(error.reply, 125)
+
+
+def confirmed(prompt: str) -> bool:
+    """Whether the person at the terminal says yes; without one, the command itself is the yes."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    print(f"{prompt} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,207 @@
+"""What the commands for runs share: finding one in all running servers, and talking about it."""
+
+import base64
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
+from shelltie.environment import child
+from shelltie.errors import TerminalError
+from shelltie.frontends.cli.main import REFUSED, SHELLTIE_FAILED
+from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.control import client
+from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.run_row import Listed, exit_from_json, from_json, to_json
+from shelltie.model import ExitStatus
+
+NOT_DONE = 1
+_PREFIX_MIN, _PREFIX_SHOWN = 4, 12
+_MANY = 6
+_QUALIFIED = regex(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
+_NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
+
+
+@frozen
+class Found:
+    """A run, and the server that has it."""
+
+    server: Server
+    listed: Listed
+
+    @property
+    def id(self) -> str:
+        """The id of its session, or its own."""
+        return self.listed.session or self.listed.run
+
+
+class NoSuchRun(TerminalError):
+    """There is none with this id, or there are several."""
+
+
+@frozen
+class Piece:
+    """Output from `start` on; `skipped` bytes before it are lost, and `total` were printed."""
+
+    start: int
+    data: bytes
+    skipped: int
+    total: int
+    ended: bool
+    exit: ExitStatus
+
+    @property
+    def end(self) -> int:
+        """Where to read on."""
+        return self.start + len(self.data)
+
+    @property
+    def last(self) -> bool:
+        """There will be no more."""
+        return self.ended and self.end >= self.total
+
+
+def everything(*, look: bool = False) -> tuple[list[Server], list[Found], list[str]]:
+    """Every server, every run in them, and who does not answer."""
+    servers = client.servers(child.inherited())
+    found: list[Found] = []
+    told: list[str] = []
+    for server in servers:
+        try:
+            said = client.ask(server.path, "ps", look=look)
+            rows = cast(list[Any], said["runs"])
+            found += [Found(server, from_json(row)) for row in rows]
+        except NotAnswered as error:
+            told.append(visible_text.inline(str(error)))
+        except (KeyError, TypeError, ValueError):
+            told.append(f"the server {server.pid} says what we do not understand")
+    return servers, found, told
+
+
+def find(name: str) -> Found:
+    """The one run or session that is meant.
+
+    Raises: NoSuchRun.
+    """
+    return find_all([name])[0]
+
+
+def find_all(names: Sequence[str]) -> list[Found]:
+    """Each of them, once.
+
+    Raises: NoSuchRun.
+    """
+    servers, found, told = everything()
+    for problem in told:
+        complain(problem)
+    meant = [_meant(name, servers, found) for name in names]
+    return list({(one.server.path, one.listed.run): one for one in meant}.values())
+
+
+def _meant(name: str, servers: list[Server], found: list[Found]) -> Found:
+    match = _QUALIFIED.fullmatch(name.strip())
+    pid, wanted = match.groups() if match else (None, "")
+    here = [one for one in found if pid in (None, str(one.server.pid))]
+    matches = [one for one in here if one.listed.session == wanted.lower()]
+    if not matches and len(wanted) >= _PREFIX_MIN:
+        matches = [one for one in here if one.listed.run.startswith(wanted.upper())]
+    if len(matches) == 1:
+        return matches[0]
+    raise NoSuchRun(_several(name, matches) if matches else _unknown(name, servers, found))
+
+
+def _several(name: str, matches: list[Found]) -> str:
+    ids = [f"{one.server.pid}:{one.listed.session or one.listed.run}" for one in matches]
+    more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
+    return f"{visible_text.inline(name)} may be any of {', '.join(ids[:_MANY])}{more}: say which"
+
+
+def _unknown(name: str, servers: list[Server], found: list[Found]) -> str:
+    said = f"there is no run or session {visible_text.brief(name, 60) or 'without a name'}"
+    if not servers:
+        return f"{said}: no shelltie server runs here"
+    short = 0 < len(name) < _PREFIX_MIN
+    if short and any(one.listed.run.startswith(name.upper()) for one in found):
+        return f"{said}: write at least {_PREFIX_MIN} characters of a run's id"
+    close = difflib.get_close_matches(name, names(found), 1, cutoff=0.5)
+    advice = f"did you mean {close[0]}? " if close else ""
+    return f"{said}, or no longer; {advice}`shelltie ps` lists what runs"
+
+
+def names(found: list[Found]) -> list[str]:
+    """For each the shortest name that `find` takes now."""
+    sessions = [one.listed.session for one in found]
+    return [
+        _prefix(one, found)
+        if one.listed.session is None
+        else one.listed.session
+        if sessions.count(one.listed.session) == 1
+        else f"{one.server.pid}:{one.listed.session}"
+        for one in found
+    ]
+
+
+def _prefix(one: Found, found: list[Found]) -> str:
+    others = [other.listed.run for other in found if other is not one]
+    whole = one.listed.run
+    for length in range(_PREFIX_SHOWN, len(whole)):
+        if not any(other.startswith(whole[:length]) for other in others):
+            return whole[:length]
+    return whole
+
+
+def as_json(found: Found) -> dict[str, object]:
+    """For programs."""
+    return {**to_json(found.listed), "server": found.server.pid, "client": found.server.client}
+
+
+def read(found: Found, start: int, end: int | None = None, wait: float = 0) -> Piece:
+    """What it printed; without any yet, what it prints within `wait` seconds.
+
+    Raises: NotAnswered.
+    """
+    fields: dict[str, object] = {"id": found.listed.run, "from": start, "to": end, "wait": wait}
+    said: dict[str, Any] = client.ask(found.server.path, "logs", **fields)
+    try:
+        return Piece(
+            start=int(said["start"]),
+            data=base64.b64decode(said["data"]),
+            skipped=int(said["skipped"]),
+            total=int(said["total"]),
+            ended=bool(said["ended"]),
+            exit=exit_from_json(said),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotAnswered(
+            f"the server {found.server.pid} says what we do not understand"
+        ) from error
+
+
+def write(found: Found, data: bytes) -> None:
+    """Type into it.
+
+    Raises: NotAnswered.
+    """
+    encoded = base64.b64encode(data).decode("ascii")
+    client.ask(found.server.path, "send", id=found.listed.run, data=encoded)
+
+
+def how(exit_status: ExitStatus) -> str:
+    """How it ended, in words."""
+    if exit_status.signal is not None:
+        return f"by {exit_status.signal_name}"
+    return f"exit code {exit_status.number}"
+
+
+def failed(found: Found, error: NotAnswered) -> int:
+    """Say why the server did not do it; the exit code."""
+    if error.reply:
+        complain(f"{found.id}: {visible_text.inline(str(error))}")
+    else:
+        complain(f"the server {found.server.pid} is gone, and what it ran has ended with it")
+    if error.reply in _NOT_DONE:
+        return NOT_DONE
+    return REFUSED if error.reply == "REFUSED" else SHELLTIE_FAILED

@@ -1,0 +1,235 @@
+"""The page of `shelltie report`: how runs ended and why, what is slow, and when it was. Pure."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import groupby
+
+from shelltie.frontends.cli.html import code, ending, kind, page, plain, table, when
+from shelltie.limits.experience import Usual
+from shelltie.model import human_duration, signal_name
+from shelltie.record.queries import PastRun
+
+Learned = tuple[str, Usual, str]  # the project, what is usual in it, and limits that would fit
+
+_TOP = 10
+_BUCKETS = 60
+_STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
+_HIGH = 100  # of the chart, in its own units
+_WHY = {
+    "exit 0": "it went well",
+    "exit 126": "it could not be executed",
+    "exit 127": "there is no such program",
+    "timeout": "it took longer than its limit",
+    "silent": "it printed nothing for longer than its limit",
+    "killed": "somebody stopped it",
+    "lost": "its server died",
+    "not started": "it could not be started",
+    "running": "it runs, or its server has not said otherwise",
+    "created": "it is about to start",
+}
+
+
+def report(runs: Sequence[PastRun], learned: Sequence[Learned], title: str) -> str:
+    """Everything about these runs, the newest of which is first."""
+    if not runs:
+        return page(title, ["<p>Nothing was recorded.</p>"])
+    return page(
+        title,
+        [
+            *_summary(runs),
+            *_chart(runs),
+            '<div class="sides">',
+            *_section("Ends, and why", _ends(runs)),
+            *_section("Ended by a limit, a person or a crash", _most_often_cut(runs)),
+            "</div>",
+            *_section("Slowest", _slowest(runs)),
+            *_section("How long commands take", _usual(learned)),
+            *_section("Timeline", "\n".join(_days(runs))),
+        ],
+    )
+
+
+def _section(title: str, body: str) -> Iterator[str]:
+    yield f"<section><h2>{escape(title)}</h2>"
+    yield f"{body}</section>"
+
+
+# At a glance
+
+
+def _summary(runs: Sequence[PastRun]) -> Iterator[str]:
+    since, until = (when(edge(run.began for run in runs)) for edge in (min, max))
+    yield f'<p class="soft">{since} to {until}</p>'
+    well, cut = sum(run.well for run in runs), sum(run.cut for run in runs)
+    going = sum(run.running for run in runs)
+    failed = len(runs) - well - cut - going
+    tiles = [
+        (str(len(runs)), "runs", ""),
+        (f"{well / len(runs):.0%}", "ended well", ""),
+        (str(failed), "failed", "bad" if failed else ""),
+        (str(cut), "were ended", "late" if cut else ""),
+        (human_duration(sum(run.duration or 0 for run in runs)), "in all", ""),
+    ]
+    if going:
+        tiles.append((str(going), "not over", ""))
+    yield '<div class="tiles">'
+    for figure, name, colour in tiles:
+        yield f'<div><b class="{colour}">{escape(figure)}</b>{escape(name)}</div>'
+    yield "</div>"
+
+
+def _chart(runs: Sequence[PastRun]) -> Iterator[str]:
+    """How many runs began when: a column for each stretch of time."""
+    first, last = (edge(run.began for run in runs) for edge in (min, max))
+    step = next((step for step in _STEPS if (last - first) / step < _BUCKETS), _STEPS[-1])
+    start = first // step * step
+    count = int((last - start) // step) + 1
+    columns = [Counter[str]() for _ in range(count)]
+    for run in runs:
+        columns[int((run.began - start) // step)][kind(run)] += 1
+    highest = max(column.total() for column in columns)
+    yield f'<svg class="chart" viewBox="0 0 {count} {_HIGH}" preserveAspectRatio="none">'
+    for place, column in enumerate(columns):
+        yield from _column(place, column, highest, when(start + place * step))
+    yield "</svg>"
+    left, middle = when(start)[:16], f"a column is {human_duration(step)}"
+    right = when(start + count * step)[:16]
+    yield f'<div class="ends"><span>{left}</span><span>{middle}</span><span>{right}</span></div>'
+
+
+def _column(place: int, column: Counter[str], highest: int, at: str) -> Iterator[str]:
+    told = f"<title>{at}: {column.total()} runs, {column['well']} well</title>"
+    floor = float(_HIGH)
+    for colour in ("well", "late", "bad"):
+        if tall := column[colour] / highest * _HIGH * 0.96:
+            floor -= tall
+            size = f'x="{place + 0.08:.2f}" width="0.84" y="{floor:.1f}" height="{tall:.1f}"'
+            yield f'<rect class="{colour}" {size}>{told}</rect>'
+
+
+# What stands out
+
+
+def _ends(runs: Sequence[PastRun]) -> str:
+    counts = Counter(run.ending for run in runs)
+    colours = {run.ending: kind(run) for run in runs}
+    rows = [
+        (
+            f'<span class="{colours[how]}">{plain(how)}</span>',
+            _share(count / len(runs), colours[how]),
+            str(count),
+            f'<span class="soft">{escape(_why(how))}</span>',
+        )
+        for how, count in counts.most_common(_TOP)
+    ]
+    return table(("end#short", "#wide", "runs#n", "why#grow"), rows)
+
+
+def _why(how: str) -> str:
+    if how in _WHY:
+        return _WHY[how]
+    number = int(how.removeprefix("exit ")) if how.startswith("exit ") and how[5:].isdigit() else 0
+    if 128 < number <= 128 + 64:
+        return f"{signal_name(number - 128)} ended it"
+    return "the command said so"
+
+
+def _share(part: float, colour: str) -> str:
+    return f'<div class="bar"><i class="{colour}" style="left:0;width:{part:.1%}"></i></div>'
+
+
+def _most_often_cut(runs: Sequence[PastRun]) -> str:
+    cut = [run for run in runs if run.cut]
+    counts = Counter(run.command for run in cut)
+    hows: dict[str, Counter[str]] = {command: Counter() for command in counts}
+    for run in cut:
+        hows[run.command][run.ending] += 1
+    rows = [
+        (
+            str(count),
+            code(command),
+            ", ".join(f"{n} {plain(how)}" for how, n in hows[command].items()),
+        )
+        for command, count in counts.most_common(_TOP)
+    ]
+    return table(("times#n", "command#grow", "how#soft"), rows)
+
+
+def _slowest(runs: Sequence[PastRun]) -> str:
+    """Each command once, with its slowest run."""
+    ended = sorted(runs, key=lambda run: -(run.duration or 0))
+    each = list({run.command: run for run in reversed(ended) if run.duration}.values())[::-1]
+    rows = [
+        (human_duration(run.duration or 0), ending(run), when(run.began)[:16], code(run.command))
+        for run in sorted(each, key=lambda run: -(run.duration or 0))[:_TOP]
+    ]
+    return table(("took#n", "end#short", "began#short soft wide", "command#grow"), rows)
+
+
+def _usual(learned: Sequence[Learned]) -> str:
+    rows = [
+        (
+            code(known.shape),
+            str(known.n),
+            *map(human_duration, (known.p50, known.p95, known.longest)),
+            plain(fitting),
+            plain(project),
+        )
+        for project, known, fitting in learned
+    ]
+    heads = ("command#grow", "runs#n", "half#n", "95 %#n", "longest#n wide", "limits that fit#n")
+    note = '<p class="soft">Half of the runs took so long or less, and 95 % so long or less.</p>'
+    return (note if rows else "") + table((*heads, "project#short soft wide"), rows)
+
+
+# The timeline
+
+
+def _days(runs: Sequence[PastRun]) -> Iterator[str]:
+    """A list for each day, the newest first and open."""
+    is_open = " open"
+    for day, group in groupby(runs, key=_day):
+        found = list(group)
+        bad = sum(not run.well and not run.running for run in found)
+        told = f"{len(found)} run{'s' * (len(found) > 1)}" + (f", {bad} not well" if bad else "")
+        yield f'<details{is_open}><summary>{day} <span class="soft">{told}</span></summary>'
+        yield _timeline(found)
+        yield "</details>"
+        is_open = ""
+
+
+def _day(run: PastRun) -> str:
+    return time.strftime("%A, %Y-%m-%d", time.gmtime(run.began))
+
+
+def _timeline(runs: Sequence[PastRun]) -> str:
+    first = min(run.began for run in runs)
+    span = max(1.0, max(run.began + (run.duration or 0) for run in runs) - first)
+    where = _once(run.cwd for run in runs)
+    rows = [
+        (
+            when(run.began)[11:19],
+            "" if run.duration is None else human_duration(run.duration),
+            ending(run),
+            _bar(run, first, span),
+            code(run.command) + (f' <span class="soft">in {plain(cwd)}</span>' if cwd else ""),
+        )
+        for run, cwd in zip(runs, where, strict=True)
+    ]
+    return table(("UTC#short soft", "took#n", "end#short", "#wide", "command#grow"), rows)
+
+
+def _once(words: Iterable[str]) -> Iterator[str]:
+    """Each where it is another than the one before."""
+    before = ""
+    for word in words:
+        yield "" if word == before else word
+        before = word
+
+
+def _bar(run: PastRun, first: float, span: float) -> str:
+    left, wide = (run.began - first) / span, (run.duration or 0) / span
+    place = f"left:min({left:.2%},100% - 3px);width:{min(wide, 1 - left):.2%}"
+    return f'<div class="bar"><i class="{kind(run)}" style="{place}"></i></div>'

@@ -1,0 +1,481 @@
+"""The whole grammar."""
+
+import argparse
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.errors import InvalidParameters
+from shelltie.frontends.mcp.http import address
+from shelltie.record.chain import Head, head_of
+
+C = TypeVar("C")
+
+_ID = "as `shelltie history` shows it"
+_STATS = """\
+SUGGESTED are limits that would have been enough; with adaptive.mode = "apply"
+they hold by themselves. A limit of your own always wins."""
+
+
+def add_figures(commands: C, plain: Callable[[C, str, str], argparse.ArgumentParser]) -> None:
+    """Add the commands, each made by `plain` from its name and what it does."""
+    metrics = plain(commands, "metrics", "what every server has counted, as Prometheus reads it")
+    metrics.add_argument("--json", action="store_true", help="print JSON")
+    metrics.add_argument(
+        "--health", action="store_true", help="figures with thresholds; 1 if one has passed its own"
+    )
+    history = plain(commands, "history", "list what was run, the newest first")
+    history.add_argument("--bad", action="store_true", help="only what did not end well")
+    stats = plain(commands, "stats", "how long commands take here, by their shape")
+    stats.epilog = _STATS
+    for parser in (history, stats):
+        parser.add_argument("-n", type=_count, default=20, metavar="N", help="how many (20)")
+        parser.add_argument("--here", action="store_true", help="only in this project")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_report(plain(commands, "report", "what was run, as one page for a browser"))
+    _add_export(plain(commands, "export", "what a run printed: text, a page, or for asciinema"))
+    replay = plain(commands, "replay", "what a run printed, as fast as it did")
+    replay.add_argument("id", metavar="ID", help=_ID)
+    replay.add_argument("--speed", type=_factor, default=1.0, metavar="X", help="times faster (1)")
+    replay.add_argument(
+        "--idle", type=_factor, default=2.0, metavar="S", help="no pause longer than this (2)"
+    )
+
+
+def _add_report(report: argparse.ArgumentParser) -> None:
+    report.add_argument("--html", action="store_true", help="HTML, as always")
+    report.add_argument("-n", type=_count, default=500, metavar="N", help="runs (500)")
+    report.add_argument("--here", action="store_true", help="only in this project")
+
+
+def _add_export(export: argparse.ArgumentParser) -> None:
+    export.add_argument("id", metavar="ID", help=_ID)
+    how = export.add_mutually_exclusive_group()
+    how.add_argument("--txt", action="store_true", help="text without escapes, as always")
+    how.add_argument("--html", action="store_true", help="one page that needs nothing else")
+    how.add_argument("--cast", action="store_true", help="a recording that asciinema plays")
+    export.add_argument("--columns", type=_size, default=80, metavar="N", help="of --cast (80)")
+    export.add_argument("--rows", type=_size, default=24, metavar="N", help="of --cast (24)")
+
+
+def _factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.01 to 10000")
+    return value
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:6]) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+_HTTP = """\
+Without --http one client is served on stdin and stdout. With it, whoever shows
+a token is served at http://HOST:PORT/mcp, each with sessions of their own. The
+file of tokens is made with one in it if there is none; it has one a line."""
+
+_ONLY_HTTP = ("token_file", "tls_cert", "tls_key", "allow_host", "allow_plaintext")
+
+
+def add_mcp(mcp: argparse.ArgumentParser) -> None:
+    """Add the options for serving over HTTP."""
+    mcp.epilog = _HTTP
+    mcp.add_argument(
+        "--http", type=_address, metavar="HOST:PORT", help="serve over HTTP here, not on stdio"
+    )
+    http = mcp.add_argument_group("with --http")
+    http.add_argument("--token-file", metavar="FILE", help="who may come in (see shelltie paths)")
+    http.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate")
+    http.add_argument("--tls-key", metavar="FILE", help="and this key")
+    http.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="a name clients use; repeatable"
+    )
+    http.add_argument(
+        "--allow-plaintext",
+        action="store_true",
+        help="listen beyond this machine without TLS; something else encrypts",
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Whether nothing is said about HTTP where there is none.
+
+    Raises: InvalidParameters.
+    """
+    given = [name for name in _ONLY_HTTP if getattr(args, name)]
+    if args.http is None and given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise InvalidParameters(f"{option} is for HTTP: give --http HOST:PORT, too")
+
+
+def _address(text: str) -> address.Address:
+    try:
+        return address.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+_VERIFY = """\
+The chain shows whatever was changed, removed or put in another order. That its
+end was cut off, or all of it written anew, shows only if you have kept a head:
+verify prints it; give it back later with --head, or set audit.anchor.
+
+exit codes: 0 it is as it was written; 1 it is not; 125 it cannot be read"""
+
+Plain = Callable[[C, str, str], argparse.ArgumentParser]
+
+
+def add_record(commands: C, plain: Plain[Any]) -> None:
+    """Add the commands, each made by `plain` from its name and what it does."""
+    audit = plain(commands, "audit", "read the journal, and prove that nobody changed it")
+    actions = audit.add_subparsers(dest="action", metavar="ACTION", required=True)
+    verify = plain(actions, "verify", "look at every entry of the chain")
+    verify.epilog = _VERIFY
+    verify.add_argument(
+        "--head", type=_head, action="append", metavar="SEQ:HASH", help="a head that was kept"
+    )
+    verify.add_argument("--json", action="store_true", help="print JSON")
+    tail = plain(actions, "tail", "print the last entries")
+    tail.add_argument("-n", type=_row_count, default=20, metavar="N", help="how many (20)")
+    tail.add_argument("--json", action="store_true", help="print JSON, an object a line")
+    export = plain(actions, "export", "print all entries for programs")
+    export.add_argument("--jsonl", action="store_true", help="an object a line, as always")
+    export.add_argument(
+        "--after", type=_row_count, default=0, metavar="SEQ", help="only those after this one"
+    )
+    monitor = plain(commands, "monitor", "print what happens in every server of yours, live")
+    monitor.add_argument("--json", action="store_true", help="print JSON, an object a line")
+
+
+def _head(text: str) -> Head:
+    try:
+        return head_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _row_count(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 15:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of entries")
+    return int(text)
+
+
+_IDS = """\
+ID is what `shelltie ps` shows: term-1, the first characters of a run's id, or
+PID:term-1 where two servers have a session of that name."""
+_KEYS = """
+KEY is ctrl-c, enter, tab, escape, up, page-down, f1, alt-x, …"""
+_LEAVE = """
+Leave with ctrl-] and it runs on; without --write ctrl-c leaves as well."""
+
+
+def add_sessions(commands: C, plain: Callable[[C, str, str], argparse.ArgumentParser]) -> None:
+    """Add the commands, each made by `plain` from its name and what it does."""
+    ps = plain(commands, "ps", "list what runs in every server of yours")
+    ps.add_argument("--json", action="store_true", help="print JSON")
+    _add_logs(plain(commands, "logs", "print what a run or session has printed"))
+    _add_attach(plain(commands, "attach", "watch a session, or type into it, as a terminal"))
+    _add_send(plain(commands, "send", "type into a session"))
+    _add_kill(plain(commands, "kill", "end runs and sessions, and everybody in them"))
+
+
+def _lines(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
+
+
+def _add_id(parser: argparse.ArgumentParser, more: str = "") -> None:
+    parser.add_argument("id", metavar="ID", help="as `shelltie ps` shows it")
+    parser.epilog = _IDS + more
+
+
+def _add_logs(logs: argparse.ArgumentParser) -> None:
+    _add_id(logs)
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until it ends")
+    logs.add_argument(
+        "--raw", action="store_true", help="every byte as it was printed, escapes and all"
+    )
+    logs.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines, and on")
+    logs.add_argument("--json", action="store_true", help="print JSON, an object a line")
+
+
+def _add_attach(attach: argparse.ArgumentParser) -> None:
+    _add_id(attach, _LEAVE)
+    attach.add_argument(
+        "--write", action="store_true", help="what you type goes to it, and your size, too"
+    )
+
+
+def _add_send(send: argparse.ArgumentParser) -> None:
+    _add_id(send, _KEYS)
+    send.usage = "shelltie send [-n] ID TEXT…  or  shelltie send ID --key KEY…"
+    send.add_argument("--key", action="append", metavar="KEY", help="a key; repeatable")
+    send.add_argument(
+        "-n", "--no-newline", action="store_true", help="TEXT alone, without the enter key"
+    )
+    send.add_argument("words", nargs="*", metavar="TEXT", help="a line to type")
+
+
+def _add_kill(kill: argparse.ArgumentParser) -> None:
+    kill.epilog = _IDS
+    kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
+    kill.add_argument("--all", action="store_true", help="all that runs in every server")
+    kill.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_DURATION = regex(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
+_PART = regex(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
+_CODES = """\
+TIME is 90s, 10m, 1h 30m, 250ms or a number of seconds. What is not given, the
+policy decides; --silence 0 is no silence limit.
+
+exit codes: the command's own; 124 timed out; 125 shelltie failed; 126 refused
+or not executable; 127 not found; 128+n ended by signal n; 2 wrong usage"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors suggest what was meant."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  argparse has a dozen of them
+        options.setdefault("formatter_class", _Help)
+        super().__init__(allow_abbrev=False, **options)
+
+    @property
+    def actions(self) -> Sequence[argparse.Action]:
+        """Everything it takes, for whoever describes it."""
+        return self._actions
+
+    @property
+    def commands(self) -> dict[str, "Parser"]:
+        """Its subcommands."""
+        maps = (a.choices for a in self._actions if isinstance(a.choices, dict))
+        return next(maps, {})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in a line or two, and how to learn more."""
+        self.exit(2, f"shelltie: {message}\nTry '{self.prog} --help'.\n")
+
+    def unknown(self, word: str) -> NoReturn:
+        """Refuse an option or a word that has no place."""
+        known = [option for action in self._actions for option in action.option_strings]
+        name = word.partition("=")[0]
+        kind = "option" if word.startswith("-") else "argument"
+        self.error(f"unknown {kind} {name!r}{_meant(name, known)}")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            told = _meant(str(value), known) or f"; use {', '.join(known)}"
+            name = (action.option_strings or [str(action.metavar or action.dest).lower()])[0]
+            self.error(f"unknown {name} {value!r}{told}")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=79)
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: object) -> NoReturn:
+        from importlib import metadata  # it brings half of the standard library along
+
+        try:
+            print(f"shelltie {metadata.version('shelltie')}")
+        except metadata.PackageNotFoundError:
+            print("shelltie, run from its source")
+        raise SystemExit(0)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def duration(text: str) -> float:
+    """Seconds, from "90s", "10m", "1h 30m", "250ms" or a bare number."""
+    clean = text.strip()
+    span = math.nan
+    if _DURATION.fullmatch(clean):
+        span = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(clean))
+    if not math.isfinite(span):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a duration: write 90s, 10m, 1h, 250ms or a number of seconds"
+        )
+    return span
+
+
+def variable(text: str) -> tuple[str, str]:
+    """A name and a value, from "NAME=value"."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a variable: write NAME=value")
+    return name, value
+
+
+def build() -> Parser:
+    """The whole grammar."""
+    parser = Parser(
+        prog="shelltie",
+        description="A terminal for AI agents, on a leash.\n"
+        "Without a command: MCP over stdio if stdin is a pipe, else a short welcome.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    _add_color(parser)
+    commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands")
+    _add_run(commands)
+    _add_check(commands)
+    _add_policy(commands)
+    _add_approval(commands)
+    _add_trust(commands)
+    add_sessions(commands, _plain)
+    add_record(commands, _plain)
+    add_figures(commands, _plain)
+    _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
+    _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
+    _plain(commands, "paths", "every file and directory that is used", json=True)
+    completion = _plain(commands, "completion", "a script that lets your shell complete")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
+    add_mcp(_plain(commands, "mcp", "serve MCP, over stdio or HTTP"))
+    _add_acp(commands)
+    return parser
+
+
+def _add_color(parser: Parser) -> None:
+    choices = ("auto", "always", "never")
+    parser.add_argument("--color", choices=choices, default="auto", help="when to use colours")
+
+
+def _plain(
+    commands: "argparse._SubParsersAction[Parser]", name: str, text: str, *, json: bool = False
+) -> Parser:
+    made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    _add_color(made)
+    if json:
+        made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
+    run = _plain(commands, "run", "run a command on a leash", json=True)
+    run.usage = "shelltie run [OPTIONS] -- CMD…"
+    run.epilog = _CODES
+    run.add_argument("--total", type=duration, metavar="TIME", help="end it after this time")
+    run.add_argument(
+        "--silence", type=duration, metavar="TIME", help="end it after no output for this time"
+    )
+    run.add_argument(
+        "--grace", type=duration, metavar="TIME", help="between SIGTERM and SIGKILL (5s)"
+    )
+    run.add_argument("--cwd", metavar="DIR", help="where to run it")
+    run.add_argument(
+        "--env", type=variable, action="append", metavar="K=V", help="set a variable; repeatable"
+    )
+    run.add_argument("--pty", action="store_true", help="give it a terminal")
+    run.add_argument("--stdin", metavar="FILE", help="its input; - is ours; none otherwise")
+    levels = ("none", "sandbox", "container", "auto")
+    run.add_argument("--isolation", choices=levels, help="how far from the rest; auto: the most")
+    run.add_argument("--provider", metavar="NAME", help="where it runs; see shelltie doctor")
+    run.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="CMD", help="one: a shell text; several: argv"
+    )
+
+
+def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
+    acp = _plain(commands, "acp", "stand between an editor and its agent, and serve terminals")
+    acp.usage = "shelltie acp [OPTIONS] -- AGENT…"
+    acp.epilog = (
+        "exit codes: the agent's own; 125 shelltie failed; 126, 127 no such agent; 2 wrong usage"
+    )
+    acp.add_argument(
+        "--terminals",
+        choices=("always", "missing"),
+        default="always",
+        help="serve them to the agent always (default), or only where the editor has none",
+    )
+    acp.add_argument(
+        "--display",
+        choices=("auto", "meta", "text", "v2"),
+        default="auto",
+        help="how the editor shows them: what it understands (default), or this; v2 is a draft",
+    )
+    acp.add_argument("--total", type=duration, metavar="TIME", help="end each after this time")
+    acp.add_argument("--mcp", action="store_true", help="give every session our MCP tools, too")
+    acp.add_argument(
+        "--wrap-shell",
+        action="store_true",
+        help="run the own shell commands of Claude Code through shelltie run",
+    )
+    acp.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="AGENT", help="the agent and its arguments"
+    )
+
+
+def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
+    check = _plain(commands, "check", "say what would happen to a command; runs nothing")
+    how = check.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print JSON")
+    how.add_argument(
+        "--jsonl", action="store_true", help='stdin: objects with "command", one a line'
+    )
+    check.add_argument(
+        "--profile",
+        choices=("run", "session", "acp"),
+        default="run",
+        help="whose rules decide (run)",
+    )
+    check.add_argument("words", nargs="*", metavar="CMD", help="the command")
+
+
+def _add_policy(commands: "argparse._SubParsersAction[Parser]") -> None:
+    policy = _plain(commands, "policy", "make, check and show the timeout policy")
+    actions = policy.add_subparsers(dest="action", metavar="ACTION", required=True)
+    init = _plain(actions, "init", "write the default policy into this project")
+    init.add_argument("--force", action="store_true", help="overwrite the one that is there")
+    check = _plain(actions, "check", "say what is wrong in a policy file")
+    lint = _plain(actions, "lint", "name patterns that match more or less than meant")
+    for parser in (check, lint):
+        parser.add_argument("file", nargs="?", metavar="FILE", help="default: the one in force")
+    show = _plain(actions, "show", "print the policy in force", json=True)
+    show.add_argument("--origin", action="store_true", help="and each setting with its origin")
+    _plain(actions, "schema", "print the JSON Schema of policy files")
+
+
+def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:
+    pending = _plain(commands, "pending", "list commands that wait for a person's yes", json=True)
+    pending.add_argument("id", nargs="?", metavar="ID", help="show this one only, but all of it")
+    pending.add_argument("--full", action="store_true", help="cut nothing, however long it is")
+    pending.add_argument("--watch", action="store_true", help="print each one as it comes")
+    approve = _plain(commands, "approve", "allow a command that waits, exactly as it is")
+    deny = _plain(commands, "deny", "refuse a command that waits")
+    for parser in (approve, deny):
+        parser.add_argument("id", metavar="ID", help="as `shelltie pending` shows it")
+    far = approve.add_mutually_exclusive_group()
+    far.add_argument("--session", action="store_true", help="until that server ends")
+    far.add_argument("--always", action="store_true", help="for good; shows and writes the rule")
+    approve.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+    deny.add_argument("--reason", metavar="TEXT", help="what whoever asked is told")
+
+
+def _add_trust(commands: "argparse._SubParsersAction[Parser]") -> None:
+    trust = _plain(commands, "trust", "let a project's own files loosen the rules", json=True)
+    trust.add_argument("dir", nargs="?", default=".", metavar="DIR", help="the project (.)")
+    how = trust.add_mutually_exclusive_group()
+    how.add_argument("--list", action="store_true", help="list the trusted projects")
+    how.add_argument("--revoke", action="store_true", help="trust this one no more")
+    trust.add_argument("--yes", action="store_true", help="do not ask back at a terminal")

@@ -1,0 +1,148 @@
+"""Output of runs that no server has any more."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
+from shelltie.errors import TerminalError
+from shelltie.events import RunLost
+from shelltie.frontends.cli.terminal import complain, width
+from shelltie.model import human_size
+from shelltie.output.text import clean, decode
+from shelltie.output.timing_file import SUFFIX, pieces
+from shelltie.record import queries
+from shelltie.record.queries import Past, PastRun
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+_PREFIX_MIN = 4
+_SHOWN = 5
+
+
+def lost() -> list[RunLost]:
+    """What dead servers left, lately, whether somebody has settled it or not."""
+    config = settings.load(paths.here())
+    spools = Path(config.state_dir) / "output"
+    return [*queries.abandoned(config.journal, spools), *queries.lost(config.journal)]
+
+
+def as_json(one: RunLost) -> dict[str, object]:
+    """For programs, beside what runs."""
+    return {
+        "id": one.session or one.run,
+        "runId": one.run,
+        "sessionId": one.session or None,
+        "command": one.command,
+        "cwd": one.cwd,
+        "pid": None,
+        "state": "lost",
+        "outputBytes": one.size,
+        "outputFile": one.file,
+        "client": one.client,
+        "server": None,
+    }
+
+
+def tell(found: list[RunLost]) -> None:
+    """Say it below a list of what runs."""
+    if not found:
+        return
+    print("\nLost when a server died (shelltie logs ID prints what was kept):", file=sys.stderr)
+    for one in found[:_SHOWN]:
+        told = f"  {one.session or one.run:<26}  {human_size(one.size):>8}  "
+        room = max(12, width() - len(told))
+        print(told + visible_text.brief(one.command, room), file=sys.stderr)
+    if len(found) > _SHOWN:
+        print(f"  and {len(found) - _SHOWN} more", file=sys.stderr)
+
+
+def print_output(args: Namespace) -> bool:
+    """Print what a run that is over had printed; false if there is no such run."""
+    try:
+        found = _find(args.id.strip().upper().removeprefix("TERM_"))
+    except TerminalError:
+        return False
+    if len(found) != 1:
+        return False
+    (one,) = found
+    data = _kept(one)
+    if data is None:
+        why = "it printed nothing" if one.printed == 0 else "its output was not kept on disk"
+        complain(f"{one.run} is over ({one.state}), and {why}")
+        return True
+    if args.tail is not None:
+        data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
+    if args.json:
+        text = decode(data) if args.raw else clean(data)
+        end = {"id": one.run, "runId": one.run, "state": one.state, "exitCode": one.exit_code}
+        print(json.dumps({**end, "bytes": len(data), "text": text}))
+    elif args.raw:
+        sys.stdout.buffer.write(data)
+    else:
+        print(clean(data), end="")
+    return True
+
+
+def _find(name: str) -> list[Past]:
+    if len(name) < _PREFIX_MIN:
+        return []
+    config = settings.load(paths.here())
+    left = [
+        Past(one.run, one.command, "lost", None, one.file)
+        for one in queries.abandoned(config.journal, Path(config.state_dir) / "output")
+        if one.run.startswith(name) or one.session.upper() == name
+    ]
+    return left or queries.past(config.journal, name)
+
+
+def _kept(one: Past) -> bytes | None:
+    try:
+        return Path(one.file).read_bytes() if one.file is not None else None
+    except OSError:
+        return None
+
+
+class NotKept(TerminalError):
+    """Its output is not on disk, or not any more."""
+
+
+@frozen
+class Recording:
+    """A run, what it printed, and when it had printed how much of that."""
+
+    run: PastRun
+    data: bytes
+    times: list[tuple[float, int]]
+
+    def chunks(self) -> list[tuple[float, bytes]]:
+        """Each piece with its time."""
+        starts = [0, *(end for _, end in self.times)]
+        return [
+            (at, self.data[start:end]) for start, (at, end) in zip(starts, self.times, strict=False)
+        ]
+
+
+def load(name: str) -> Recording:
+    """The recording of the run with this id; its first characters will do.
+
+    Raises: NoSuchRun, NotKept, Unusable, Unreadable.
+    """
+    run = queries.find(settings.load(paths.here()).journal, name)
+    if run.running:
+        raise NotKept(f"it still runs: shelltie logs {run.id}")
+    if not (run.stdout or run.stderr) and run.duration is not None:
+        return Recording(run, b"", [])
+    if run.file is None:
+        raise NotKept(
+            f"what {run.id} printed was not kept on disk: only long output and sessions are,"
+            ' unless output.keep = "all"'
+        )
+    path = Path(run.file)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NotKept(f"what {run.id} printed is not there any more: {error}") from error
+    return Recording(run, data, pieces(path.with_suffix(SUFFIX), len(data)))

@@ -1,0 +1,77 @@
+"""Asks the person at the terminal, on the terminal itself, whatever stdin and stdout are."""
+
+import os
+import termios
+import time
+from contextlib import suppress
+
+import anyio
+
+from shelltie.approval.ancestry import objection
+from shelltie.approval.card import card
+from shelltie.approval.question import Answer, Question
+from shelltie.frontends.cli.terminal import width
+
+_TTY = "/dev/tty"
+_LINE_MAX = 4096
+
+
+class TerminalChannel:
+    """The person who runs us in the foreground. Only an explicit yes is one."""
+
+    name = "terminal"
+
+    @property
+    def can_ask(self) -> bool:
+        """A command of ours may be given a terminal, too, and type there what it likes."""
+        with suppress(OSError):
+            terminal = _open()
+            try:
+                foreground = os.tcgetpgrp(terminal) == os.getpgrp()
+            finally:
+                os.close(terminal)
+            return foreground and objection(os.getpid()) is None
+        return False
+
+    async def ask(self, question: Question) -> Answer:
+        """See `Channel`."""
+        terminal = _open()
+        try:
+            lines = card(question, now=time.time(), width=width(), full=True)
+            await _write(terminal, "\n".join(lines))
+            termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer
+            await _write(terminal, "\nRun this? [y/N] ")
+            said = await _read_line(terminal)
+        except anyio.get_cancelled_exc_class():
+            with suppress(OSError):
+                os.write(terminal, b"\nshelltie: it has been settled without you\n")
+            raise
+        finally:
+            os.close(terminal)
+        return Answer(allowed=said.strip().lower() in ("y", "yes"), by="the person at the terminal")
+
+
+def _open() -> int:
+    return os.open(_TTY, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+async def _write(terminal: int, text: str) -> None:
+    rest = memoryview(text.encode("utf-8", "replace"))
+    while rest:
+        try:
+            rest = rest[os.write(terminal, rest) :]
+        except BlockingIOError:
+            await anyio.wait_writable(terminal)
+
+
+async def _read_line(terminal: int) -> str:
+    """Until the person presses Enter; nothing if they end the input instead."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LINE_MAX:
+        await anyio.wait_readable(terminal)
+        with suppress(BlockingIOError):
+            chunk = os.read(terminal, _LINE_MAX)
+            if not chunk:
+                return ""
+            line += chunk
+    return line.decode("utf-8", "replace")

@@ -1,0 +1,95 @@
+"""Events, metrics, health."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from shelltie.environment import child
+from shelltie.errors import InvalidParameters
+from shelltie.events import Event
+from shelltie.frontends.control.messages import Fields
+from shelltie.frontends.control.peer import Peer
+from shelltie.frontends.control.run_row import wait_of
+from shelltie.frontends.control.server import Perform
+from shelltie.frontends.wire.events import Teller
+from shelltie.running.ports import Bus, Measures
+
+_KEPT = 2000  # events for a watcher that is slow; older ones are counted as missed
+_AT_ONCE = 500
+_FORGOTTEN = 60.0  # seconds without a question, after which nobody watches any more
+
+
+def watch_commands(bus: Bus, environ: Mapping[str, str]) -> dict[str, Perform]:
+    """What the socket can do about events."""
+    return {"events": _Events(bus, environ).events}
+
+
+class _Events:
+    """The latest events, numbered. Nothing is kept while nobody watches."""
+
+    def __init__(self, bus: Bus, environ: Mapping[str, str]) -> None:
+        self._bus = bus
+        self._secrets = child.sift(environ).secrets
+        self._teller = Teller(self._secrets)
+        self._kept: deque[dict[str, object]] = deque(maxlen=_KEPT)
+        self._next = 0  # the number of the event that comes next
+        self._asked = 0.0
+        self._news = anyio.Event()
+        self._leave: Callable[[], None] | None = None
+
+    async def events(self, _: Peer, given: Fields) -> Fields:
+        """Those from number `after` on; where there is none yet, who comes in `wait` seconds.
+
+        Without `after`: from now on.
+        """
+        self._watch()
+        start = _number(given, self._next)
+        with anyio.move_on_after(wait_of(given)):
+            while start >= self._next:
+                await self._news.wait()
+        oldest = self._next - len(self._kept)
+        first = max(start, oldest)
+        found = list(self._kept)[first - oldest : first - oldest + _AT_ONCE]
+        return {"events": found, "next": first + len(found), "missed": first - start}
+
+    def _watch(self) -> None:
+        self._asked = time.monotonic()
+        if self._leave is None:
+            self._teller = Teller(self._secrets)
+            self._leave = self._bus.subscribe(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        if time.monotonic() - self._asked > _FORGOTTEN and self._leave is not None:
+            self._leave()
+            self._leave = None
+            self._kept.clear()
+            return
+        if (told := self._teller.tell(event)) is not None:
+            self._kept.append(told)
+            self._next += 1
+            self._news.set()
+            self._news = anyio.Event()
+
+
+def _number(given: Fields, newest: int) -> int:
+    match given.get("after"):
+        case None:
+            return newest
+        case int(value) if 0 <= value <= newest and not isinstance(value, bool):
+            return value
+        case other:
+            raise InvalidParameters(f"after must be a number up to {newest}, not {other!r}")
+
+
+def figure_commands(measures: Measures | None) -> dict[str, Perform]:
+    """What the socket can do about figures."""
+
+    async def metrics(_: Peer, __: Fields) -> Fields:
+        return {"metrics": [] if measures is None else measures.to_json()}
+
+    async def health(_: Peer, __: Fields) -> Fields:
+        return {"checks": [] if measures is None else measures.health()}
+
+    return {"metrics": metrics, "health": health}

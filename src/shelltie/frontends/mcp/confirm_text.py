@@ -1,0 +1,41 @@
+"""A question as a client's dialogue may show it: nothing hidden, nothing forged, no secrets."""
+
+import time
+from collections.abc import Mapping
+
+import anyio.to_thread
+
+from shelltie.approval.card import card, elsewhere, hides_danger
+from shelltie.approval.question import Question
+from shelltie.basics.frozen import frozen
+from shelltie.frontends.wire.question import is_short, without_secrets
+
+_ADVICE = "Allow it only if you want exactly this to run, once."
+# In Markdown this is a block of code, in which a command's own Markdown means nothing.
+_MARGIN = " " * 4
+
+
+@frozen
+class Message:
+    """What a person reads before they say yes; whether all that is dangerous is in it."""
+
+    text: str
+    whole: bool
+
+
+async def message_for(question: Question, secrets: Mapping[str, str]) -> Message:
+    """What a person reads before they say yes. `secrets` are values never to repeat."""
+    now = time.time()
+    if is_short(question):
+        return message(question, secrets, now)
+    return await anyio.to_thread.run_sync(message, question, secrets, now, abandon_on_cancel=True)
+
+
+def message(question: Question, secrets: Mapping[str, str], now: float) -> Message:
+    """The same, however long it takes."""
+    question = without_secrets(question, secrets)
+    whole = not hides_danger(question)
+    advice = _ADVICE if whole else elsewhere(question)
+    lines = [(_MARGIN + line).rstrip() for line in card(question, now=now)]
+    text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
+    return Message(text, whole)

@@ -1,0 +1,77 @@
+"""Waits for a run as long as its caller does; a run that takes longer goes on as a session."""
+
+from shelltie.basics.frozen import frozen
+from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.model import human_duration
+from shelltie.running.run import Run
+from shelltie.running.supervisor import Supervisor
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.session import Session
+from shelltie.sessions.wait_rule import Waiting
+
+
+@frozen
+class Attendant:
+    """Whom the tools give what they have started."""
+
+    supervisor: Supervisor
+    sessions: Sessions
+    waiting: Waiting
+
+    async def attend(self, subject: Subject, call: Call) -> Session | None:
+        """Wait for the end of a run; if the caller's patience ends first, it becomes this session.
+
+        Until then, whoever is cancelled here ends it.
+        """
+        call.follow(subject)
+        run = subject.run
+        await self.supervisor.attend(run, call.until)
+        return None if run.outcome is not None else self.keep(run, call.owner)
+
+    def keep(self, run: Run, owner: str) -> Session:
+        """Let a run go on as a session; what it printed so far is read already."""
+        session = self.sessions.adopt(run, owner, self.waiting)
+        session.cursor = session.position
+        return session
+
+
+def going_on(session: Session, *, shown: bool) -> dict[str, object]:
+    """What every answer about a run that goes on has, to follow it; `shown` is whether the answer
+    has all it printed so far, so that nobody has to be given it again.
+    """
+    run = session.run
+    if shown:
+        session.show(0, session.position)
+    total, silence = run.rules.limits.total, run.rules.limits.silence
+    return {
+        "status": "running",
+        "exitCode": None,
+        "sessionId": session.id,
+        "position": session.position,
+        "endsIn": {"execMs": _left(total, run.elapsed), "silenceMs": _left(silence, run.idle)},
+        "hint": advice(session),
+    }
+
+
+def advice(session: Session) -> str:
+    """How to go on with it."""
+    run, name = session.run, session.id
+    return (
+        f"It has run for {human_duration(run.elapsed)} and goes on as session {name}; this answer"
+        " came because your client waits no longer. Do not start it again. Call terminal_continue"
+        f' with {{"sessionId": "{name}"}} to wait for what it prints next and for its exit code,'
+        f" terminal_output to read from any position, terminal_stop to end it. {_limits(run)}"
+    )
+
+
+def _limits(run: Run) -> str:
+    limits = run.rules.limits
+    held = [] if limits.total is None else [f"{human_duration(limits.total)} in all"]
+    held += [] if limits.silence is None else [f"{human_duration(limits.silence)} without output"]
+    if not held:
+        return "It has no time limit."
+    return f"Its limits go on: it is ended after {' or after '.join(held)}."
+
+
+def _left(limit: float | None, used: float) -> int | None:
+    return None if limit is None else max(0, round((limit - used) * 1000))

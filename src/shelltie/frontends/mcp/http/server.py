@@ -1,0 +1,249 @@
+"""MCP over HTTP: any number of clients, each with its own sessions, and an end that is told."""
+
+import logging
+import math
+import signal
+import socket
+import ssl
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.streams.memory import MemoryObjectReceiveStream
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import ConfigWrong, InvalidParameters
+from shelltie.frontends.jsonl import LINE_MAX
+from shelltie.frontends.mcp.http import address
+from shelltie.frontends.mcp.http.address import Address
+from shelltie.frontends.mcp.http.auth import Door, Known, Revoked, Tokens
+from shelltie.frontends.mcp.http.clients import Guest, Guests
+from shelltie.frontends.mcp.http.listener import Listener
+from shelltie.frontends.mcp.http.request_ids import OneId
+from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
+from shelltie.settings import config as settings
+from shelltie.settings import paths
+
+_LAST_WORDS = 1.0  # for the answers of what was ended
+_LOOK = 0.5  # seconds from one look at the tokens to the next
+_FOR_EVER = 10**9
+
+
+@frozen
+class Tls:
+    """Files with a certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+@frozen
+class Listening:
+    """How to serve: where, for whom, under which names, and how long we wait for what."""
+
+    at: Address
+    tokens: Path
+    tls: Tls | None = None
+    plaintext: bool = False
+    names: tuple[str, ...] = ()
+    idle: float = 1800.0  # a client that makes no request for so long has left
+    drain: float = 3.0  # what runs may take so long to end by itself when we leave
+    connections: int = 512
+    silence: float = 75.0  # longer than clients keep a connection that they do not use; 0: no limit
+
+
+def main(args: Namespace) -> int:
+    """`shelltie mcp --http`: serve until a signal comes; the exit code.
+
+    Raises: UnsafeAddress, InvalidParameters, CannotStart, ConfigWrong.
+    """
+    config = settings.load(Path())
+    how = listening(args, config)
+    tokens = Tokens(how.tokens)
+    check(how.tls)
+    with address.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
+        transport = partial(serve_http, how, tokens.credential, sock, revoked=tokens.revoked)
+        anyio.run(serve, config, transport)
+    return 0
+
+
+def listening(args: Namespace, config: settings.Config) -> Listening:
+    """What the command line and the settings say.
+
+    Raises: InvalidParameters.
+    """
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise InvalidParameters("a certificate needs its key: give both --tls-cert and --tls-key")
+    return Listening(
+        at=args.http,
+        tokens=Path(args.token_file) if args.token_file else paths.tokens_file(),
+        tls=Tls(Path(args.tls_cert), Path(args.tls_key)) if args.tls_cert else None,
+        plaintext=args.allow_plaintext,
+        names=tuple(args.allow_host or ()),
+        idle=config.http_idle,
+        drain=config.http_drain,
+        connections=config.http_connections,
+        silence=config.http_silence,
+    )
+
+
+def check(tls: Tls | None) -> None:
+    """Whether these files can be used.
+
+    Raises: ConfigWrong.
+    """
+    if tls is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            tls.certificate, tls.key, _no_password
+        )
+    except (OSError, ssl.SSLError) as error:
+        problem = f"{tls.certificate} and {tls.key} are no certificate and its key: {error}"
+        raise ConfigWrong(problem) from error
+
+
+def _no_password() -> str:
+    """Nobody is there to type one."""
+    return ""
+
+
+async def serve_http(
+    how: Listening,
+    known: Known,
+    sock: socket.socket,
+    server: Server[Any],
+    leave: Leave,
+    forget: Forget,
+    figures: Figures | None = None,
+    revoked: Revoked = lambda _: False,
+) -> None:
+    """Serve until a signal comes. `forget` ends what one client has, `leave` everything.
+
+    `figures` is what is to be read at /metrics.
+    """
+    encrypted = how.tls is not None
+    silence = how.silence or math.inf
+    listener = Listener(sock, how.connections, silence)
+    leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
+    rooms = _rooms(server, how.idle)
+    names = address.names(listener, how.names, encrypted=encrypted)
+    guests = Guests(how.idle, leaving.send_nowait)
+    inside = OneId(rooms.handle_request, LINE_MAX, silence)
+    door = Door(inside, known, revoked, names, guests, listener, figures)
+    web = _Web(_settings(door, how.tls))
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    with listener, signals as arriving, leaving, left:
+        async with anyio.create_task_group() as tasks:
+            async with rooms.run():
+                listener.listen()
+                tasks.start_soon(web.serve_at, listener)
+                tasks.start_soon(_clear, left, forget)
+                tasks.start_soon(_watch_tokens, door)
+                _announce(address.url(listener, encrypted=encrypted), how.tokens)
+                await _first(arriving)
+                await _finish(door, web, how.drain, leave)
+            await web.end()
+            tasks.cancel_scope.cancel()
+
+
+async def _clear(left: MemoryObjectReceiveStream[Guest], forget: Forget) -> None:
+    """End what those had who left; one who takes long keeps no other."""
+    async with anyio.create_task_group() as tasks:
+        async for guest in left:
+            for owner in guest.owners:
+                tasks.start_soon(forget, owner)
+
+
+async def _watch_tokens(door: Door) -> None:
+    """Polls: the file may be where no kernel tells of changes, such as on another machine."""
+    while True:
+        await anyio.sleep(_LOOK)
+        await door.shut_out_revoked()
+
+
+async def _finish(door: Door, web: "_Web", drain: float, leave: Leave) -> None:
+    """Let what is nearly done be done, end the rest, and let the answers go out."""
+    door.close()
+    web.should_exit = True
+    with anyio.move_on_after(drain):
+        await door.quiet()
+    await leave()
+    with anyio.move_on_after(_LAST_WORDS):
+        await door.quiet()
+
+
+async def _first(arriving: AsyncIterable[signal.Signals]) -> None:
+    async for _ in arriving:
+        return
+
+
+def _rooms(server: Server[Any], idle: float) -> StreamableHTTPSessionManager:
+    # The door looks at Host and Origin before anything else does.
+    checked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return StreamableHTTPSessionManager(
+        server,
+        security_settings=checked,
+        session_idle_timeout=idle,
+        max_request_body_size=LINE_MAX,
+    )
+
+
+class _Web(uvicorn.Server):
+    """A web server that leaves the signals to us."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._over = anyio.Event()
+
+    async def serve_at(self, listener: Listener) -> None:
+        await self.serve([listener])
+        self._over.set()
+
+    async def end(self) -> None:
+        """Let everybody have what is on its way; who does not read it is left."""
+        with anyio.move_on_after(_LAST_WORDS):
+            await self._over.wait()
+        # Cancelled alone, uvicorn still wants to tell them, and waits until they read.
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+        with anyio.move_on_after(_LAST_WORDS):
+            await self._over.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _settings(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        # Not what clients do: a request that is none, an upgrade to a websocket.
+        log_level=logging.ERROR,
+        timeout_keep_alive=_FOR_EVER,  # the listener drops connections that are silent
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
+    )
+
+
+def _announce(url: str, tokens: Path) -> None:
+    """For whoever started us, on stderr. The token itself belongs in no log."""
+    sys.stderr.write(f"shelltie: MCP at {url}, for whoever shows a token of {tokens}\n")
+    sys.stderr.flush()

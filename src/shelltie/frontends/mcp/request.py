@@ -1,0 +1,84 @@
+"""One request of a client: what it wants, whose it is, and how its client can be reached."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+from mcp.server.context import ServerRequestContext
+
+from shelltie.approval.broker import Channel
+from shelltie.basics.frozen import frozen
+from shelltie.environment import child
+from shelltie.frontends.mcp.http.clients import GUEST, Guest
+from shelltie.model import Caller
+from shelltie.running.admission import Party
+from shelltie.running.run import Run
+
+_ONLY_CLIENT = "stdio"
+Context = ServerRequestContext[Any, Any]
+
+
+@frozen
+class Subject:
+    """The run a call is about; `task` is its name for the client, `activity` what it does now."""
+
+    run: Run
+    task: str = ""
+    activity: Callable[[], str] = str
+
+
+def _unheard(_: Subject) -> None:
+    """For a client that is told nothing before the answer."""
+
+
+@frozen
+class Call:
+    """A tool and its arguments. `owner` stands for the client: nobody else sees its sessions.
+
+    The answer must be there at `until`. Whoever starts something lets the client `follow` it.
+    """
+
+    name: str
+    arguments: Mapping[str, object]
+    owner: str
+    party: Party
+    until: float = math.inf
+    follow: Callable[[Subject], None] = _unheard
+
+
+def client_of(context: Context) -> str:
+    """`claude-code 2.1.197`, as the client calls itself; both eras say it, if in other places."""
+    about = context.session.client_params
+    return "" if about is None else f"{about.client_info.name} {about.client_info.version}".strip()
+
+
+def owner_of(context: Context) -> str:
+    """Whose sessions a request may see: stdio has one client, the door of HTTP knows each."""
+    if context.request is None:
+        return _ONLY_CLIENT
+    guest: Guest = context.request.scope[GUEST]
+    about = context.session.client_params
+    return guest.owner("" if about is None else about.client_info.name)
+
+
+def call_of(
+    context: Context,
+    name: str,
+    arguments: Mapping[str, object] | None,
+    channel: Channel | None = None,
+    window: float = math.inf,
+    follow: Callable[[Subject], None] = _unheard,
+    *,
+    lasts: bool = False,
+) -> Call:
+    """What a request that arrives now asks for; its client can be asked through the channel.
+
+    The client waits `window` seconds for the answer, or for a yes if the call `lasts` beyond that.
+    """
+    patience = None if math.isinf(window) else window
+    # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
+    agent = child.inherited().get(child.RUN_MARK, "")
+    party = Party(Caller(client=client_of(context), agent=agent), channel, patience)
+    until = math.inf if lasts else anyio.current_time() + window
+    return Call(name, arguments or {}, owner_of(context), party, until, follow)

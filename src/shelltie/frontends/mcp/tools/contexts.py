@@ -1,0 +1,242 @@
+"""The tools for the commands of a task: an allowlist, a session for each task, and no shell."""
+
+import logging
+
+from mcp_types import CallToolResult
+
+from shelltie.contexts.context import GoesOn
+from shelltie.contexts.registry import Contexts
+from shelltie.errors import TerminalError
+from shelltie.frontends.mcp.handover import Attendant, going_on
+from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.mcp.tools.schema import (
+    COUNT,
+    COUNT_OR_NULL,
+    FLAG,
+    GOES_ON,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    Acts,
+    Schema,
+    declare,
+    or_null,
+    result,
+    strict,
+)
+from shelltie.frontends.wire import context
+from shelltie.output.redact import Redactor
+from shelltie.running.run import Run
+
+_log = logging.getLogger(__name__)
+
+_SESSION_ID: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The `sessionId` that terminal_create_session returned.",
+}
+_MOMENT = {"type": "string", "format": "date-time"}
+_MOMENT_OR_NULL = or_null(_MOMENT)
+# What every answer may have instead of the rest.
+_FAILURE: Schema = {
+    "error": {"enum": [*context.CODES]},
+    "message": TEXT,
+    "details": {"type": "object"},
+}
+_LIMITS: Schema = {
+    "execMs": COUNT_OR_NULL,
+    "idleMs": COUNT_OR_NULL,
+    "source": TEXT,
+    "clamped": FLAG,
+}
+_STATUS: Schema = {
+    "id": TEXT,
+    "taskId": TEXT,
+    "agentId": TEXT,
+    "workingDirectory": TEXT,
+    "state": {"enum": ["idle", "running", "completed", "failed"]},
+    "createdAt": _MOMENT,
+    "lastCommandAt": _MOMENT_OR_NULL,
+    "commandCount": COUNT,
+}
+
+
+def _output(properties: Schema) -> Schema:
+    known = {"success": FLAG, **properties, **_FAILURE}
+    return {"type": "object", "properties": known, "required": ["success"]}
+
+
+def _whole(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+CREATE = declare(
+    "terminal_create_session",
+    "Open a session for a task",
+    """\
+Open a session in which a task's commands run, and get its `sessionId`. Do this once for a task, \
+before terminal_execute_command; close it with terminal_close_session when the task ends, also \
+when it failed.
+
+- All commands of a session share its directory and environment; nothing else lasts between them.
+- Secrets (API_KEY, *_TOKEN, *_PASSWORD, DATABASE_URL…) are kept from commands, whether you pass \
+them or the server has them. PATH, LD_PRELOAD, NODE_OPTIONS and the like are refused.
+- A session that is not used for an hour is closed. Too many: MAX_SESSIONS_EXCEEDED; close some.
+- This is not a terminal: for a dev server, a REPL or a prompt use terminal_start.""",
+    Acts.OPENS,
+    strict(
+        {
+            "taskId": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._-]{1,128}$",
+                "description": "The task's id, such as BUILD-001: letters, digits, '.', '_', '-'.",
+            },
+            "agentId": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._:@/+-]{1,128}$",
+                "description": "Who you are, such as agent-1.",
+            },
+            "workingDirectory": {
+                "type": "string",
+                "description": "Relative to the project's root, which it also is when absent.",
+            },
+            "environment": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "Variables to add for all commands, such as NODE_ENV or CI.",
+            },
+        },
+        "taskId",
+        "agentId",
+    ),
+    _output({"sessionId": TEXT, "workingDirectory": TEXT, "createdAt": _MOMENT, "warning": TEXT}),
+)
+
+EXECUTE = declare(
+    "terminal_execute_command",
+    "Run a command of a task",
+    """\
+Run one allowed program in a task's session, to its end, and return its exit code and output.
+
+- No shell: give the program in `command` and each argument on its own in `args`, as in \
+{"command": "npm", "args": ["run", "build"]}; a `command` of several words without `args` is split \
+into them. Pipes, redirections, `&&`, `;`, `$VAR`, `$(…)` and \
+backticks are refused (UNSAFE_ARGUMENTS): call the tool once for each program.
+- Only programs of the allowlist (COMMAND_NOT_ALLOWED; `details.allowedCommands` lists them). Do \
+not look for a way around it.
+- `timeout` is in milliseconds: 60000 unless you say otherwise, 300000 at most (`limits` in the \
+answer says what held). A command that takes longer is ended with everything it started: \
+TIMEOUT_EXCEEDED, exitCode -1, and what it printed until then.
+- Nobody answers prompts: its input is empty. Use flags such as --yes.
+- The first 1 MiB of stdout and of stderr are returned; with more, `truncated` is true, and the \
+command still runs to its end.
+- Commands of one session run one after another; a call waits for its turn, which costs it nothing \
+of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, session busy).
+- If it takes longer than your client waits for an answer, `status` is "running": it goes on as \
+session `sessionId`; follow it with terminal_continue. The next command waits for its end.
+- A program that ends with a code other than 0 has `success` false, no `error`: read `stderr`.""",
+    Acts.RUNS,
+    strict(
+        {
+            "sessionId": _SESSION_ID,
+            "command": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1000,
+                "description": "The name of an allowed program, such as npm.",
+            },
+            "args": {**TEXTS, "description": "Its arguments, exactly as it shall get them."},
+            "timeout": {
+                "type": "number",
+                "minimum": 1000,
+                "description": "Milliseconds; more than 300000 is lowered to that.",
+            },
+            "queue": {
+                "type": "boolean",
+                "default": True,
+                "description": "Whether to wait while another command of the session runs.",
+            },
+        },
+        "sessionId",
+        "command",
+    ),
+    _output(
+        {
+            "exitCode": {
+                **or_null({"type": "integer"}),
+                "description": "-1 after a timeout, 128+n after signal n, null while it runs",
+            },
+            "status": {"enum": ["running"]},
+            **GOES_ON,
+            "hint": TEXT,
+            "stdout": TEXT,
+            "stderr": TEXT,
+            "duration": {**COUNT, "description": "milliseconds"},
+            "truncated": FLAG,
+            "limits": _whole(_LIMITS),
+            "runId": TEXT_OR_NULL,
+            "signal": TEXT,
+            "warning": TEXT,
+        }
+    ),
+)
+
+CLOSE = declare(
+    "terminal_close_session",
+    "Close a task's session",
+    """\
+Close a task's session when the task ends, also when it failed. A command that still runs in it is \
+ended with everything it started. To close it again is no mistake.""",
+    Acts.ENDS,
+    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    _output({"sessionId": TEXT}),
+)
+
+STATUS = declare(
+    "terminal_get_status",
+    "Look at a task's session",
+    """\
+How a task's session is: `idle` before its first command, `running`, then `completed` or `failed` \
+as the last command ended (a failed one can still be used), with the number of commands and the \
+time of the last one. What commands printed is in the answer of terminal_execute_command.""",
+    Acts.READS,
+    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    _output({"session": _whole(_STATUS)}),
+)
+
+TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
+
+
+async def answer_call(
+    contexts: Contexts, attendant: Attendant, call: Call, redactor: Redactor | None = None
+) -> CallToolResult:
+    """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
+    try:
+        if call.name == EXECUTE.name:
+            answer = await _execute(contexts, attendant, call)
+        else:
+            answer = await context.answer(call.name, contexts, call.arguments, call.owner)
+    except Exception:  # noqa: BLE001  the server lives on, whatever it was
+        _log.exception("a call of `%s` failed", call.name)
+        answer = context.failure(TerminalError("shelltie failed and says why on its stderr"))
+    return result(_plain(answer, redactor), ok=answer["success"] is True)
+
+
+def _plain(answer: context.Answer, redactor: Redactor | None) -> context.Answer:
+    """Without secrets in what was printed, if they are not wanted."""
+    printed = [] if redactor is None else [name for name in ("stdout", "stderr") if name in answer]
+    return answer | {name: redactor.text(str(answer[name])) for name in printed if redactor}
+
+
+async def _execute(contexts: Contexts, attendant: Attendant, call: Call) -> context.Answer:
+    def started(run: Run) -> None:
+        call.follow(Subject(run))
+
+    try:
+        return await context.execute(contexts, call.arguments, call.owner, call.until, started)
+    except GoesOn as going:
+        session = attendant.keep(going.run, call.owner)
+        so_far = context.so_far(going, contexts.limits.output)
+        return so_far | going_on(session, shown=not so_far["truncated"])
+    except TerminalError as error:
+        return context.failure(error)

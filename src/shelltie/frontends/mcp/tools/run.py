@@ -1,0 +1,284 @@
+"""The tools an agent sees: what they take, what they answer, and how they are called."""
+
+import logging
+from typing import Any, cast
+
+from mcp_types import CallToolResult
+
+from shelltie.errors import CommandDenied, TerminalError
+from shelltie.frontends.api import Options, understand
+from shelltie.frontends.mcp.handover import Attendant, going_on
+from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.mcp.tools.schema import (
+    COUNT,
+    COUNT_OR_NULL,
+    FLAG,
+    GOES_ON,
+    SECONDS_OR_NULL,
+    TERMINATION_MODE,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    TIMEOUT_REASON,
+    Acts,
+    check,
+    declare,
+    or_null,
+    result,
+    strict,
+)
+from shelltie.frontends.wire.run import refusal_report, report
+from shelltie.model import Bar, Command
+from shelltie.running import retry
+from shelltie.running.options import Wish
+from shelltie.running.placement import LEVELS
+from shelltie.running.run import Run
+from shelltie.sessions.session import Session
+from shelltie.settings.config import Config
+from shelltie.verdict import Code, Rating
+
+_log = logging.getLogger(__name__)
+
+_NOT_RUN = 125  # what GNU timeout says when it failed itself
+_REFUSED = 126
+# The names of the wire and the library's own.
+_OPTIONS = {
+    "timeout_sec": "timeout",
+    "no_output_timeout_sec": "silence",
+    "cwd": "cwd",
+    "env": "env",
+    "stdin": "stdin",
+    "pty": "pty",
+    "isolation": "isolation",
+}
+
+_DESCRIPTION = """\
+Run a shell command (bash) to its end and return what it printed, its exit code and what happened.
+
+- Each call is a shell of its own: `cd` and variables do not last. Use `cwd` and `env`, or `a && b`.
+- Two clocks always run: total time, and time without output. Their length follows the kind of \
+command (builds and installs get more); `limits` in the answer says which held and why. Set \
+`timeout_sec` only if you know better. A command that times out is ended with everything it \
+started; what it printed until then is returned, and `hint` says what to try next.
+- Nobody answers prompts: stdin is empty and closed unless you give `stdin`. Use flags such as -y.
+- Not for servers, watchers or what never ends: use terminal_start. Background processes are \
+ended with the command.
+- A command rated dangerous (deletes trees, rewrites history, reads credentials, runs fetched \
+code…) waits for a person's yes; without one it is not run (`errorCode` CONFIRMATION_REQUIRED, \
+`reasons`). Do not work around it: say what you need and why, or find a milder command.
+- Long output is cut in the middle (`truncated`). `outputFile` then has it (up to \
+64 MiB): read it with grep, head or tail.
+- `status` is "success" for exit code 0, "error" for any other end, "timeout" if a clock ran out \
+(`timeoutReason`), "running" if it takes longer than your client waits for an answer: then it goes \
+on as session `sessionId`; follow it with terminal_continue, and do not start it again."""
+
+_INPUT = strict(
+    {
+        "command": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Shell text, as you would type it.",
+        },
+        "timeout_sec": {
+            "type": "number",
+            "minimum": 0,
+            "description": "Total seconds it may take; 0 or absent: the policy decides.",
+        },
+        "no_output_timeout_sec": {
+            "type": "number",
+            "minimum": 0,
+            "description": "Seconds it may be silent; absent: the policy decides; 0: no such limit",
+        },
+        "cwd": {
+            "type": "string",
+            "description": "Directory to run in; absent: where the server was started.",
+        },
+        "env": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Environment variables to add or replace.",
+        },
+        "stdin": {"type": "string", "description": "Text the command can read; then its end."},
+        "pty": {
+            "type": "boolean",
+            "description": "Give it a terminal, for programs that need one. Stderr is then stdout.",
+        },
+        "retry": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": retry.MOST,
+            "description": "How often it may be run again after a timeout, with twice the time, if"
+            " it is proved to change nothing (0); `attempts` has each.",
+        },
+        "isolation": {
+            "type": "string",
+            "enum": list(LEVELS),
+            "description": "Keep it from the rest of the machine: sandbox (writes only in the"
+            " project, no network) or container; auto: the strongest there is. Absent: the policy"
+            " decides. What cannot be had is an error.",
+        },
+    },
+    "command",
+)
+
+_ALWAYS: dict[str, Any] = {
+    "status": {"enum": ["success", "timeout", "error", "running"]},
+    "stdout": TEXT,
+    "stderr": TEXT,
+    "exitCode": {
+        **or_null({"type": "integer"}),
+        "description": "-1 after a timeout, 128+n after signal n, null while it runs",
+    },
+    "timeoutReason": TIMEOUT_REASON,
+    "terminationMode": TERMINATION_MODE,
+    "durationMs": COUNT,
+}
+_LIMITS: dict[str, Any] = {
+    "execSec": SECONDS_OR_NULL,
+    "silenceSec": SECONDS_OR_NULL,
+    "source": TEXT,
+    "category": TEXT_OR_NULL,
+    "clamped": FLAG,
+    "notes": TEXTS,
+}
+_REASON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "code": {"enum": [str(code) for code in Code]},
+        "rating": {"enum": [str(rating) for rating in Rating]},
+        "message": TEXT,
+        "start": COUNT,
+        "end": COUNT,
+        "program": TEXT,
+        "rule": TEXT,
+        "wrappers": TEXTS,
+    },
+    "required": ["code", "rating", "message"],
+}
+_USUAL: dict[str, Any] = {
+    "shape": TEXT,
+    "runs": COUNT,
+    "p50Sec": SECONDS_OR_NULL,
+    "p95Sec": SECONDS_OR_NULL,
+    "suggestedExecSec": SECONDS_OR_NULL,
+    "suggestedSilenceSec": SECONDS_OR_NULL,
+}
+_ATTEMPT_FIELDS: dict[str, Any] = {
+    "runId": TEXT,
+    "status": {"enum": ["success", "timeout", "error", "running"]},
+    "timeoutReason": TIMEOUT_REASON,
+    "durationMs": COUNT,
+    "execSec": SECONDS_OR_NULL,
+    "silenceSec": SECONDS_OR_NULL,
+}
+_ATTEMPT = {"type": "object", "properties": _ATTEMPT_FIELDS, "required": [*_ATTEMPT_FIELDS]}
+_OUTPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        **_ALWAYS,
+        "signal": TEXT_OR_NULL,
+        "limits": {"type": "object", "properties": _LIMITS, "required": [*_LIMITS]},
+        "truncated": FLAG,
+        "survivors": COUNT,
+        "leaked": FLAG,
+        "leakedPids": {"type": "array", "items": COUNT},
+        "provider": TEXT,
+        "isolation": TEXT,
+        "blocked": {"type": "array", "items": {"enum": [str(bar) for bar in Bar]}},
+        "verdict": {"enum": [None, "safe", "unknown", "dangerous"]},
+        "reasons": {"type": "array", "items": _REASON},
+        "details": {"type": "object"},
+        "warnings": TEXTS,
+        "hint": TEXT_OR_NULL,
+        "runId": TEXT,
+        "error": TEXT_OR_NULL,
+        "errorCode": TEXT,
+        "cancelled": FLAG,
+        "timedOutAtMs": COUNT_OR_NULL,
+        "stdoutBytes": COUNT,
+        "stderrBytes": COUNT,
+        "outputFile": TEXT_OR_NULL,
+        "waitsForInput": FLAG,
+        "cpuMs": COUNT_OR_NULL,
+        "cpuMsWhileSilent": COUNT_OR_NULL,
+        **GOES_ON,
+        "shell": TEXT_OR_NULL,
+        "pathSource": TEXT,
+        "cwd": TEXT,
+        "exhausted": {"type": "array", "items": {"enum": ["memory", "tasks"]}},
+        "attempts": {"type": "array", "items": _ATTEMPT},
+        "usual": {
+            **or_null({"type": "object", "properties": _USUAL}),
+            "description": "How long such commands take here, where that helps.",
+        },
+    },
+    "required": [*_ALWAYS],
+}
+
+RUN = declare(
+    "run",
+    "Run a command",
+    _DESCRIPTION,
+    Acts.RUNS,
+    _INPUT,
+    _OUTPUT,
+)
+
+
+async def run(attendant: Attendant, config: Config, call: Call) -> CallToolResult:
+    """Run one command. Whatever goes wrong on our side is an answer, too."""
+    try:
+        answer = await _run(attendant, config, call)
+    except CommandDenied as refusal:
+        answer = _not_run(str(refusal), refusal.code, _REFUSED) | refusal_report(refusal)
+    except TerminalError as error:
+        answer = _not_run(str(error), error.code)
+    except Exception:  # noqa: BLE001  the server lives on, whatever it was
+        _log.exception("a call of `run` failed")
+        answer = _not_run("shelltie failed and says why on its stderr", TerminalError.code)
+    return result(answer, ok=answer["status"] in ("success", "running"))
+
+
+async def _run(attendant: Attendant, config: Config, call: Call) -> dict[str, object]:
+    command, wish = _asked(call)
+    supervisor, given = attendant.supervisor, call.arguments.get("retry")
+    kept: list[Session] = []
+
+    async def attempt(wish: Wish) -> Run:
+        run = await supervisor.start(command, wish)
+        session = await attendant.attend(Subject(run), call)
+        kept.extend([] if session is None else [session])
+        return run
+
+    again = config.retries if given is None else retry.checked(given)
+    attempts = await retry.run(attempt, wish, again, supervisor.longest)
+    notes = retry.notes(attempts, again)
+    made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts, notes=notes)
+    answer = made.to_json()
+    return answer | going_on(kept[0], shown=not made.truncated) if kept else answer
+
+
+def _asked(call: Call) -> tuple[Command, Wish]:
+    """What the client wants, in our words.
+
+    Raises: InvalidParameters.
+    """
+    arguments = call.arguments
+    check(arguments, _INPUT)
+    options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
+    return understand(arguments["command"], cast(Options, options), call.party)
+
+
+def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:
+    """The answer when there is no run to report on, with the fields that every answer has."""
+    return {
+        "status": "error",
+        "stdout": "",
+        "stderr": f"shelltie: {message}\n",
+        "exitCode": exit_code,
+        "timeoutReason": None,
+        "terminationMode": None,
+        "durationMs": 0,
+        "error": message,
+        "errorCode": code,
+    }

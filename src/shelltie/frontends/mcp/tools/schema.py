@@ -1,0 +1,170 @@
+"""Schemas from dataclasses; check; result."""
+
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+
+from shelltie.basics.visible_text import brief
+from shelltie.errors import InvalidParameters
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+
+
+def or_null(schema: Schema) -> Schema:
+    """That, or nothing. Clients for models with a smaller dialect refuse a list of types."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+TEXT_OR_NULL = or_null(TEXT)
+COUNT_OR_NULL = or_null(COUNT)
+SECONDS_OR_NULL = or_null({"type": "number", "minimum": 0})
+
+TIMEOUT_REASON: Schema = {"enum": [None, "exec_timeout", "no_output_timeout"]}
+TERMINATION_MODE: Schema = {"enum": [None, "soft", "hard"]}
+
+# What an answer about a run that goes on as a session has.
+GOES_ON: Schema = {
+    "sessionId": TEXT,
+    "position": COUNT,
+    "endsIn": {
+        "type": "object",
+        "properties": {"execMs": COUNT_OR_NULL, "silenceMs": COUNT_OR_NULL},
+        "required": ["execMs", "silenceMs"],
+    },
+}
+
+_QUOTED = 80  # characters of what was wrong that an answer repeats
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+def check(arguments: Mapping[str, object], schema: Schema) -> None:
+    """Whether a call has what the tool needs, and nothing else; what is optional may be null.
+
+    Raises: InvalidParameters, with what to do.
+    """
+    for name, value in arguments.items():
+        _check(name, value, schema)
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            raise InvalidParameters(
+                f"{name} is missing. {schema['properties'][name]['description']}"
+            )
+
+
+def _check(name: str, value: object, schema: Schema) -> None:
+    known = schema["properties"]
+    if name not in known:
+        close = difflib.get_close_matches(name[:_QUOTED], known, 1)
+        advice = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+        raise InvalidParameters(f"unknown parameter {brief(name, _QUOTED)}: {advice}")
+    kind = known[name]["type"]
+    if value is None and name not in schema.get("required", ()):
+        return
+    if type(value) not in _KINDS[kind]:
+        raise InvalidParameters(f"{name} must be of type {kind}, not {_kind_of(value)}")
+    _check_value(name, value, known[name])
+
+
+def _check_value(name: str, value: object, schema: Schema) -> None:
+    choices = schema.get("enum")
+    if choices and value not in choices:
+        told = brief(str(value), _QUOTED)
+        raise InvalidParameters(f"{name} must be one of {', '.join(choices)}, not {told}")
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if isinstance(value, int | float) and not least <= value <= most:
+        told = f"at least {least}" if math.isinf(most) else f"between {least} and {most}"
+        raise InvalidParameters(f"{name} must be {told}, not {value!r}")
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    return next(kind for kind, types in _KINDS.items() if type(value) in types)
+
+
+def result(answer: dict[str, object], *, ok: bool, text: str | None = None) -> CallToolResult:
+    """The object for programs, and the same, or a text, for whoever reads."""
+    answer = sendable(answer)
+    said = json.dumps(answer, ensure_ascii=False) if text is None else text
+    said = said if _encodable(said) else said.encode("utf-8", "replace").decode()
+    return CallToolResult(
+        content=[TextContent(type="text", text=said)], structured_content=answer, is_error=not ok
+    )
+
+
+def sendable(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same, with something in place of bytes of a name or of output that are no UTF-8."""
+    said = json.dumps(answer, ensure_ascii=False)
+    if _encodable(said):
+        return answer
+    replaced: dict[str, Any] = json.loads(said.encode("utf-8", "replace"))
+    return replaced
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Acts(Enum):
+    """What a tool can do: read, make something of ours, end it, or whatever a command does.
+
+    Each is whether it destroys, whether to call it twice changes nothing more, and whether it
+    reaches beyond this server.
+    """
+
+    READS = (False, True, False)
+    OPENS = (False, False, False)
+    ENDS = (True, True, False)
+    RUNS = (True, False, True)
+
+
+def declare(
+    name: str, title: str, description: str, acts: Acts, takes: Schema, answers: Schema
+) -> Tool:
+    """A tool whose hints are true to what it does."""
+    destroys, repeatable, beyond = acts.value
+    return Tool(
+        name=name,
+        title=title,
+        description=description,
+        input_schema=takes,
+        output_schema=answers,
+        annotations=ToolAnnotations(
+            title=title,
+            read_only_hint=acts is Acts.READS,
+            destructive_hint=destroys,
+            idempotent_hint=repeatable,
+            open_world_hint=beyond,
+        ),
+    )
+
+
+def strict(properties: Schema, *required: str) -> Schema:
+    """An object that has these and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,179 @@
+"""The configuration of a TerminalService in the shape of S2: strict, with defaults for the rest."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import ConfigWrong
+from shelltie.model import seconds
+from shelltie.sessions.wait_rule import Waiting
+
+_Checks = Mapping[str, Callable[[str, object], object]]
+
+
+@frozen
+class AgentSettings:
+    """What holds for one agent. Times are seconds, `crop_output` counts characters."""
+
+    provider: str
+    crop_output: int = 10_000
+    timeout: float = 60.0
+    waiting: Waiting = field(default_factory=Waiting)
+
+    def overridden(self, given: Mapping[str, object], where: str = "agent") -> "AgentSettings":
+        """With what `given` names, and nothing else changed.
+
+        Raises: ConfigWrong.
+        """
+        found = _known(given, _AGENT, where)
+        bash = _known(_table(found, "bash"), _BASH, f"{where}.bash")
+        times = _known(_table(found, "persistent"), _PERSISTENT, f"{where}.persistent")
+        waiting = Waiting(
+            _first(times.get("minInterval"), self.waiting.least),
+            _first(times.get("settleInterval"), self.waiting.settle),
+            _first(times.get("maxInterval"), self.waiting.most),
+        )
+        return replace(
+            self,
+            provider=_first(found.get("provider"), self.provider),
+            crop_output=_first(bash.get("cropOutput"), self.crop_output),
+            timeout=_first(bash.get("timeoutSeconds"), self.timeout),
+            waiting=waiting,
+        )
+
+
+@frozen
+class ServiceConfig:
+    """Everything a service is told."""
+
+    defaults: AgentSettings
+    providers: Mapping[str, Mapping[str, object]]
+    safe_commands: tuple[str, ...] = ()
+    dangerous_commands: tuple[str, ...] = ()
+
+
+def service_config(given: Mapping[str, object]) -> ServiceConfig:
+    """The section `terminal`, understood.
+
+    Raises: ConfigWrong, which names the key.
+    """
+    found = _known(given, _SERVICE, "terminal")
+    defaults = _table(found, "agentDefaults")
+    if not defaults.get("provider"):
+        raise ConfigWrong("terminal.agentDefaults.provider is missing: name the provider to use")
+    providers = {
+        name: _known(_mapping(name, options), {"type": _text}, f"terminal.providers.{name}")
+        for name, options in _table(found, "providers").items()
+    }
+    settings = AgentSettings(provider="").overridden(defaults, "terminal.agentDefaults")
+    return ServiceConfig(
+        settings,
+        providers,
+        _first(found.get("safeCommands"), ()),
+        _first(found.get("dangerousCommands"), ()),
+    )
+
+
+def _first(value: object, otherwise: object) -> Any:  # noqa: ANN401  checked by its key
+    return otherwise if value is None else value
+
+
+def _known(given: Mapping[str, object], checks: _Checks, where: str) -> dict[str, object]:
+    for key in given:
+        if key not in checks:
+            close = difflib.get_close_matches(str(key), checks, 1)
+            advice = f"did you mean {close[0]}?" if close else f"known: {', '.join(checks)}"
+            raise ConfigWrong(f"{where}: unknown key {key}; {advice}")
+    return {
+        key: checks[key](f"{where}.{key}", value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def _table(found: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = found.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mapping(where: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigWrong(f"{where} must be a table, not {value!r}")
+    return value
+
+
+def _text(where: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigWrong(f"{where} must be a text, not {value!r}")
+    return value
+
+
+def _texts(where: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        raise ConfigWrong(f"{where} must be a list of texts, not {value!r}")
+    return tuple(_text(where, item) for item in value)
+
+
+def _count(where: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigWrong(f"{where} must be a number of characters, 0 or more, not {value!r}")
+    return value
+
+
+def _span(where: str, value: object) -> float:
+    try:
+        return seconds(value, where) or 0.0
+    except ValueError as error:
+        raise ConfigWrong(str(error)) from error
+
+
+_SERVICE: _Checks = {
+    "agentDefaults": _mapping,
+    "providers": _mapping,
+    "safeCommands": _texts,
+    "dangerousCommands": _texts,
+}
+_AGENT: _Checks = {"provider": _text, "bash": _mapping, "persistent": _mapping}
+_BASH: _Checks = {"cropOutput": _count, "timeoutSeconds": _span}
+_PERSISTENT: _Checks = {"minInterval": _span, "settleInterval": _span, "maxInterval": _span}
+_SECONDS = {"type": "number", "minimum": 0}
+_AGENT_PROPERTIES: dict[str, object] = {
+    "provider": {"type": "string", "minLength": 1},
+    "bash": {
+        "type": "object",
+        "properties": {"cropOutput": {"type": "integer", "minimum": 0}, "timeoutSeconds": _SECONDS},
+        "additionalProperties": False,
+    },
+    "persistent": {
+        "type": "object",
+        "properties": dict.fromkeys(_PERSISTENT, _SECONDS),
+        "additionalProperties": False,
+    },
+}
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+# What `service_config` takes, for those who check it before.
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "agentDefaults": {
+            "type": "object",
+            "properties": _AGENT_PROPERTIES,
+            "required": ["provider"],
+            "additionalProperties": False,
+        },
+        "providers": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"type": {"type": "string", "minLength": 1}},
+                "additionalProperties": False,
+            },
+        },
+        "safeCommands": _TEXTS,
+        "dangerousCommands": _TEXTS,
+    },
+    "required": ["agentDefaults"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,325 @@
+"""What every face says about task contexts: the objects, errors and events of S4.
+
+Times on this wire are milliseconds, and moments are ISO 8601 in UTC.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from shelltie.basics.validate import did_you_mean
+from shelltie.contexts.context import Context, Executed, GoesOn, SessionOver
+from shelltie.contexts.fields import WrongFields
+from shelltie.contexts.registry import Contexts
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    ConfirmationRequired,
+    ProcessError,
+    SessionBusy,
+    TerminalError,
+    TooManySessions,
+    UnknownSession,
+)
+from shelltie.frontends.wire.state_names import context_error, context_state, timeout_code
+from shelltie.frontends.wire.terminal_events import exit_code, moment, whole_ms
+from shelltie.model import Limits, Outcome, State, human_duration, human_size
+from shelltie.output.head_tail import Window
+from shelltie.output.text import cut_head, decode, whole_end
+from shelltie.running.run import Run
+
+Answer = dict[str, object]
+
+CODES = (
+    "COMMAND_NOT_ALLOWED",
+    "UNSAFE_ARGUMENTS",
+    "SESSION_NOT_FOUND",
+    "TIMEOUT_EXCEEDED",
+    "EXECUTION_ERROR",
+    "INVALID_PARAMETERS",
+    "MAX_SESSIONS_EXCEEDED",
+)
+_DENIED = ("COMMAND_DENIED", "CONFIRMATION_REQUIRED")
+# The wire's names for what the engine takes.
+_LEAST_TIMEOUT = 1.0  # seconds
+_CREATE = {
+    "taskId": "task",
+    "agentId": "agent",
+    "workingDirectory": "cwd",
+    "environment": "environment",
+}
+_EXECUTE = {
+    "sessionId": "session_id",
+    "command": "command",
+    "args": "args",
+    "timeout": "timeout",
+    "queue": "queue",
+}
+_SESSION = {"sessionId": "session_id"}
+_WIRE = {"session": "sessionId", "task": "taskId", "agent": "agentId", "cwd": "workingDirectory"}
+_REASONS: tuple[tuple[type[TerminalError], str], ...] = (
+    (SessionBusy, "busy"),
+    (SessionOver, "session_closed"),
+    (CannotStart, "cannot_start"),
+    (ProcessError, "not_ended"),
+)
+
+
+async def answer(
+    name: str, contexts: Contexts, arguments: Mapping[str, object], owner: str
+) -> Answer:
+    """What one of the four calls answers; whatever goes wrong for the caller is an answer, too."""
+    try:
+        return await CALLS[name](contexts, arguments, owner)
+    except TerminalError as error:
+        return failure(error)
+
+
+async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+    """A session for a task.
+
+    Raises: TerminalError.
+    """
+    given = _given(arguments, _CREATE)
+    context = contexts.create(**given, owner=owner)
+    said: Answer = {
+        "success": True,
+        "sessionId": context.id,
+        "workingDirectory": context.cwd,
+        "createdAt": moment(context.created),
+    }
+    return said | _warning(context.warnings)
+
+
+async def execute(
+    contexts: Contexts,
+    arguments: Mapping[str, object],
+    owner: str,
+    until: float = math.inf,
+    started: Callable[[Run], None] | None = None,
+) -> Answer:
+    """One command in a session.
+
+    Raises: TerminalError; GoesOn when the command, which was told to `started`, takes longer.
+    """
+    given = _given(arguments, _EXECUTE)
+    given["timeout"] = _seconds(given["timeout"])
+    if isinstance(given["timeout"], float) and 0 < given["timeout"] < _LEAST_TIMEOUT:
+        raise WrongFields({"timeout": "must be at least 1000 milliseconds"})
+    if given["queue"] is None:
+        given["queue"] = True
+    ended = await contexts.execute(**given, owner=owner, until=until, started=started)
+    return executed(ended, contexts.limits.output)
+
+
+async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+    """The end of a session.
+
+    Raises: TerminalError.
+    """
+    session_id = _given(arguments, _SESSION)["session_id"]
+    closed = await contexts.close(session_id, owner=owner)
+    message = "Session closed and resources freed" if closed else "Session already closed"
+    return {"success": True, "message": message, "sessionId": session_id}
+
+
+async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+    """How a session is.
+
+    Raises: TerminalError.
+    """
+    context = contexts.get(_given(arguments, _SESSION)["session_id"], owner)
+    return {"success": True, "session": described(context)}
+
+
+CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[Answer]]] = {
+    "terminal_create_session": create,
+    "terminal_execute_command": execute,
+    "terminal_close_session": close,
+    "terminal_get_status": status,
+}
+
+
+# Objects
+
+
+def described(context: Context) -> Answer:
+    """A session as an object."""
+    last = context.last_command
+    return {
+        "id": context.id,
+        "taskId": context.asker.task,
+        "agentId": context.asker.agent,
+        "workingDirectory": context.cwd,
+        "state": _state(context),
+        "createdAt": moment(context.created),
+        "lastCommandAt": None if last is None else moment(last),
+        "commandCount": context.commands,
+    }
+
+
+def executed(ended: Executed, shown: int) -> Answer:
+    """How a command ended, with at most `shown` bytes of each stream.
+
+    A code of its own is no error of ours, and neither is a signal.
+    """
+    outcome = ended.outcome
+    stdout, less_out = _text(ended.stdout, shown)
+    stderr, less_err = _text(ended.stderr, shown)
+    said: Answer = {
+        "success": outcome.ok,
+        "exitCode": exit_code(outcome),
+        "stdout": stdout,
+        "stderr": stderr,
+        "duration": whole_ms(outcome.duration),
+        "truncated": less_out or less_err,
+        "limits": _limits(ended.limits),
+        "runId": ended.run,
+    }
+    if (code := context_error(outcome)) is not None:
+        said |= {"error": code, "message": _what_happened(ended), "details": _how(ended)}
+    if outcome.exit.signal_name is not None:
+        said["signal"] = outcome.exit.signal_name
+    told = (*ended.limits.notes, *outcome.warnings, *_missing(ended, said), *_leaked(outcome))
+    return said | _warning(told)
+
+
+def so_far(going: GoesOn, shown: int) -> Answer:
+    """How a command that goes on is."""
+    run = going.run
+    stdout, less_out = _text(going.stdout, shown)
+    stderr, less_err = _text(going.stderr, shown)
+    said: Answer = {
+        "success": True,
+        "exitCode": None,
+        "stdout": stdout,
+        "stderr": stderr,
+        "duration": whole_ms(run.elapsed),
+        "truncated": less_out or less_err,
+        "limits": _limits(run.rules.limits),
+        "runId": run.id,
+    }
+    return said | _warning([*run.rules.limits.notes, *run.warnings])
+
+
+def failure(error: TerminalError) -> Answer:
+    """Why there is nothing else to answer."""
+    code = "COMMAND_NOT_ALLOWED" if error.code in _DENIED else error.code
+    message, details = str(error), _details(error)
+    if isinstance(error, WrongFields):
+        wrong = {_WIRE.get(name, name): why for name, why in error.fields.items()}
+        message, details = str(WrongFields(wrong)), {"fields": wrong}
+    return {
+        "success": False,
+        "error": code if code in CODES else TerminalError.code,
+        "message": message,
+        "details": details,
+    }
+
+
+# Pieces
+
+
+def _given(arguments: Mapping[str, object], known: Mapping[str, str]) -> dict[str, Any]:
+    """What was given, by the engine's names; `None` is for what was not.
+
+    Raises: WrongFields.
+    """
+    wrong = {
+        name: f"is not known{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
+        for name in arguments
+        if name not in known
+    }
+    if wrong:
+        raise WrongFields(wrong)
+    return {ours: arguments.get(name) for name, ours in known.items()}
+
+
+def _seconds(timeout: object) -> object:
+    """Milliseconds as seconds; what is no number stays as it is, to be refused."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        return timeout
+    try:
+        return timeout / 1000
+    except OverflowError:
+        return float("inf")
+
+
+def _details(error: TerminalError) -> Answer:
+    match error:
+        case ConfirmationRequired():
+            return {**error.details, "reason": "confirmation_required"}
+        case CommandDenied():
+            return dict(error.details)
+        case TooManySessions():
+            return {"active": error.active, "max": error.most}
+        case UnknownSession():
+            return {}
+        case _:
+            reason = next((why for kind, why in _REASONS if isinstance(error, kind)), None)
+            return {} if reason is None else {"reason": reason}
+
+
+def _state(context: Context) -> str:
+    if context.running:
+        return "running"
+    last = context.last
+    return "idle" if last is None else context_state(last, last.state)
+
+
+def _what_happened(ended: Executed) -> str:
+    outcome = ended.outcome
+    if outcome.state is State.TIMED_OUT:
+        total = human_duration(ended.limits.total or 0)
+        return f"The command took longer than {total} and was ended with everything it started"
+    if outcome.error is not None:
+        return outcome.error
+    return f"The command was ended before it came to its end: {outcome.stop_reason}"
+
+
+def _how(ended: Executed) -> Answer:
+    outcome = ended.outcome
+    if outcome.state is State.TIMED_OUT:
+        kind = (timeout_code(outcome) or ("", ""))[1]
+        return {"kind": kind, "timeout": _ms(ended.limits.total or 0)}
+    if outcome.state is State.SPAWN_FAILED:
+        return {"reason": "cannot_start"}
+    return {"reason": "cancelled" if outcome.stop_reason == "cancelled" else "ended"}
+
+
+def _text(stream: Window, shown: int) -> tuple[str, bool]:
+    """The beginning of a stream in at most `shown` bytes, and whether more was printed."""
+    head = stream.head_bytes()
+    more = stream.total > len(head)
+    text = decode(whole_end(head) if more else head)
+    encoded = text.encode()  # longer than `head` where that is no UTF-8
+    return (text, more) if len(encoded) <= shown else (decode(cut_head(encoded, shown)), True)
+
+
+def _missing(ended: Executed, said: Answer) -> Iterator[str]:
+    if said["truncated"]:
+        out, err = human_size(ended.stdout.total), human_size(ended.stderr.total)
+        yield f"it printed {out} to stdout and {err} to stderr; only the beginning is here"
+
+
+def _leaked(outcome: Outcome) -> Iterator[str]:
+    if outcome.leaked:
+        pids = ", ".join(map(str, outcome.leaked_pids)) or "of this command"
+        yield f"processes {pids} could not be ended"
+
+
+def _warning(notes: Sequence[str]) -> Answer:
+    return {"warning": "; ".join(notes)} if notes else {}
+
+
+def _limits(limits: Limits) -> Answer:
+    return {
+        "execMs": None if limits.total is None else _ms(limits.total),
+        "idleMs": None if limits.silence is None else _ms(limits.silence),
+        "source": limits.source,
+        "clamped": limits.clamped,
+    }
+
+
+def _ms(span: float) -> int:
+    return round(span * 1000)

@@ -1,0 +1,99 @@
+"""Every event as one JSON object, without secrets, for whoever watches from outside."""
+
+from collections.abc import Mapping
+
+from shelltie.events import (
+    Alerted,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CommandRefused,
+    Escalated,
+    Event,
+    Leaked,
+    LimitNear,
+    LimitReached,
+    RunEnded,
+    RunLost,
+    RunReady,
+    RunStarted,
+    SessionClosed,
+    SessionNamed,
+    SessionOpened,
+    SessionRan,
+    SessionRefused,
+    ShellCommandBegan,
+    ShellCommandEnded,
+    SilentButWorking,
+    Unusual,
+)
+from shelltie.frontends.wire.terminal_events import as_s4_event, moment
+from shelltie.model import signal_name
+from shelltie.record.facts import Scribe
+
+NAMES: Mapping[type, str] = {
+    CommandRefused: "command:refused",
+    ApprovalAsked: "approval:asked",
+    ApprovalAnswered: "approval:answered",
+    RunReady: "run:ready",
+    RunStarted: "run:started",
+    LimitNear: "limit:near",
+    SilentButWorking: "limit:forgiven",
+    Unusual: "run:unusual",
+    LimitReached: "limit:reached",
+    Escalated: "run:signalled",
+    Leaked: "run:leaked",
+    RunEnded: "run:ended",
+    RunLost: "run:lost",
+    Alerted: "alert",
+    SessionNamed: "session:named",
+    ShellCommandBegan: "shell:began",
+    ShellCommandEnded: "shell:ended",
+    SessionOpened: "session:opened",
+    SessionClosed: "session:closed",
+    SessionRan: "session:ran",
+    SessionRefused: "session:refused",
+}
+
+
+class Teller:
+    """Remembers who asked for what, so that each object says all that a record would."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._scribe = Scribe(secrets)
+
+    def tell(self, event: Event) -> dict[str, object] | None:
+        """The object, or nothing for what only prepares another event."""
+        fact = self._scribe.fact(event)
+        name = NAMES.get(type(event))
+        body = _more(event) if fact is None else fact.body
+        if name is None or body is None:
+            return None
+        run = getattr(event, "run", None)
+        seed = as_s4_event(event)
+        known = {} if seed is None else {"event": seed["type"]}
+        return {"type": name, **known, "at": moment(event.at), "runId": run, **body}
+
+
+def _more(event: Event) -> dict[str, object] | None:
+    """What no record needs, because the end of the run says it again."""
+    match event:
+        case LimitNear():
+            times = {"idle": round(event.idle, 3), "left": round(event.left, 3)}
+            return {"limit": str(event.limit), **times, "message": event.message}
+        case LimitReached():
+            told = {"limit": str(event.limit), "idle": round(event.idle, 3)}
+            return {**told, "message": event.message}
+        case Unusual():
+            return {"why": event.why, "message": event.message}
+        case Alerted():
+            figures = {"value": event.value, "threshold": event.threshold, "over": event.over}
+            return {"alert": event.alert, "message": event.message, **figures}
+        case SilentButWorking():
+            return {"idle": round(event.idle, 3), "message": event.message}
+        case Escalated():
+            return {"signal": signal_name(event.signal)}
+        case RunLost():
+            told = {"command": event.command, "cwd": event.cwd, "client": event.client}
+            return {**told, "leftovers": list(event.ended), "file": event.file, "kept": event.size}
+        case _:
+            return None

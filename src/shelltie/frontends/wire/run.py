@@ -1,0 +1,394 @@
+"""What every face says about a run: one result, with the names of S0 on the wire."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import CommandDenied
+from shelltie.limits.experience import Usual, proposed, summary
+from shelltie.model import (
+    Bar,
+    ExitStatus,
+    Limit,
+    Limits,
+    Outcome,
+    State,
+    Stream,
+    human_size,
+)
+from shelltie.output.redact import Redactor, both_ends
+from shelltie.output.spool import Spool
+from shelltie.output.store import Store
+from shelltie.output.text import clean, excerpt, last_line
+from shelltie.running.hints import blocked, blocked_hint, hint, withheld_hint
+from shelltie.running.run import Run
+from shelltie.settings.paths import user_file
+from shelltie.verdict import Rating, Verdict, foremost
+
+_ALL = 1024 * 1024
+_WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes
+_REASONS_MAX = 20  # for one command, and of each kind at least one
+_REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
+
+
+@frozen
+class LimitsReport:
+    """The limits that held, and who set them."""
+
+    exec_sec: float | None
+    silence_sec: float | None
+    source: str
+    category: str | None
+    clamped: bool
+    notes: tuple[str, ...]
+
+
+@frozen
+class AttemptReport:
+    """One of several attempts."""
+
+    run_id: str
+    status: str
+    timeout_reason: str | None
+    duration_ms: int
+    exec_sec: float | None
+    silence_sec: float | None
+
+
+@frozen
+class UsualReport:
+    """How long commands of this shape take here, and limits that would fit if these do not."""
+
+    shape: str
+    runs: int
+    p50_sec: float
+    p95_sec: float
+    suggested_exec_sec: float | None
+    suggested_silence_sec: float | None
+
+
+@frozen
+class ReasonReport:
+    """One thing that keeps a command from being safe; the span counts code points."""
+
+    code: str
+    rating: str
+    message: str
+    start: int
+    end: int
+    program: str
+    rule: str
+    wrappers: tuple[str, ...]
+
+
+@frozen
+class Result:
+    """How a command went. The first seven fields are in every answer, whatever happened."""
+
+    status: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    timeout_reason: str | None
+    termination_mode: str | None
+    duration_ms: int
+    signal: str | None
+    limits: LimitsReport
+    truncated: bool
+    survivors: int
+    leaked: bool
+    leaked_pids: tuple[int, ...]
+    provider: str
+    isolation: str
+    blocked: tuple[str, ...]
+    verdict: str | None
+    reasons: tuple[ReasonReport, ...]
+    warnings: tuple[str, ...]
+    hint: str | None
+    run_id: str
+    error: str | None
+    cancelled: bool
+    timed_out_at_ms: int | None
+    stdout_bytes: int
+    stderr_bytes: int
+    output_file: str | None
+    waits_for_input: bool
+    cpu_ms: int | None
+    cpu_ms_while_silent: int | None
+    shell: str | None
+    path_source: str
+    cwd: str
+    exhausted: tuple[str, ...]
+    usual: UsualReport | None = None
+    attempts: tuple[AttemptReport, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The object that goes on the wire."""
+        return as_json(self)
+
+
+def as_json(record: object) -> dict[str, object]:
+    """A dataclass with the names of the wire: `exit_code` becomes `exitCode`."""
+    return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
+
+
+def report(
+    run: Run,
+    shown: int = _ALL,
+    *,
+    redact: bool = False,
+    attempts: Sequence[Run] = (),
+    notes: Sequence[str] = (),
+) -> Result:
+    """The result of a run, or how it is so far, with at most `shown` bytes of its output.
+
+    With `redact`, secrets in the output are replaced by their names. Of several `attempts` this
+    was the last, and `notes` are warnings about them.
+    """
+    outcome, spool = run.outcome or _so_far(run), run.output.spool
+    redactor = Redactor(run.surroundings.secrets) if redact else None
+    stdout, stderr, truncated = shown_output(run.output, shown, redactor)
+    barred, advice = _advice(run, outcome, redactor)
+    return Result(
+        status=status_of(outcome),
+        stdout=stdout,
+        stderr=stderr or _explained(outcome),
+        exit_code=_exit_code(outcome),
+        timeout_reason=timeout_reason(outcome),
+        termination_mode=termination_mode(outcome),
+        duration_ms=round(outcome.duration * 1000),
+        signal=outcome.exit.signal_name,
+        limits=limits_report(run.rules.limits),
+        truncated=truncated,
+        survivors=outcome.survivors,
+        leaked=outcome.leaked,
+        leaked_pids=outcome.leaked_pids,
+        provider=run.provider,
+        isolation=str(run.isolation),
+        blocked=barred,
+        verdict=rating_of(run.verdict),
+        reasons=_reasons(run.verdict),
+        warnings=(*run.rules.limits.notes, *run.warnings, *notes, *_not_kept(spool)),
+        hint=advice,
+        run_id=run.id,
+        error=outcome.error,
+        cancelled=outcome.state is State.KILLED,
+        timed_out_at_ms=_ms(outcome.timed_out_after),
+        stdout_bytes=run.output.total_of(Stream.STDOUT),
+        stderr_bytes=run.output.total_of(Stream.STDERR),
+        output_file=str(spool.path) if spool is not None and spool.stored else None,
+        waits_for_input=outcome.sighting is not None and outcome.sighting.waits_for_input,
+        cpu_ms=_ms(outcome.cpu),
+        cpu_ms_while_silent=_ms(outcome.cpu_while_silent),
+        shell=run.surroundings.shell,
+        path_source=run.surroundings.path_source,
+        cwd=run.surroundings.cwd,
+        exhausted=outcome.exhausted,
+        usual=_usual(run, outcome),
+        attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
+    )
+
+
+def _not_kept(spool: Spool | None) -> Iterator[str]:
+    """What is missing in the file with its output."""
+    if spool is not None and spool.problem:
+        yield f"output beyond what is in memory was not kept: {spool.problem}"
+    elif spool is not None and spool.full:
+        kept = human_size(spool.stored)
+        yield f"the output file has the first {kept}; of the rest only the end is kept"
+
+
+def _advice(
+    run: Run, outcome: Outcome, redactor: Redactor | None
+) -> tuple[tuple[str, ...], str | None]:
+    """What its place has kept it from, and what to do next: by what it printed last."""
+    tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
+    barred = blocked(clean(tail), run.bars, run.surroundings.cwd) if run.bars else ()
+    if outcome.undone is not None:
+        barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
+    said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
+    told = outcome.undone or blocked_hint(barred, run.provider) or _hint(run, outcome, said)
+    return tuple(map(str, barred)), told
+
+
+def _attempt(run: Run) -> AttemptReport:
+    outcome, limits = run.outcome or _so_far(run), run.rules.limits
+    reason, took = timeout_reason(outcome), round(outcome.duration * 1000)
+    return AttemptReport(run.id, status_of(outcome), reason, took, limits.total, limits.silence)
+
+
+def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
+    """Only where it matters: it took too long, or longer than such commands do."""
+    late = outcome.state is State.TIMED_OUT
+    known = run.rules.experience.usual if late or outcome.duration >= _WORTH else None
+    if known is None or not (late or outcome.duration > known.p95):
+        return None
+    limits = run.rules.limits
+    return usual_report(known, limits, proposed(limits, known))
+
+
+def usual_report(known: Usual, limits: Limits, better: Limits) -> UsualReport:
+    """What is known of such commands, and the `better` limits if they are other ones."""
+    changed = None if better == limits else better
+    return UsualReport(
+        known.shape,
+        known.n,
+        round(known.p50, 3),
+        round(known.p95, 3),
+        None if changed is None else changed.total,
+        None if changed is None else changed.silence,
+    )
+
+
+def _so_far(run: Run) -> Outcome:
+    return Outcome(
+        State.RUNNING,
+        ExitStatus(),
+        run.elapsed,
+        idle=run.idle,
+        sighting=run.look(),
+        warnings=tuple(run.warnings),
+    )
+
+
+def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
+    if outcome.state is State.RUNNING:
+        return None
+    if outcome.state is State.FINISHED and not outcome.ok:
+        where = str(user_file())
+        withheld = withheld_hint(run.command.text, run.surroundings.withheld, said, where)
+        if withheld is not None:
+            return withheld
+    told = hint(outcome, run.rules.limits, run.command.text, said)
+    known = run.rules.experience.usual if outcome.state is State.TIMED_OUT else None
+    return told if told is None or known is None else f"{told} {summary(known)}"
+
+
+def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
+    """The reasons for the wire, the strictest first."""
+    return tuple(
+        ReasonReport(
+            code=str(reason.code),
+            rating=str(reason.rating),
+            message=reason.message,
+            start=reason.span.start,
+            end=reason.span.end,
+            program=reason.program,
+            rule=reason.rule,
+            wrappers=reason.wrappers,
+        )
+        for reason in foremost(verdict.reasons, _REASONS_MAX)
+    )
+
+
+def refusal_report(refusal: CommandDenied) -> dict[str, object]:
+    """What there is to say about a command that was not run."""
+    verdict = refusal.verdict
+    return {
+        "verdict": rating_of(verdict),
+        "reasons": [] if verdict is None else [as_json(r) for r in reasons_report(verdict)],
+        "details": refusal.details,
+    }
+
+
+def rating_of(verdict: Verdict | None) -> str | None:
+    """Safe is only what two parsers agree on."""
+    if verdict is None:
+        return None
+    proved = verdict.agreed or verdict.rating is not Rating.SAFE
+    return str(verdict.rating if proved else Rating.UNKNOWN)
+
+
+def _reasons(verdict: Verdict | None) -> tuple[ReasonReport, ...]:
+    """Only for what is dangerous: nobody needs to be told why `npm test` is not proved safe."""
+    if verdict is None or verdict.rating is not Rating.DANGEROUS:
+        return ()
+    return reasons_report(verdict)
+
+
+def limits_report(limits: Limits) -> LimitsReport:
+    """Limits for the wire."""
+    return LimitsReport(
+        limits.total, limits.silence, limits.source, limits.category, limits.clamped, limits.notes
+    )
+
+
+def shown_output(
+    output: Store, shown: int, redactor: Redactor | None = None
+) -> tuple[str, str, bool]:
+    """Both streams for a reader, in `shown` bytes together, and whether some is missing."""
+    out, err = output.total_of(Stream.STDOUT), output.total_of(Stream.STDERR)
+    for_err = min(err, max(shown // 2, shown - out))
+    stdout, cut_out = _stream(output, Stream.STDOUT, shown - for_err, redactor)
+    stderr, cut_err = _stream(output, Stream.STDERR, for_err, redactor)
+    return stdout, stderr, cut_out or cut_err
+
+
+def _stream(
+    output: Store, stream: Stream, budget: int, redactor: Redactor | None
+) -> tuple[str, bool]:
+    if not output.total_of(stream):
+        return "", False
+    # The end of what was printed tells more than its beginning.
+    head = budget * 2 // 5
+    part = both_ends(output, stream, head, budget - head, redactor)
+    text = excerpt(part.head, part.tail, part.omitted, how_to_read=_where(output))
+    return text if redactor is None else redactor.text(text), part.omitted > 0
+
+
+def _where(output: Store) -> str:
+    spool = output.spool
+    if spool is None or not spool.stored:
+        return ""
+    if spool.stored < output.total:
+        return f"the first {human_size(spool.stored)} of all output are in {spool.path}"
+    return f"read them in {spool.path}"
+
+
+def status_of(outcome: Outcome | None) -> str:
+    """`running`, `success`, `timeout` or `error`."""
+    if outcome is None or outcome.state is State.RUNNING:
+        return "running"
+    if outcome.state is State.TIMED_OUT:
+        return "timeout"
+    return "success" if outcome.ok else "error"
+
+
+def timeout_reason(outcome: Outcome | None) -> str | None:
+    """`exec_timeout`, `no_output_timeout`, or nothing if it was no timeout."""
+    return None if outcome is None or outcome.limit is None else _REASONS[outcome.limit]
+
+
+def termination_mode(outcome: Outcome | None) -> str | None:
+    """`soft` or `hard`, or nothing if nobody ended it."""
+    return None if outcome is None or outcome.ended is None else str(outcome.ended)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    if outcome.state is State.TIMED_OUT or outcome.exit.number is None:
+        return -1
+    return outcome.exit.number
+
+
+def _explained(outcome: Outcome) -> str:
+    return f"shelltie: {outcome.error}\n" if outcome.error else ""
+
+
+def _ms(span: float | None) -> int | None:
+    return None if span is None else round(span * 1000)
+
+
+_NESTED = LimitsReport | ReasonReport | UsualReport | AttemptReport
+
+
+@cache
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _value(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
+    return as_json(value) if isinstance(value, _NESTED) else value

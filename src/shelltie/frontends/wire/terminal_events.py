@@ -1,0 +1,217 @@
+"""What happens, under the names that S4 gives it: a view over our events.
+
+Moments are ISO 8601 in UTC, and durations milliseconds.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from shelltie.basics.validate import did_you_mean
+from shelltie.errors import InvalidParameters
+from shelltie.events import (
+    CommandAsked,
+    CommandRefused,
+    Event,
+    RunEnded,
+    RunLost,
+    RunReady,
+    SessionClosed,
+    SessionEvent,
+    SessionOpened,
+    SessionRan,
+    SessionRefused,
+)
+from shelltie.frontends.wire.state_names import context_error
+from shelltie.model import Outcome, State
+from shelltie.output.redact import Redactor
+
+Told = dict[str, object]
+
+CREATED, CLOSED = "terminal:session:created", "terminal:session:closed"
+EXECUTED, FAILED = "terminal:command:executed", "terminal:command:failed"
+VIOLATION = "terminal:security:violation"
+EVENT_TYPES = (CREATED, CLOSED, EXECUTED, FAILED, VIOLATION)
+_TYPES = {SessionOpened: CREATED, SessionClosed: CLOSED, SessionRefused: VIOLATION}
+_NOT_STARTED = "NOT_STARTED"
+_ASKED_MAX = 1000
+
+
+def event_type(name: str) -> str | None:
+    """The whole name of a type of events, which may be given without `terminal:`."""
+    whole = name if name.startswith("terminal:") else f"terminal:{name}"
+    return whole if whole in EVENT_TYPES else None
+
+
+def as_s4_event(event: object) -> Told | None:
+    """An event of a context under the name that S4 gives it, or nothing if S4 knows none."""
+    if not isinstance(event, SessionEvent):
+        return None
+    asker = event.asker
+    return _told(_type_of(event), event.at, (asker.session, asker.task, asker.agent), _data(event))
+
+
+@dataclass(slots=True)
+class S4View:
+    """The same for everything that runs, whether in a context or not.
+
+    A run outside of one is told as if it had been a session with its own id. Commands are told
+    without secrets.
+    """
+
+    _asked: dict[str, CommandAsked] = field(default_factory=dict)
+    _contexts: set[str] = field(default_factory=set)
+
+    def __call__(self, event: Event) -> Told | None:
+        """What S4 would say about it, if anything."""
+        if isinstance(event, SessionEvent):
+            self._note_context(event)
+            return _redacted(as_s4_event(event), Redactor())
+        match event:
+            case CommandAsked():
+                self._note(event)
+            case RunReady():
+                return self._ready(event)
+            case RunEnded():
+                return self._ended(event)
+            case CommandRefused() if event.code != _NOT_STARTED:
+                return self._refused(event)
+            case RunLost():
+                data: Told = {"command": event.command, "success": False, "exitCode": -1}
+                more: Told = {"error": "EXECUTION_ERROR", "lost": True, "runId": event.run}
+                return _told(FAILED, event.at, (event.run, "", ""), {**data, **more})
+            case _:
+                pass
+        return None
+
+    def _note_context(self, event: SessionEvent) -> None:
+        if isinstance(event, SessionOpened):
+            self._contexts.add(event.asker.session)
+        elif isinstance(event, SessionClosed):
+            self._contexts.discard(event.asker.session)
+
+    def _note(self, event: CommandAsked) -> None:
+        self._asked.setdefault(event.run, event)
+        if len(self._asked) > _ASKED_MAX:
+            del self._asked[next(iter(self._asked))]
+
+    def _ready(self, event: RunReady) -> Told | None:
+        asked = self._asked.get(event.run)
+        if asked is None or not asked.stays_open:
+            return None
+        return self._of(asked, CREATED, event.at, {"workingDirectory": asked.cwd})
+
+    def _ended(self, event: RunEnded) -> Told | None:
+        asked, outcome = self._asked.pop(event.run, None), event.outcome
+        if asked is None or asked.caller.session in self._contexts:
+            return None  # its context tells
+        if asked.stays_open:
+            reason = outcome.stop_reason or str(outcome.state)
+            return self._of(asked, CLOSED, event.at, {"reason": reason, "commandCount": 1})
+        size = event.printed.stdout + event.printed.stderr
+        data = {**_result(asked.command, outcome, size), "runId": event.run}
+        return self._of(asked, EXECUTED if outcome.ok else FAILED, event.at, data)
+
+    def _refused(self, event: CommandRefused) -> Told | None:
+        asked = self._asked.get(event.run)
+        data: Told = {"command": event.command, "error": event.code, "message": event.message}
+        if asked is None:
+            return _redacted(_told(VIOLATION, event.at, (event.run, "", ""), data), Redactor())
+        return self._of(asked, VIOLATION, event.at, data)
+
+    def _of(self, asked: CommandAsked, kind: str, at: float, data: Told) -> Told | None:
+        caller = asked.caller
+        ids = (caller.session or asked.run, caller.task, caller.agent)
+        return _redacted(_told(kind, at, ids, data), Redactor(asked.secrets))
+
+
+def listener(names: Sequence[str], tell: Callable[[Told], None]) -> Callable[[Event], None]:
+    """Hears events, and tells of those that S4 calls by one of the names.
+
+    Raises: InvalidParameters for a name that S4 does not have.
+    """
+    wanted = {_known(name) for name in names}
+    view = S4View()
+
+    def hear(event: Event) -> None:
+        told = view(event)
+        if told is not None and told["type"] in wanted:
+            tell(told)
+
+    return hear
+
+
+def _known(name: str) -> str:
+    whole = event_type(name)
+    if whole is None:
+        close = did_you_mean(name, EVENT_TYPES) or f"; there are {', '.join(EVENT_TYPES)}"
+        raise InvalidParameters(f"there is no event {name!r}{close}")
+    return whole
+
+
+def exit_code(outcome: Outcome) -> int:
+    """-1 for an end that is not the command's own."""
+    number = outcome.exit.number
+    return -1 if outcome.state is State.TIMED_OUT or number is None else number
+
+
+def moment(at: float) -> str:
+    """A time, as text."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def whole_ms(span: float) -> int:
+    """Nothing that ran took no time."""
+    return math.ceil(span * 1000)
+
+
+def _told(kind: str, at: float, ids: tuple[str, str, str], data: Told) -> Told:
+    session, task, agent = ids
+    return {
+        "type": kind,
+        "timestamp": moment(at),
+        "sessionId": session,
+        "taskId": task,
+        "agentId": agent,
+        "data": data,
+    }
+
+
+def _redacted(told: Told | None, redactor: Redactor) -> Told | None:
+    if told is not None and isinstance(data := told["data"], dict):
+        for name in ("command", "message"):
+            if name in data:
+                data[name] = redactor.audit(str(data[name]))
+    return told
+
+
+def _type_of(event: SessionEvent) -> str:
+    if isinstance(event, SessionRan):
+        return EXECUTED if event.outcome.ok else FAILED
+    return _TYPES[type(event)]
+
+
+def _data(event: SessionEvent) -> Told:
+    match event:
+        case SessionOpened():
+            return {"workingDirectory": event.cwd}
+        case SessionClosed():
+            return {"reason": event.reason, "commandCount": event.commands}
+        case SessionRefused():
+            told = {"error": event.code, "message": event.message, "details": dict(event.details)}
+            return {"command": event.command, **told}
+        case SessionRan():
+            result = _result(event.command, event.outcome, event.printed)
+            return {**result, "truncated": event.truncated, "runId": event.run}
+
+
+def _result(command: str, outcome: Outcome, size: int) -> Told:
+    return {
+        "command": command,
+        "success": outcome.ok,
+        "exitCode": exit_code(outcome),
+        "error": context_error(outcome),
+        "duration": whole_ms(outcome.duration),
+        "outputSize": size,
+    }

@@ -1,0 +1,43 @@
+"""The two programs that keep, and which of them is used."""
+
+import subprocess
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+from shelltie.errors import CannotStart, ConfigWrong
+from shelltie.keeper.hardening import bare_environment
+
+BINARY = Path(__file__).with_name("shelltie-keeper")
+SCRIPT = Path(__file__).with_name("pykeeper.py")
+_PATIENCE = 5.0  # with a program that only says its version
+
+
+class Kind(StrEnum):
+    """Which of the two programs keeps."""
+
+    C = "c"
+    PYTHON = "python"
+
+
+def choose(wanted: str | None) -> tuple[tuple[str, ...], Kind]:
+    """How to start a keeper: the binary where it runs, unless the one in Python is wanted.
+
+    Raises: ConfigWrong for a keeper we do not have, CannotStart if "c" is wanted and does not run.
+    """
+    if wanted not in (None, *Kind):
+        raise ConfigWrong(f"there is no keeper {wanted!r}: say 'c', 'python' or nothing")
+    if wanted != Kind.PYTHON and _binary_runs():
+        return (str(BINARY),), Kind.C
+    if wanted == Kind.C:
+        raise CannotStart(f"{BINARY} is missing or does not run here: build it, or say 'python'")
+    return (sys.executable, "-I", "-S", str(SCRIPT)), Kind.PYTHON
+
+
+def _binary_runs() -> bool:
+    try:
+        words, null = [str(BINARY), "--version"], subprocess.DEVNULL
+        with subprocess.Popen(words, stdout=null, env=bare_environment()) as process:
+            return process.wait(_PATIENCE) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

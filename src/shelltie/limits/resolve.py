@@ -1,0 +1,213 @@
+"""How long a command may take: the two limits of one command, and where they came from. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
+from shelltie.basics.memo import remembered
+from shelltie.limits.policy import CategoryPattern, TimeoutPolicy, or_endless
+from shelltie.model import Limits, seconds
+from shelltie.shell.split import segments, strip_prefixes
+
+# What is longer is not looked at, so that no text can keep the event loop busy.
+_TEXT_MAX = 32 * 1024
+_SEGMENTS_MAX = 200
+_ASKED_MAX = 24 * 3600.0
+_MATCHED_MAX = 4000
+_LONG_BLANKS = regex(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
+# `.venv/bin/pytest` is pytest; `bin/test` and `./test` are the project's own.
+_BIN = regex(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
+
+
+@frozen
+class Asked:
+    """What the caller gave; `None` leaves it to the policy, `silence_off` is no silence limit."""
+
+    total: float | None = None
+    silence: float | None = None
+    silence_off: bool = False
+
+
+@frozen
+class _Found:
+    """What the policy says about one simple command."""
+
+    total: float | None
+    silence: float | None
+    source: str
+    category: str | None
+    matched: bool = True  # by name or pattern, not by default
+
+
+def calculate_timeouts(
+    policy: TimeoutPolicy,
+    command: str,
+    timeout_sec: object = None,
+    no_output_timeout_sec: object = None,
+) -> Limits:
+    """The limits of a call as it arrives: 0 and `None` leave the total limit to the policy.
+
+    A silence limit of 0 is none. Raises: ValueError, with a message for the caller.
+    """
+    total = seconds(timeout_sec, "timeout_sec")
+    silence = seconds(no_output_timeout_sec, "no_output_timeout_sec")
+    off = no_output_timeout_sec is not None and silence is None
+    return resolve(policy, command, Asked(total, silence, off))
+
+
+def resolve(
+    policy: TimeoutPolicy, text: str, asked: Asked, *, session: Asked | None = None
+) -> Limits:
+    """The limits of a command: the call decides, else its session, else the policy.
+
+    In the policy a program's own limit comes before its category, and that before the default.
+    Of several commands in one text the longest limits hold.
+    """
+    found = _look_up(text, policy)
+    limits = _total(policy, found, asked, session)
+    limits = _silence(limits, asked, session)
+    if limits.silence is not None and limits.silence >= or_endless(limits.total):
+        limits = _noted(limits, "silence cannot end it before its total limit does")
+    if len(text) > _TEXT_MAX:
+        limits = _noted(limits, f"only the first {_TEXT_MAX} characters were looked at")
+    return limits
+
+
+def _total(
+    policy: TimeoutPolicy, found: Sequence[_Found], asked: Asked, session: Asked | None
+) -> Limits:
+    """The total limit, with the silence limit that belongs to it."""
+    if asked.total is not None:
+        return _asked_for(policy, found, asked.total)
+    if session and session.total is not None:
+        return _explicit(policy, found, session.total, "session policy")
+    return _clamped(policy, _longest(found))
+
+
+def _asked_for(policy: TimeoutPolicy, found: Sequence[_Found], total: float) -> Limits:
+    """A call gets what it asks for, up to a day where the policy does not say how much."""
+    given = min(total, _ASKED_MAX) if policy.max_total is None else total
+    limits = _explicit(policy, found, given, "timeout_sec of the call")
+    if given == total:
+        return limits
+    note = "a call may ask for 24 h at most, unless max_exec_timeout_sec of the policy allows more"
+    return _noted(replace(limits, clamped=True), note)
+
+
+def _explicit(policy: TimeoutPolicy, found: Sequence[_Found], total: float, source: str) -> Limits:
+    matched = [one for one in found if one.matched]
+    category = _longest(matched).category if matched else None
+    limits = _clamped(policy, Limits(total, None, source, category))
+    assert limits.total is not None
+    rule = policy.explicit_silence
+    silence = rule.of(limits.total)
+    # More time must not mean less patience: what fits in the given time keeps its own silence.
+    if rule.respect_category and not rule.literal_formula:
+        kept = [one.silence for one in matched if or_endless(one.total) <= limits.total]
+        if None in kept:
+            return replace(limits, silence=None)
+        silence = max([silence, *(limit for limit in kept if limit is not None)])
+    return replace(limits, silence=silence)
+
+
+def _longest(found: Sequence[_Found]) -> Limits:
+    most = max(found, key=lambda one: (or_endless(one.total), or_endless(one.silence)))
+    quietest = max(found, key=lambda one: or_endless(one.silence))
+    limits = Limits(most.total, quietest.silence, most.source, most.category)
+    if quietest.silence != most.silence:
+        limits = _noted(limits, f"the silence limit comes from {quietest.source}")
+    return limits
+
+
+def _clamped(policy: TimeoutPolicy, limits: Limits) -> Limits:
+    most = policy.max_total
+    if most is None or or_endless(limits.total) <= most:
+        return limits
+    note = f"max_exec_timeout_sec of the policy allows {most:g} s at most"
+    return _noted(replace(limits, total=most, clamped=True), note)
+
+
+def _silence(limits: Limits, asked: Asked, session: Asked | None) -> Limits:
+    for given, whose in ((asked, "no_output_timeout_sec of the call"), (session, "session policy")):
+        if given and given.silence_off:
+            return replace(
+                limits, silence=None, source=f"{limits.source}; no silence limit: {whose}"
+            )
+        if given and given.silence is not None:
+            source = f"{limits.source}; silence: {whose}"
+            return replace(limits, silence=given.silence, source=source, literal=True)
+    return limits
+
+
+def _noted(limits: Limits, note: str) -> Limits:
+    return replace(limits, notes=(*limits.notes, note))
+
+
+@remembered
+def _look_up(text: str, policy: TimeoutPolicy) -> tuple[_Found, ...]:
+    """What the policy says about each command of the text; never empty."""
+    whole = _matchable(text[:_TEXT_MAX].strip())
+    commands = list(dict.fromkeys(_commands(text[:_TEXT_MAX])))
+    found = [_look_up_one(policy, command) for command in commands]
+    if commands != [whole]:
+        found.extend(_spanning(policy, whole, commands))
+    return tuple(found) or (_default(policy),)
+
+
+def _commands(text: str) -> Iterator[str]:
+    for segment in segments(text)[:_SEGMENTS_MAX]:
+        if command := strip_prefixes(segment):
+            yield _matchable(command)
+
+
+def _matchable(text: str) -> str:
+    return _LONG_BLANKS.sub(" " * 32, text[:_MATCHED_MAX])
+
+
+def _spanning(policy: TimeoutPolicy, whole: str, commands: list[str]) -> Iterator[_Found]:
+    """A pattern may be about the whole text, such as one with `&&` in it."""
+    for entry in policy.ranked:
+        if entry.pattern.found_in(whole) and not any(map(entry.pattern.found_in, commands)):
+            yield _in_category(policy, entry)
+            return
+
+
+def _look_up_one(policy: TimeoutPolicy, command: str) -> _Found:
+    program = command.split(maxsplit=1)[0].rpartition("/")[2].lower()
+    entry = _first_match(policy, command)
+    found = _default(policy) if entry is None else _in_category(policy, entry)
+    if program in policy.command_timeouts:
+        return _of_program(policy, program, found)
+    return found
+
+
+def _of_program(policy: TimeoutPolicy, program: str, otherwise: _Found) -> _Found:
+    total, source = policy.command_timeouts[program], f"command_timeouts.{program}"
+    category = otherwise.category if otherwise.matched else None
+    if total is None:
+        return _Found(None, None, source, category)
+    return _Found(total, _explicit(policy, [otherwise], total, source).silence, source, category)
+
+
+def _first_match(policy: TimeoutPolicy, command: str) -> CategoryPattern | None:
+    shown = _BIN.match(command)
+    names = (command, command[shown.end() :]) if shown else (command,)
+    for entry in policy.ranked:
+        if any(map(entry.pattern.found_in, names)):
+            return entry
+    return None
+
+
+def _in_category(policy: TimeoutPolicy, entry: CategoryPattern) -> _Found:
+    category = policy.categories[entry.category]
+    source = f"category {category.name}, pattern {entry.pattern.text}"
+    return _Found(category.total, category.silence, source, category.name)
+
+
+def _default(policy: TimeoutPolicy) -> _Found:
+    category = policy.categories[policy.default_category]
+    source = f"default category {category.name}"
+    if policy.fallback_reason:
+        source = f"built-in fallback ({policy.fallback_reason})"
+    return _Found(category.total, category.silence, source, category.name, matched=False)

@@ -1,1 +1,0 @@
-"""MAY IT RUN, HOW LONG? What we think of a command, from one policy."""

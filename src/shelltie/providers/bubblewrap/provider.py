@@ -1,0 +1,213 @@
+"""BubblewrapProvider, and why bwrap refused."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import CannotStart
+from shelltie.keeper.binaries import BINARY, SCRIPT, Kind, choose
+from shelltie.keeper.link import Link
+from shelltie.keeper.protocol import Word
+from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxPolicy, View, visible
+from shelltie.providers.bubblewrap.seccomp import barred
+from shelltie.providers.pool import Room, Rooms, answers
+from shelltie.providers.provider import Prepared
+from shelltie.providers.spawn import LeashedProcess
+from shelltie.providers.workspace.boundaries import checked, within
+
+_NAMESPACES = ("new namespace", "uid map", "gid map", "unshare", "setting up uid", "No permissions")
+_MOST = "user/max_user_namespaces"
+_RAISE = "no more user namespaces may be made: sysctl -w user.max_user_namespaces=10000"
+_IN_CONTAINER = (
+    "it seems to run inside a container that forbids it: start that with"
+    " --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+)
+
+
+def _setting(name: str) -> str:
+    with suppress(OSError):
+        return (Path("/proc/sys") / name).read_text(encoding="ascii").strip()
+    return ""
+
+
+def explain(said: str, setting: Callable[[str], str] = _setting) -> str:
+    """What bwrap complained of, with a remedy where we know one."""
+    last = said.splitlines()[-1].removeprefix("bwrap: ") if said else "it ended without a word"
+    if any(mark in said for mark in _NAMESPACES):
+        switched_off = "max_*_namespaces" in said or setting(_MOST) == "0"
+        return f"{last}: {_RAISE if switched_off else _namespaces(setting)}"
+    if "mount proc" in said or "Failed to make / slave" in said:
+        return f"{last}: {_IN_CONTAINER}"
+    return last
+
+
+def _namespaces(setting: Callable[[str], str]) -> str:
+    if setting("kernel/unprivileged_userns_clone") == "0":
+        return "only root may make user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
+    if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return (
+            "AppArmor lets only listed programs make user namespaces: give /usr/bin/bwrap a profile"
+            " that allows userns, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+    return f"user namespaces are forbidden here; {_IN_CONTAINER}"
+
+
+_KEEPER = "/run/shelltie-keeper"
+_MORE = "add the directory to sandbox.readable or sandbox.writable"
+# They lead to sockets and directories that are not there.
+_USELESS = ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")
+PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin")
+
+
+@dataclass(slots=True)
+class _Sandbox(Room):
+    complaints: BinaryIO = field(kw_only=True)
+    answered: bool = False
+
+    @property
+    def said(self) -> str:
+        """What bwrap, or the keeper in it, complained of."""
+        self.complaints.seek(0)
+        return self.complaints.read().decode("utf-8", "replace").strip()
+
+    def shut(self) -> None:
+        """See `Room`."""
+        self.complaints.close()
+
+
+class BubblewrapProvider:
+    """Commands in sandboxes that see a read-only system and may write in their workspace."""
+
+    name = "bubblewrap"
+    isolation = Isolation.SANDBOX
+
+    def __init__(self, policy: SandboxPolicy, keeper: str | None = None) -> None:
+        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
+        self._policy = policy
+        self._keeper = keeper
+        self._program: _Program | None = None
+        self._bwrap: str | None = None
+        self._lacking: set[str] = set()  # options that this bwrap does not know
+        self._rooms: Rooms[_Sandbox] = Rooms("sandbox", _MORE, policy.idle)
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+        sandbox = self._open(workspace)
+        if sandbox.answered:
+            return
+        while not await answers(sandbox.link):
+            said = sandbox.said
+            lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said} - self._lacking
+            if not lacking:
+                raise CannotStart(f"bubblewrap cannot make a sandbox: {explain(said)}")
+            self._lacking |= lacking
+            sandbox = self._open(workspace)
+        sandbox.answered = True
+        self._rooms.rest(sandbox)
+
+    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+        """See `Provider`."""
+        sandbox = self._open(prepared.workspace)
+        env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
+        try:
+            return self._rooms.spawn(sandbox, prepared, env, listen)
+        except CannotStart:
+            if sandbox.link.alive:
+                raise
+        again = self._open(prepared.workspace)  # it had just died
+        return self._rooms.spawn(again, prepared, env, listen)
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._rooms.close()
+
+    def _checked(self, workspace: str) -> Path:
+        policy = self._policy
+        if policy.home == Path("/"):
+            raise CannotStart("HOME is / or empty: set it to a directory that is somebody's home")
+        for place in policy.writable:
+            checked(str(place), policy.home, policy.hidden)
+        for place in policy.readable:
+            if not place.exists():
+                raise CannotStart(f"sandbox.readable names {place}, which is not there")
+        return checked(workspace, policy.home, policy.hidden)
+
+    def _open(self, workspace: str) -> _Sandbox:
+        """The sandbox of that directory; there may be one, under this or another name."""
+        living = self._rooms.named(workspace)
+        if living is not None:
+            return living
+        place = self._checked(workspace)
+        return self._rooms.at(place, workspace) or self._rooms.add(self._made(place), workspace)
+
+    def _made(self, place: Path) -> _Sandbox:
+        self._rooms.make_way(place)
+        bwrap = self._bwrap = self._bwrap or _find(self._policy)
+        program = self._program = self._program or _program(self._keeper)
+        view = View(self._policy, place, self._lacking)
+        if within(view.roots)(Path(os.path.realpath(bwrap))):
+            raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
+        with contextlib.closing(view.held), contextlib.ExitStack() as undo:
+            view.build(program.needs)
+            complaints = undo.enter_context(tempfile.TemporaryFile())
+            barring = self._barring(view)
+            link = Link(
+                [bwrap, *barring, *view.options, *program.argv],
+                program.kind,
+                contained=True,
+                stderr=complaints.fileno(),
+                passed=tuple(view.held.descriptors),
+            )
+            undo.pop_all()
+        return _Sandbox(
+            place,
+            visible(self._policy, place),
+            link,
+            held=view.held,
+            watched=view.watched,
+            complaints=complaints,
+        )
+
+    def _barring(self, view: View) -> tuple[str, ...]:
+        program = barred(os.uname().machine, sockets=self._policy.network == "off")
+        return () if program is None else ("--seccomp", str(view.held.content(program)))
+
+
+def _find(policy: SandboxPolicy) -> str:
+    """The program, where no command can put another: of the system if possible.
+
+    Raises: CannotStart.
+    """
+    if policy.bwrap:
+        return policy.bwrap
+    for place in (*PLACES, *policy.path.split(":")):
+        program = Path(place) / "bwrap"
+        if program.is_absolute() and os.access(program, os.X_OK):
+            return str(program)
+    raise CannotStart("bubblewrap is not installed: apt install bubblewrap, or its like")
+
+
+@frozen
+class _Program:
+    """The keeper as it is started inside, and what of the outside it needs, by its name there."""
+
+    argv: tuple[str, ...]
+    kind: Kind
+    needs: Mapping[str, str]
+
+
+def _program(wanted: str | None) -> _Program:
+    _, kind = choose(wanted)
+    if kind is Kind.C:
+        return _Program(("--", _KEEPER), kind, {_KEEPER: str(BINARY)})
+    python, base = os.path.realpath(sys.executable), sys.base_prefix
+    argv = ("--", python, "-I", "-S", _KEEPER)
+    return _Program(argv, kind, {base: base, _KEEPER: str(SCRIPT)})

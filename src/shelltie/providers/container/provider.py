@@ -1,0 +1,165 @@
+"""A container for each workspace, of an image that the user names, with a keeper in it."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from shelltie.errors import CannotStart, NotSetUp
+from shelltie.keeper.binaries import Kind, choose
+from shelltie.keeper.protocol import Word
+from shelltie.model import Bar, Isolation
+from shelltie.providers.cgroup import Group, group_of
+from shelltie.providers.container.mounts import (
+    ContainerPolicy,
+    checked_image,
+    checked_mounts,
+    variables,
+    visible,
+    workspace_mounts,
+)
+from shelltie.providers.pool import Room, Rooms
+from shelltie.providers.provider import Prepared
+from shelltie.providers.spawn import LeashedProcess, limited
+from shelltie.providers.workspace.boundaries import checked
+from shelltie.providers.workspace.guards import Held, guards_of
+
+_MORE = "add the directory to container.mounts"
+_SCHEME = "unix://"
+_RESERVED = 5.0  # from being ready to the command that asked: to make another takes a while
+
+
+@dataclass(slots=True)
+class _Container(Room):
+    name: str = field(kw_only=True)
+    engine: Path = field(kw_only=True)
+    variables: dict[str, str] = field(kw_only=True)
+    group: Group = field(kw_only=True)
+    given_up: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Whether it guards what it was made to, and nobody has paused it."""
+        return self.held.unchanged and not self.group.frozen()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is paused, and keeps nobody who could still come to his end in it."""
+        return (self.link.idle or self.link.doubtful) and self.group.frozen()
+
+
+class ContainerProvider:
+    """Commands in containers that have an image's system and may write in their workspace."""
+
+    name = "container"
+    isolation = Isolation.CONTAINER
+
+    def __init__(self, policy: ContainerPolicy) -> None:
+        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
+        self._policy = policy
+        self._rooms: Rooms[_Container] = Rooms("container", _MORE, policy.idle)
+        self._locks: dict[Path, anyio.Lock] = {}
+        self._made: dict[Path, set[str]] = {}  # by the engine that made them
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+        self._rooms.named(workspace)  # which lets go of it if somebody has paused it
+        await self._remove_paused()
+        room = self._rooms.named(workspace)
+        if room is None:
+            place = checked(workspace, self._policy.home, self._policy.hidden)
+            async with self._locks.setdefault(place, anyio.Lock()):
+                room = self._rooms.at(place, workspace) or await self._open(place, workspace)
+        self._rooms.rest(room, _RESERVED)
+
+    async def _remove_paused(self) -> None:
+        for paused in [one for one in self._rooms.left if one.lost and not one.given_up]:
+            paused.given_up = True
+            await _remove(paused.engine, {paused.name})
+
+    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+        """See `Provider`."""
+        room = self._rooms.named(prepared.workspace)
+        if room is None:
+            raise CannotStart("its container has just ended: ask again, and there will be another")
+        env = variables(prepared.env, self._policy, room.variables)
+        return self._rooms.spawn(room, prepared, env, limited(room.group, listen))
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._rooms.close()
+        made, self._made = self._made, {}
+        for address, names in made.items():
+            await _remove(address, names)
+
+    async def _open(self, place: Path, workspace: str) -> _Container:
+        policy, address = self._policy, _address(self._policy)
+        choose(Kind.C)
+        guards, held = guards_of((place,), policy.home, policy.hidden, policy.own), Held()
+        held.note_all(guards)
+        ours = (*policy.hidden, address)
+        mounts = (
+            *workspace_mounts(guards),
+            *checked_mounts(policy, ours, guards.writable),
+        )
+        held.note(one.source for one in mounts)
+        self._rooms.make_way(place)
+        # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
+        from shelltie.providers.container.create import make, sweep
+
+        if address not in self._made:
+            await sweep(address)
+        names = self._made.setdefault(address, set())
+        made = await make(address, policy, mounts, held.known, names.add)
+        room = _Container(
+            place,
+            visible(mounts),
+            made.link,
+            name=made.name,
+            engine=address,
+            held=held,
+            watched=guards.watched,
+            variables=made.variables,
+            group=group_of(made.link.pid),
+        )
+        return self._rooms.add(room, workspace)
+
+
+async def _remove(engine: Path, names: set[str]) -> None:
+    from shelltie.providers.container.create import remove  # it is loaded already
+
+    # If it is gone: they have ended with their keepers, and go by themselves.
+    with anyio.CancelScope(shield=True), suppress(CannotStart, TimeoutError):
+        await remove(engine, names)
+
+
+def _address(policy: ContainerPolicy) -> Path:
+    """The socket of the engine.
+
+    Raises: CannotStart.
+    """
+    if not policy.image:
+        raise NotSetUp("no image is set for containers: set container.image, such as debian:12")
+    checked_image(policy.image)
+    if sys.platform != "linux":
+        raise CannotStart("containers are held on Linux only, where their processes can be seen")
+    closed: list[str] = []
+    for given in policy.engines:
+        if "://" in given and not given.startswith(_SCHEME):
+            raise CannotStart(f"the engine at {given} is not on this machine: use {_SCHEME}PATH")
+        path = Path(given.removeprefix(_SCHEME))
+        try:
+            if path.is_socket():
+                return Path(os.path.realpath(path))
+        except OSError as error:
+            closed.append(f"{given} cannot be looked at: {error.strerror}")
+    raise CannotStart(
+        f"no container engine is here (looked at {', '.join(policy.engines) or 'nothing'}"
+        f"{''.join(f'; {one}' for one in closed)}): install"
+        " Docker or Podman and start it (systemctl enable --now podman.socket), or set"
+        " container.engine"
+    )

@@ -1,0 +1,263 @@
+"""Places that stay open: one for each workspace, with a keeper in it, until nobody needs it.
+
+To open one is dear; each command in it then costs what one outside does.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import anyio
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.link import Link
+from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
+from shelltie.model import Directory, Resources
+from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
+from shelltie.providers.spawn import LeashedProcess, spawn
+from shelltie.providers.workspace.git import Watched
+from shelltie.providers.workspace.guards import Held, put_aside
+from shelltie.providers.workspace.inotify import Arrivals
+
+_SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
+_TOO_OFTEN = 5
+_UNDONE = (
+    "{} was made where git outside would have obeyed it, and was renamed to .blocked-…: look at it,"
+    " and delete it"
+)
+_PATIENCE = 10.0  # with a keeper that does not answer
+
+
+@dataclass(slots=True)
+class Room:
+    """The place of one workspace. `visible` is where its commands may have their directory."""
+
+    place: Path
+    visible: tuple[str, ...]
+    link: Link
+    idle: asyncio.TimerHandle | None = None
+    held: Held = field(default_factory=Held)
+    watched: tuple[Watched, ...] = ()
+    sure_until: float = 0.0
+    arrivals: Arrivals | None = None
+    undone: list[str] = field(default_factory=list)
+    closing: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Whether it still guards what it was made to. If not, no further command is let in."""
+        return self.held.unchanged
+
+    def tidy(self) -> None:
+        """Undo what must not stay, and remember it."""
+        self.undone += map(str, put_aside(self.watched))
+
+    def shut(self) -> None:
+        """Give back what it needed; nobody is in it any more."""
+
+
+R = TypeVar("R", bound=Room)
+
+
+class Rooms(Generic[R]):
+    """Every room of a provider. `kind` is what people call one; `more` is how to show it more."""
+
+    def __init__(self, kind: str, more: str, idle: float) -> None:
+        self._kind = kind
+        self._more = more
+        self._idle = idle
+        self._rooms: dict[Path, R] = {}
+        self._named: dict[str, R] = {}  # the same, as calls have named them
+        self._left: list[R] = []  # dead or dismissed, perhaps with leashes
+
+    def named(self, workspace: str) -> R | None:
+        """The one that was made for this name. What a link means was settled then."""
+        return self._fit(self._named.get(workspace))
+
+    def at(self, place: Path, workspace: str) -> R | None:
+        """The one of that directory, which goes by this name, too, from now on."""
+        room = self._fit(self._rooms.get(place))
+        if room is not None:
+            self._named[workspace] = room
+        return room
+
+    def _fit(self, room: R | None) -> R | None:
+        if room is None or not room.link.alive:
+            return None
+        now = asyncio.get_running_loop().time()
+        if now < room.sure_until:
+            return room
+        if not room.link.serves:
+            return None
+        if not room.current or room.link.doubtful:
+            self._retire(room)
+            return None
+        room.sure_until = now + _SURE
+        return room
+
+    def make_way(self, place: Path) -> None:
+        """Another is to be made there; what is over is forgotten."""
+        if place in self._rooms:
+            self._left.append(self._rooms.pop(place))
+        over = [one for one in self._left if one.link.idle and not one.link.alive]
+        self._left = [one for one in self._left if one not in over]
+        for room in over:
+            _leave(room)
+
+    @property
+    def left(self) -> tuple[R, ...]:
+        """Those that let nobody in any more, and are still there."""
+        return tuple(one for one in self._left if one.link.alive)
+
+    def add(self, room: R, workspace: str) -> R:
+        """It is the one of its place now."""
+        self._rooms[room.place] = self._named[workspace] = room
+        if room.watched:
+            places = {one.path.parent for one in room.watched}
+            room.arrivals = Arrivals(places, partial(self._look, room))
+        return room
+
+    def spawn(
+        self, room: R, prepared: Prepared, env: Mapping[str, str], listen: Callable[[Word], None]
+    ) -> LeashedProcess:
+        """Start it there, with the variables that make sense there.
+
+        Raises: CannotStart, and then nothing was started.
+        """
+        cwd = os.path.realpath(prepared.cwd)
+        if not any(f"{cwd}/".startswith(f"{root}/") for root in room.visible):
+            raise CannotStart(
+                f"{cwd} is not to be seen in the {self._kind}, whose workspace is {room.place}:"
+                f" run it there, or {self._more}"
+            )
+        if prepared.directory is not None and not _is_directory(cwd, prepared.directory):
+            raise CannotStart(f"{cwd} {OTHER_DIRECTORY}")
+        hear = self._hearing(room, listen)
+        # Inside, its numbers need not be those it has here.
+        inside = replace(prepared, cwd=cwd, env=env, directory=None)
+        try:
+            process = spawn(room.link, inside, hear)
+        except CannotStart as error:
+            if room.link.serves:
+                raise
+            raise CannotStart(f"its {self._kind} ended just then: run it again") from error
+        _cancel(room)
+        return process
+
+    def _hearing(self, room: R, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+        open_end, since = True, len(room.undone)
+
+        def hear(word: Word) -> None:
+            nonlocal open_end
+            open_end = open_end and not isinstance(word, Failed) and not _by_itself(word)
+            over = open_end and isinstance(word, Gone | Lost) and not room.closing
+            if over and not room.link.serves:
+                listen(Noted(f"its {self._kind} ended while it ran"))
+            if isinstance(word, Gone | Lost):
+                room.tidy()
+                undone = ", ".join(dict.fromkeys(room.undone[since:]))
+                if undone:
+                    listen(Noted(_UNDONE.format(undone), undone=True))
+            listen(word)
+            if isinstance(word, Gone | Lost):
+                self.rest(room)
+
+        return hear
+
+    def rest(self, room: R, at_least: float = 0.0) -> None:
+        """Nobody needs it now; before long it is let go, and at once if nobody may come."""
+        _cancel(room)
+        if not room.link.alive or not room.link.idle:
+            return
+        if self._rooms.get(room.place) is room:
+            loop = asyncio.get_running_loop()
+            room.idle = loop.call_later(max(self._idle, at_least), self._dismiss, room)
+        else:
+            room.link.dismiss()
+
+    def _look(self, room: R) -> None:
+        """Something has come, perhaps what must not stay. Who does not give up is stopped."""
+        room.tidy()
+        if len(room.undone) >= _TOO_OFTEN:
+            if self._rooms.get(room.place) is room:
+                self._retire(room)
+            room.link.dismiss()
+
+    def _dismiss(self, room: R) -> None:
+        if room.link.idle and self._rooms.get(room.place) is room:
+            self._retire(room)
+
+    def _retire(self, room: R) -> None:
+        """Let nobody in any more; who is in it may stay to his end."""
+        _cancel(room)
+        self._left.append(self._rooms.pop(room.place))
+        self._named = {name: one for name, one in self._named.items() if one is not room}
+        if room.link.idle:
+            room.tidy()
+            room.link.dismiss()
+
+    async def close(self) -> None:
+        """End everything in them, and prove it."""
+        everything = [*self._rooms.values(), *self._left]
+        self._rooms, self._named, self._left = {}, {}, []
+        for room in everything:
+            room.closing = True
+            _cancel(room)
+            await room.link.close()
+            _leave(room)
+
+
+def _by_itself(word: Word) -> bool:
+    return isinstance(word, Exited) and not os.WIFSIGNALED(word.wait_status)
+
+
+def _leave(room: Room) -> None:
+    room.tidy()
+    if room.arrivals is not None:
+        room.arrivals.close()
+    room.shut()
+
+
+def _is_directory(path: str, directory: Directory) -> bool:
+    """Whether that directory, and no other, has this name."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116  of a text
+    except OSError:
+        return False
+    return (seen.st_dev, seen.st_ino) == directory
+
+
+def _cancel(room: Room) -> None:
+    if room.idle is not None:
+        room.idle.cancel()
+        room.idle = None
+
+
+async def answers(link: Link, shell: str = "") -> bool:
+    """Whether the keeper is there, and a shell works; it can say that a directory is no program."""
+    words: list[Word] = []
+    over = anyio.Event()
+
+    def hear(word: Word) -> None:
+        words.append(word)
+        if isinstance(word, Gone | Lost):
+            over.set()
+
+    argv = (shell, "-c", ":") if shell else ("/",)
+    with open(os.devnull, "r+b") as null:  # noqa: PTH123, ASYNC230  it has no disk
+        stdio = (null.fileno(), null.fileno(), null.fileno())
+        try:
+            link.spawn(argv, {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
+        except CannotStart:  # it is dead already
+            return False
+    with anyio.move_on_after(_PATIENCE):
+        await over.wait()
+        if shell:
+            return any(isinstance(word, Exited) and word.wait_status == 0 for word in words)
+        return any(isinstance(word, Failed) for word in words)
+    await link.close()
+    return False

@@ -1,0 +1,408 @@
+"""Looking into it while others write."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import TerminalError
+from shelltie.events import RunLost
+from shelltie.model import PastSession, RunId, State
+from shelltie.record import recovery
+from shelltie.record.chain import Checked, Entry, Head, check
+from shelltie.record.database import explained, is_span, open_for_reading
+from shelltie.record.tables import LOST, plain
+from shelltie.record.verify import Retold
+
+_LATELY = 24 * 3600.0
+_LOST_MAX = 20
+_ENTRIES = "SELECT seq, at, server, run, kind, body, hash FROM entries"
+_LOST_RUNS = """
+    SELECT id, ended, command, cwd, client, began, stays_open, file, leftovers, session FROM runs
+    WHERE state = 'lost' AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'"""
+_LOST = f"{_LOST_RUNS} AND ended > ? ORDER BY ended DESC, began DESC LIMIT ?"
+_LOST_ONE = f"{_LOST_RUNS} AND ? IN (id, session) ORDER BY began DESC LIMIT 1"
+_PAST = """
+    SELECT id, command, state, exit_code, file, stdout + stderr FROM runs
+    WHERE (id >= ? AND id < ? OR session = ? AND stays_open) AND ended IS NOT NULL LIMIT 10"""
+_SESSION = """
+    SELECT state, exit_code, ended FROM runs
+    WHERE session = ? AND (? = '' OR client IN ('', ?)) ORDER BY began DESC LIMIT 1"""
+# Ten digits were not counted, but chosen by chance; a task's id ends otherwise.
+_LARGEST_NUMBER = """
+    SELECT max(CAST(substr(session, 6) AS INTEGER)) FROM runs
+    WHERE session GLOB 'term-[0-9]*' AND substr(session, 6) NOT GLOB '*[^0-9]*'
+    AND length(session) < 15"""
+_DIFFERENCES_MAX = 20
+
+
+@frozen
+class Line:
+    """An entry with its hash."""
+
+    entry: Entry
+    hash: str
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: the body's own names, between who and when, and the hash.
+
+        Where somebody changed it, what is no body is told as it stands, as `damaged`.
+        """
+        one = self.entry
+        return {
+            "seq": one.seq,
+            "at": moment(one.at),
+            "server": one.server,
+            "runId": one.run or None,
+            "kind": one.kind,
+            **_body(one.body),
+            "hash": self.hash,
+        }
+
+
+def moment(at: int) -> str:
+    """When it was, in UTC, from microseconds; or what is there instead."""
+    try:
+        told = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1_000_000))
+        return f"{told}.{at % 1_000_000:06d}Z"
+    except (TypeError, ValueError, OverflowError, OSError):  # somebody changed it
+        return str(at)
+
+
+def _body(text: str) -> dict[str, object]:
+    try:
+        body = json.loads(text)
+    except (ValueError, TypeError):
+        body = None
+    return body if isinstance(body, dict) else {"damaged": str(text)}
+
+
+class Unreadable(TerminalError):
+    """The journal is there, but cannot be read."""
+
+
+def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
+    """Look at every entry.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        try:
+            retold = Retold(connection)
+            connection.execute("BEGIN")  # all of it as it is now, whoever writes meanwhile
+            broken = connection.execute("PRAGMA quick_check(10)").fetchall()
+            senseless: list[str] = []
+            told = _heard(_lines(connection, f"{_ENTRIES} ORDER BY seq"), retold, senseless)
+            checked = check(told, heads)
+            others = retold.differences(whole=checked.first <= 1)
+            different = list(islice(others, _DIFFERENCES_MAX))
+        except sqlite3.Error as error:
+            raise Unreadable(f"{path}: it is damaged: {error}") from error
+    damaged = [f"the file is damaged: {row[0]}" for row in broken if row[0] != "ok"]
+    return replace(checked, problems=(*checked.problems, *senseless, *damaged, *different))
+
+
+def _heard(
+    lines: Iterator[tuple[Entry, str]], retold: Retold, senseless: list[str]
+) -> Iterator[tuple[Entry, str]]:
+    """The same, while the tables are made again from them."""
+    for entry, digest in lines:
+        problem = retold.hear(entry)
+        if problem is not None and len(senseless) < _DIFFERENCES_MAX:
+            senseless.append(problem)
+        yield entry, digest
+
+
+def entries(path: Path, after: int = 0) -> Iterator[Line]:
+    """Every entry, in order.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        query = f"{_ENTRIES} WHERE seq > ? ORDER BY seq"
+        yield from _guarded(path, connection, query, (after,))
+
+
+def tail(path: Path, count: int) -> list[Line]:
+    """The last ones, in order.
+
+    Raises: Unusable, Unreadable.
+    """
+    with closing(_opened(path)) as connection:
+        query = f"{_ENTRIES} ORDER BY seq DESC LIMIT ?"
+        return list(_guarded(path, connection, query, (count,)))[::-1]
+
+
+def lost(path: Path, client: str = "") -> list[RunLost]:
+    """What ran in servers that died, lately, the newest first; none if nobody can tell.
+
+    What is `client`'s, or was nobody's; everything for nobody.
+    """
+    try:
+        with closing(_opened(path)) as connection:
+            since, who = time.time() - _LATELY, plain(client)
+            rows = connection.execute(_LOST, (who, who, since, _LOST_MAX)).fetchall()
+    except (TerminalError, sqlite3.Error):
+        return []
+    return [_as_lost(row) for row in rows]
+
+
+def lost_one(path: Path, name: str, client: str = "") -> RunLost | None:
+    """The lost run or session of that id, however old; none if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            who = plain(client)
+            row = connection.execute(_LOST_ONE, (who, who, plain(name))).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return None
+    return None if row is None else _as_lost(row)
+
+
+def past_session(path: Path, session: str, client: str = "") -> PastSession | None:
+    """What became of the session of that id; none if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            who = plain(client)
+            row = connection.execute(_SESSION, (plain(session), who, who)).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return None
+    return None if row is None else PastSession(*row)
+
+
+def largest_session_number(path: Path) -> int:
+    """The largest number of a session's id, of those that were counted; 0 if nobody can tell."""
+    try:
+        with closing(_opened(path)) as connection:
+            (largest,) = connection.execute(_LARGEST_NUMBER).fetchone()
+    except (TerminalError, sqlite3.Error):
+        return 0
+    return int(largest or 0)
+
+
+def abandoned(path: Path, spools: Path) -> list[RunLost]:
+    """What dead servers left, and nobody has settled yet."""
+    try:
+        with closing(_opened(path)) as connection:
+            return recovery.abandoned(connection, spools)
+    except (TerminalError, sqlite3.Error):
+        return []
+
+
+@frozen
+class Past:
+    """A run that is over, and where what it printed is, as far as it was kept."""
+
+    run: str
+    command: str
+    state: str
+    exit_code: int | None
+    file: str | None
+    printed: int | None = None
+
+
+def past(path: Path, prefix: str) -> list[Past]:
+    """The runs whose ids begin so, or the session of that id.
+
+    Raises: Unusable, Unreadable.
+    """
+    prefix = plain(prefix)
+    with closing(_opened(path)) as connection:
+        try:
+            rows = connection.execute(_PAST, (prefix, prefix + "~", prefix.lower())).fetchall()
+        except sqlite3.Error as error:
+            raise Unreadable(f"{path}: it is damaged: {error}") from error
+    return [Past(*row) for row in rows]
+
+
+def _as_lost(row: Sequence[object]) -> RunLost:
+    run, at, command, cwd, client, began, stays_open, file, leftovers, session = row
+    size = 0
+    with suppress(OSError):
+        size = 0 if file is None else Path(str(file)).stat().st_size
+    return RunLost(
+        run=RunId(str(run)),
+        at=float(str(at)),
+        command=str(command),
+        cwd=str(cwd),
+        client=str(client),
+        began=float(str(began)),
+        stays_open=bool(stays_open),
+        ended=tuple(json.loads(str(leftovers))),
+        file=str(file) if size else None,
+        size=size,
+        session=str(session),
+    )
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return open_for_reading(path)
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+
+
+def _guarded(
+    path: Path, connection: sqlite3.Connection, query: str, values: Sequence[object]
+) -> Iterator[Line]:
+    try:
+        for entry, digest in _lines(connection, query, values):
+            yield Line(entry, digest)
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it is damaged: {error}") from error
+
+
+def _lines(
+    connection: sqlite3.Connection, query: str, values: Sequence[object] = ()
+) -> Iterator[tuple[Entry, str]]:
+    for *fields, digest in connection.execute(query, values):
+        yield Entry(*fields), digest
+
+
+_COLUMNS = """
+    SELECT id, state, command, cwd, client, provider, category, began, duration, exit_code,
+        limit_reached, stdout, stderr, file FROM runs"""
+_PREFIX_MIN = 4
+
+
+class NoSuchRun(TerminalError):
+    """The journal knows no run with this id, or several."""
+
+
+@frozen
+class PastRun:
+    """One run. What is not known, or not yet, is None; `file` has what it printed."""
+
+    id: str
+    state: str
+    command: str
+    cwd: str
+    client: str
+    provider: str
+    category: str | None
+    began: float
+    duration: float | None
+    exit_code: int | None
+    limit: str | None
+    stdout: int | None
+    stderr: int | None
+    file: str | None
+
+    @property
+    def well(self) -> bool:
+        """It ran to its own end and said 0."""
+        return self.state == State.FINISHED and self.exit_code == 0
+
+    @property
+    def running(self) -> bool:
+        """It has no end yet."""
+        return self.state in (State.CREATED, State.RUNNING)
+
+    @property
+    def cut(self) -> bool:
+        """It was ended: by a limit, by somebody, or because its server died."""
+        return self.state in (State.TIMED_OUT, State.KILLED, LOST)
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in a word or two."""
+        if self.state == State.FINISHED:
+            return f"exit {self.exit_code}"
+        if self.state == State.TIMED_OUT:
+            return "timeout" if self.limit == "total" else "silent"
+        return "not started" if self.state == State.SPAWN_FAILED else self.state
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "runId": self.id,
+            "began": self.began,
+            "at": _moment(self.began),
+            "state": self.state,
+            "exitCode": self.exit_code,
+            "timeoutReason": self.limit,
+            "durationSec": self.duration,
+            "command": self.command,
+            "cwd": self.cwd,
+            "client": self.client,
+            "provider": self.provider,
+            "category": self.category,
+            "stdoutBytes": self.stdout,
+            "stderrBytes": self.stderr,
+            "outputFile": self.file,
+        }
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -> list[PastRun]:
+    """The last ones, the newest first; only those in a directory `below` that one, if given.
+
+    Raises: Unusable, Unreadable.
+    """
+    # Ids sort by time, so no other index is needed.
+    wanted = "WHERE (? = '' OR cwd = ? OR substr(cwd, 1, ?) = ?)"
+    if bad_only:
+        wanted += " AND ended IS NOT NULL AND NOT (state = 'finished' AND exit_code = 0)"
+    below = plain(below)
+    start = below.rstrip("/") + "/"
+    values = (below, below, len(start), start, count)
+    return list(_rows(path, f"{_COLUMNS} {wanted} ORDER BY id DESC LIMIT ?", values))
+
+
+def find(path: Path, name: str) -> PastRun:
+    """The run with this id; its first characters will do.
+
+    Raises: NoSuchRun, Unusable, Unreadable.
+    """
+    prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
+    if len(prefix) < _PREFIX_MIN or not prefix.isalnum():
+        raise NoSuchRun(f"write at least {_PREFIX_MIN} letters of a run's id, not {name[:40]!r}")
+    query = f"{_COLUMNS} WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"
+    found = list(_rows(path, query, (prefix, prefix + "~")))
+    if not found:
+        raise NoSuchRun(f"no run begins with {prefix[:40]}: `shelltie history` lists them")
+    if len(found) > 1:
+        raise NoSuchRun(f"several runs begin with {prefix}: write more of it")
+    return found[0]
+
+
+def count_by_client(path: Path, agent: str) -> dict[str, int]:
+    """How many runs there were for an agent since its own began, by client.
+
+    Raises: Unusable, Unreadable.
+    """
+    query = "SELECT client, count(*) FROM runs WHERE id > ? AND agent = ? GROUP BY client"
+    try:
+        with closing(open_for_reading(path)) as connection:
+            return dict(connection.execute(query, (agent, agent)))
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+
+
+def _past_run(row: Sequence[Any]) -> PastRun:
+    """Somebody may have changed it: what is no number is not known."""
+    run = PastRun(*row)
+    if isinstance(run.began, float) and (run.duration is None or is_span(run.duration)):
+        return run
+    return replace(
+        run,
+        began=run.began if is_span(run.began) else 0.0,
+        duration=run.duration if is_span(run.duration) else None,
+    )
+
+
+def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[PastRun]:
+    try:
+        with closing(open_for_reading(path)) as connection:
+            for row in connection.execute(query, values):
+                yield _past_run(row)
+    except sqlite3.Error as error:
+        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

@@ -1,0 +1,285 @@
+"""What to try next; what isolation kept it from. Pure."""
+
+import re
+import signal
+from collections.abc import Collection, Set
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State, human_duration
+
+_SERVER = regex(
+    r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"
+    r"|tail -[fF]|docker compose up|webpack serve"
+    r"|(npm|pnpm|yarn|bun)( run)? (dev|start|serve|watch)|next dev|vite( dev)?$)"
+)
+_QUESTION = regex(
+    r"(\[y/n\]|\(y/n\)|\[yes/no\]|\(yes/no.*\)|password.*:|passphrase.*:|\?|:|>)\s*$", re.IGNORECASE
+)
+# Programs, and the variables in which they look for what lets them in.
+_WANTED = (
+    ("gh", "GH_* GITHUB_TOKEN GITHUB_ENTERPRISE_TOKEN"),
+    ("glab", "GITLAB_*"),
+    ("git.{0,80}(?:push|pull|fetch|clone|ls-remote|submodule)", "SSH_AUTH_SOCK *_TOKEN"),
+    ("ssh|scp|sftp|rsync|mosh|ssh-add|ansible(?:-playbook)?", "SSH_AUTH_SOCK"),
+    ("gpg|git.{0,80}(?:commit|tag)", "GPG_AGENT_INFO"),
+    ("busctl|gdbus|notify-send|secret-tool|systemctl", "DBUS_SESSION_BUS_ADDRESS"),
+    ("aws|sam|cdk|eksctl|terraform|tofu|pulumi|packer|serverless", "AWS_*"),
+    ("gcloud|gsutil|bq|terraform|tofu|pulumi", "GOOGLE_* CLOUDSDK_*"),
+    ("az|azd|terraform|tofu|pulumi", "AZURE_* ARM_*"),
+    ("terraform|tofu", "TF_*"),
+    ("pulumi", "PULUMI_*"),
+    ("vault", "VAULT_*"),
+    ("npm|pnpm|yarn|bun|npx", "NPM_* NODE_AUTH_TOKEN YARN_*"),
+    ("twine|uv|poetry|hatch|flit|pip", "TWINE_* UV_* POETRY_* PYPI_* HATCH_* FLIT_* PIP_*"),
+    ("cargo", "CARGO_*"),
+    ("gem|bundle", "GEM_* RUBYGEMS_* BUNDLE_*"),
+    ("psql|pg_dump|pg_restore|pgcli|createdb|dropdb", "PGPASSWORD POSTGRES* PG_* *DATABASE_URL"),
+    ("mysql|mysqldump|mariadb", "MYSQL_* MARIADB_* *DATABASE_URL"),
+    ("redis-cli", "REDISCLI_AUTH REDIS_*"),
+    ("mongosh|mongodump|mongorestore", "MONGO*"),
+    (
+        "prisma|rails|rake|alembic|sqlx|diesel|knex|flyway|dbmate|drizzle-kit|manage.py",
+        "*DATABASE_URL DB_* DATABASE_* PGPASSWORD SECRET_KEY*",
+    ),
+    ("docker|podman|skopeo|buildah|helm", "DOCKER_* REGISTRY_* CR_PAT"),
+    ("heroku", "HEROKU_*"),
+    ("vercel", "VERCEL_*"),
+    ("netlify", "NETLIFY_*"),
+    ("fly|flyctl", "FLY_*"),
+    ("wrangler", "CLOUDFLARE_* CF_*"),
+    ("doctl", "DIGITALOCEAN_*"),
+    ("railway", "RAILWAY_*"),
+    ("supabase", "SUPABASE_*"),
+    ("stripe", "STRIPE_*"),
+    ("sentry-cli", "SENTRY_*"),
+    ("openai|codex|aider|llm", "OPENAI_*"),
+    ("anthropic|claude|aider|llm", "ANTHROPIC_*"),
+    ("gemini", "GEMINI_* GOOGLE_*"),
+    ("huggingface-cli|hf", "HF_* HUGGING*"),
+    ("wandb", "WANDB_*"),
+    ("restic", "RESTIC_*"),
+    ("borg", "BORG_*"),
+    ("rclone", "RCLONE_*"),
+    ("sops", "SOPS_*"),
+    ("snyk", "SNYK_*"),
+    ("kaggle", "KAGGLE_*"),
+)
+_NAMED_MAX = 4
+_SESSION = "what should stay needs a session (terminal_start)"
+
+
+_MORE = {
+    "memory": (
+        "It used up its memory and was ended for it by the kernel, in part or all",
+        "resources.memory, or container.memory,",
+    ),
+    "tasks": ("It met its limit of processes", "resources.tasks, or container.processes,"),
+}
+
+
+def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | None:
+    """One or two sentences that help the next attempt, or nothing after a good end."""
+    if outcome.exhausted and not outcome.ok:
+        met, setting = _MORE[outcome.exhausted[0]]
+        return f"{met}: let it do less at once, or have {setting} raised."
+    match outcome.state:
+        case State.TIMED_OUT:
+            return _after_timeout(outcome, limits, text, last_line)
+        case State.SPAWN_FAILED if outcome.may_pass:
+            return "Nothing was run, and perhaps the command is not to blame: the error says why."
+        case State.SPAWN_FAILED:
+            return "Nothing was run. Check the program's name, its permissions and the directory."
+        case State.KILLED:
+            return _after_kill(outcome)
+        case _ if outcome.ok:
+            return _after_success(outcome)
+        case _:
+            return _after_failure(outcome, last_line)
+
+
+def _after_timeout(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str:
+    if outcome.leaked:
+        return _after_leak(outcome)
+    seen = outcome.sighting
+    if seen is not None and seen.password:
+        return (
+            f"It waits for a password ({last_line!r}). Use a key, a token or a credential helper."
+        )
+    if seen is not None and seen.waits_for_input:
+        return (
+            f"It waits for input; last line: {last_line!r}. Answer through stdin, or use its"
+            " non-interactive flag (--yes, -y, --no-input)."
+        )
+    if _SERVER.search(text):
+        return f"This looks like a server or a watcher, which does not end by itself: {_SESSION}."
+    if outcome.limit is Limit.SILENCE:
+        return _after_silence(outcome, limits, last_line)
+    return _after_total(outcome, limits)
+
+
+def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
+    silence = human_duration(limits.silence or 0)
+    if last_line and _QUESTION.search(last_line):
+        return (
+            f"The last line looks like a question: {last_line!r}. Answer through stdin, or use its"
+            " non-interactive flag (--yes, -y, --no-input)."
+        )
+    longer = f"no_output_timeout_sec={_longer(limits.silence)}"
+    if outcome.cpu_while_silent is not None and outcome.cpu_while_silent >= 0.02:
+        return (
+            f"It printed nothing for {silence} but used the CPU; if that is normal, pass {longer}."
+        )
+    return (
+        f"No output and no work for {silence}: it slept, or waited for a network, a lock or another"
+        f" process. Make it say what it does (-v), or pass {longer} if silence is normal."
+    )
+
+
+def _after_total(outcome: Outcome, limits: Limits) -> str:
+    longer = f"timeout_sec={_longer(limits.total)}"
+    if outcome.idle < min(5, (limits.total or 0) / 2):
+        return f"It was still printing when its time was over: pass {longer}, or do less at once."
+    silent = human_duration(outcome.idle)
+    return f"It had been silent for {silent} at the end; if it works, pass {longer}."
+
+
+def _longer(limit: float | None) -> int:
+    return max(2, round((limit or 60) * 2))
+
+
+def _after_kill(outcome: Outcome) -> str:
+    if outcome.leaked:
+        return _after_leak(outcome)
+    how = "with SIGKILL" if outcome.ended is Ended.HARD else "politely"
+    return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
+
+
+def _after_success(outcome: Outcome) -> str | None:
+    if not outcome.survivors:
+        return None
+    return f"It left {outcome.survivors} background process(es) behind: {_SESSION}."
+
+
+def _after_failure(outcome: Outcome, last_line: str) -> str:
+    code, number = outcome.exit.code, outcome.exit.signal
+    if number == signal.SIGKILL:
+        return "SIGKILL came from outside shelltie: often the kernel, when memory runs out."
+    if number is not None:
+        return f"It died of {outcome.exit.signal_name}, which shelltie did not send."
+    if code == 127:
+        return "A program was not found: check its name, or install it."
+    if code == 126:
+        return (
+            "It was found but cannot be executed: check its permissions (chmod +x) and its format."
+        )
+    if not last_line:
+        return f"It failed with code {code} and printed nothing: try its verbose flag."
+    return f"It failed with code {code}; its last line: {last_line!r}."
+
+
+def _after_leak(outcome: Outcome) -> str:
+    if outcome.leaked_pids:
+        pids = ", ".join(map(str, outcome.leaked_pids))
+        return f"Processes {pids} could not be ended: look at them before you go on."
+    return (
+        "Its keeper (shelltie-keeper, which starts and ends commands) did not answer: was it"
+        " stopped or killed? Look whether something of this command still runs before you go on."
+    )
+
+
+def withheld_hint(
+    text: str, withheld: Collection[str], said: str = "", where: str = "the user's configuration"
+) -> str | None:
+    """For a command that failed: which of the variables it did not get it seems to have wanted.
+
+    It names one, or runs a program that looks for one, or complained of one in what it `said` last.
+    """
+    wanted = [name for name in sorted(withheld) if _named(name, text) or name in said]
+    for programs, patterns in _WANTED:
+        names = [name for name in withheld if any(_like(name, p) for p in patterns.split())]
+        if names and re.search(rf"(?<![\w.-])(?:{programs})(?![\w.-])", text):
+            wanted += names
+    if not wanted:
+        return None
+    names = list(dict.fromkeys(wanted))[:_NAMED_MAX]
+    was = "was" if len(names) == 1 else "were"
+    it = "it" if len(names) == 1 else "them"
+    return (
+        f"{' and '.join(names)} {was} withheld from the command, as secrets are. If it needs {it},"
+        f" ask the user to add {it} to environment.pass in {where}."
+    )
+
+
+def _named(name: str, text: str) -> bool:
+    """In the text, and not just set there."""
+    if name not in text:
+        return False
+    return re.search(rf"(?<![\w]){re.escape(name)}(?!\w|=[^=])", text) is not None
+
+
+def _like(name: str, pattern: str) -> bool:
+    if pattern.startswith("*"):
+        return name.endswith(pattern[1:])
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+_READ_ONLY = regex(r"read-only file ?system|EROFS", re.IGNORECASE)
+_NO_NETWORK = regex(
+    r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
+    r"|name or service not known|failed to lookup address|no address associated with hostname"
+    r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
+    re.IGNORECASE,
+)
+_MISSING = regex(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
+# Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
+_SHOWN = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/gnu"),
+    *("/dev", "/proc", "/sys"),
+)
+_ABSOLUTE = regex(r"(?<![\w.~-])(/[\w.+@/-]+)")
+
+
+def blocked(said: str, bars: Set[Bar], cwd: str) -> tuple[Bar, ...]:
+    """Which bars it ran into, in that directory.
+
+    Nobody looks whether a file exists outside: the answer would tell a command what is hidden.
+    """
+    found = []
+    if Bar.WRITE in bars and _READ_ONLY.search(said):
+        found.append(Bar.WRITE)
+    if Bar.NETWORK in bars and _NO_NETWORK.search(said):
+        found.append(Bar.NETWORK)
+    shown = (*_SHOWN, cwd)
+    if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):
+        found.append(Bar.FILES)
+    return tuple(found)
+
+
+def _within(path: str, roots: tuple[str, ...]) -> bool:
+    return any(f"{path}/".startswith(f"{root}/") for root in roots)
+
+
+def _missing(said: str) -> list[str]:
+    lines = [line for line in said.splitlines() if _MISSING.search(line)]
+    return [path.rstrip(".:") for line in lines[-5:] for path in _ABSOLUTE.findall(line)]
+
+
+_HINTS = {
+    Bar.WRITE: "only its workspace and /tmp can be written there; sandbox.writable adds more",
+    Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
+    Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
+}
+_CONTAINER_HINTS = {
+    Bar.WRITE: "only its workspace and /tmp can be written there; container.mounts adds more",
+    Bar.NETWORK: "there is no network there; container.network = 'on' allows it",
+    Bar.FILES: "it asked for a file of this machine; container.mounts shows it",
+}
+
+
+def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
+    """Why it may have failed, and who can change that."""
+    if not found:
+        return None
+    hints = _CONTAINER_HINTS if provider == "container" else _HINTS
+    reasons = "; ".join(hints[bar] for bar in found)
+    return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."

@@ -1,0 +1,137 @@
+"""What a call wants beside its command, what holds anyway, and the rules that follow."""
+
+import secrets
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import field, fields
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import InvalidParameters
+from shelltie.limits.experience import Experience, proposed
+from shelltie.limits.policy import TimeoutPolicy
+from shelltie.limits.resolve import Asked, resolve
+from shelltie.model import (
+    DEFAULT_ESCALATION,
+    Adaptive,
+    Command,
+    Escalation,
+    EscalationStep,
+    Limits,
+    Resources,
+    RunId,
+    Survivors,
+)
+from shelltie.running.admission import Party
+from shelltie.running.terms import Rules
+
+_TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+@frozen
+class Habits:
+    """What holds for every run unless a call says otherwise."""
+
+    shell: tuple[str, ...]
+    escalation: Escalation = DEFAULT_ESCALATION
+    survivors: Survivors = Survivors.KILL
+    warn_lead: float | None = None
+    idle_evidence: str | None = None
+    resources: Resources = field(default_factory=Resources)
+    passed: tuple[str, ...] = ()
+    workspace: str = "."
+    adaptive: Adaptive = Adaptive.OFF
+    min_samples: int = 20
+    failures: int = 0  # starts that failed in a row before there is a pause; 0 is never
+    pause: float = 30.0
+
+
+@frozen
+class Wish:
+    """What a call may ask beside the command; `None` leaves it to the policy.
+
+    `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
+    `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
+    variables that no caller can change. `party` is who wants it. `isolation` is a level or "auto",
+    `provider` a name; where it is isolated, it may write in `workspace`. `one_output`: stderr goes
+    where stdout goes, so that both are read in the order in which they were written.
+    """
+
+    profile: str | None = "run"
+    limits: Asked | Limits = field(default_factory=Asked)
+    own: Mapping[str, str] = field(default_factory=dict)
+    escalation: Escalation | None = None
+    survivors: Survivors | None = None
+    party: Party = field(default_factory=Party)
+    isolation: str | None = None
+    provider: str | None = None
+    workspace: str | None = None
+    one_output: bool = False
+
+
+def rules_for(
+    command: Command,
+    wish: Wish,
+    experience: Experience,
+    policy: TimeoutPolicy,
+    habits: Habits,
+) -> Rules:
+    """By which rules it runs: what the call asks for, else the policy, else our habits."""
+    limits = wish.limits
+    idle_evidence = habits.idle_evidence or policy.idle_evidence
+    if not isinstance(limits, Limits):
+        limits = resolve(policy, command.text, limits)
+    if habits.adaptive is Adaptive.APPLY and experience.usual is not None:
+        limits = proposed(limits, experience.usual, policy.max_total)
+    return Rules(
+        limits=limits,
+        experience=experience,
+        escalation=complete(wish.escalation or policy.escalation or habits.escalation),
+        survivors=wish.survivors or habits.survivors,
+        warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,
+        evidence=idle_evidence != "none",
+    )
+
+
+def check(command: Command) -> None:
+    """Whether a kernel could take this.
+
+    Raises: InvalidParameters.
+    """
+    if not isinstance(command.text, str) or not command.text.strip():
+        raise InvalidParameters("command is empty: give the text of a command")
+    words = command.argv or (command.text,)
+    if any("\0" in word for word in words) or "\0" in command.cwd:
+        raise InvalidParameters("command or cwd has a NUL byte, which no program can be given")
+    try:
+        longest = max(len(word.encode("utf-8", "surrogateescape")) for word in words)
+    except UnicodeEncodeError as error:
+        raise InvalidParameters("command has half a character, which no program reads") from error
+    if longest > _TEXT_MAX:
+        raise InvalidParameters(
+            f"command is {longest} bytes long, and the kernel takes {_TEXT_MAX}:"
+            " write it to a file and run that, or pass the data through stdin"
+        )
+
+
+def complete(escalation: Escalation) -> Escalation:
+    """With SIGKILL as its last step, whatever else was configured."""
+    if escalation[-1].signal == signal.SIGKILL:
+        return escalation
+    return (*escalation, EscalationStep(signal.SIGKILL, 2.0))
+
+
+def merged(asked: Resources, usual: Resources) -> Resources:
+    """What a call asks for, and what is usual where it says nothing."""
+    if asked == Resources():
+        return usual
+    names = [f.name for f in fields(Resources)]
+    both = {name: (getattr(asked, name), getattr(usual, name)) for name in names}
+    return Resources(**{name: b if a is None else a for name, (a, b) in both.items()})
+
+
+def new_run_id() -> RunId:
+    """A ULID: 48 bits of milliseconds and 80 of chance, so that ids sort by time."""
+    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    return RunId("".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5)))

@@ -1,0 +1,231 @@
+"""Where does a command run? The place its call asks for, the policy demands, or the strongest.
+
+A level that was asked for and cannot be had is an error. Nothing runs in a weaker place instead.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    InvalidParameters,
+    IsolationUnavailable,
+    NotSetUp,
+    Silent,
+)
+from shelltie.model import Directory, Isolation
+from shelltie.providers.provider import Provider
+from shelltie.verdict import Rating, Verdict
+
+AUTO = "auto"  # the strongest that works
+LEVELS = (*map(str, Isolation), AUTO)
+
+Demands = Mapping[Rating, str]
+
+
+@frozen
+class Place:
+    """A provider that is ready, and what to tell about the choice.
+
+    A yes is for one `directory`, whatever has its name by now.
+    """
+
+    provider: Provider
+    notes: tuple[str, ...] = ()
+    directory: Directory | None = None
+
+
+@frozen
+class Asked:
+    """What a call asks for; `None` leaves it to the policy."""
+
+    isolation: str | None
+    provider: str | None
+    workspace: str
+
+
+@frozen
+class _Level:
+    """At least this, and if `strongest` the most there is."""
+
+    least: Isolation
+    strongest: bool
+
+
+class Places:
+    """Every provider there is; the first is where commands run that nobody isolates."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        demands: Mapping[str, Demands],
+        *,
+        instead_of_asking: bool = False,
+    ) -> None:
+        self.usual = providers[0]
+        self.all: Mapping[str, Provider] = {one.name: one for one in providers}
+        self._demands = demands
+        self._instead = instead_of_asking
+        self._working: dict[str, bool] = {}  # by what was seen, once
+
+    async def choose(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
+        """A place that is ready.
+
+        Raises: InvalidParameters for what we do not know, CommandDenied where the policy demands
+            more than the provider has, IsolationUnavailable.
+        """
+        if asked.isolation is not None and asked.isolation not in LEVELS:
+            raise InvalidParameters(
+                f"there is no isolation {asked.isolation!r}: use {', '.join(LEVELS)}"
+            )
+        if asked.provider is not None:
+            return await self._named(asked, profile, verdict)
+        level = _level(asked.isolation, self._demanded(profile, verdict))
+        if not level.strongest and level.least is Isolation.NONE:
+            return Place(self.usual)
+        place = await self._first(level, asked.workspace)
+        if asked.isolation in (None, AUTO) or level.least.rank <= Isolation(asked.isolation).rank:
+            return place
+        raised = f"the policy demands {level.least} for this command, not only {asked.isolation}"
+        return Place(place.provider, (*place.notes, raised))
+
+    async def check(
+        self, provider: Provider, profile: str, verdict: Verdict, workspace: str
+    ) -> None:
+        """Whether the policy lets such a command run there.
+
+        Raises: CommandDenied, IsolationUnavailable.
+        """
+        level = _level(None, self._demanded(profile, verdict))
+        least = level.least
+        if level.strongest:
+            least = (await self._first(level, workspace)).provider.isolation
+        if provider.isolation.rank < least.rank:
+            raise CommandDenied(
+                f"the policy demands {least} for this command, and {provider.name} has isolation"
+                f" {provider.isolation}",
+                verdict,
+            )
+
+    def tells_safe_apart(self, profile: str) -> bool:
+        """Whether it matters here that a command is safe."""
+        demands = self._demands.get(profile, {})
+        return demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
+
+    def lets_unasked(self, rating: Rating, profile: str) -> bool:
+        """Whether a command that nobody can be asked about may run where it does no harm."""
+        return self._instead and profile == "session" and rating is Rating.UNKNOWN
+
+    async def harmless(self, workspace: str) -> Place | None:
+        """The strongest isolation there is, if there is any."""
+        try:
+            return await self._first(_Level(Isolation.SANDBOX, strongest=True), workspace)
+        except IsolationUnavailable:
+            return None
+
+    async def still_ready(self, place: Place, workspace: str) -> Place:
+        """The same; what was ready may have been let go while somebody was asked.
+
+        Raises: IsolationUnavailable.
+        """
+        if place.provider.isolation is not Isolation.NONE:
+            await _ready(place.provider, workspace)
+        return place
+
+    async def close(self) -> None:
+        """End everything that was started anywhere."""
+        for provider in self.all.values():
+            await provider.close()
+
+    def _demanded(self, profile: str | None, verdict: Verdict | None) -> str:
+        if profile is None or verdict is None:
+            return str(Isolation.NONE)
+        # What two parsers do not agree on is not safe.
+        proved = verdict.agreed or verdict.rating is not Rating.SAFE
+        rating = verdict.rating if proved else Rating.UNKNOWN
+        return self._demands.get(profile, {}).get(rating, str(Isolation.NONE))
+
+    async def _named(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
+        provider = self.all.get(asked.provider or "")
+        if provider is None:
+            raise InvalidParameters(
+                f"there is no provider {asked.provider!r}: there are {', '.join(self.all)}"
+            )
+        if asked.isolation not in (None, AUTO, provider.isolation):
+            raise InvalidParameters(
+                f"{provider.name} has isolation {provider.isolation}, and {asked.isolation} was"
+                " asked for: name one of them"
+            )
+        if profile is not None and verdict is not None:
+            await self.check(provider, profile, verdict, asked.workspace)
+        await _ready(provider, asked.workspace)
+        return Place(provider)
+
+    async def _first(self, level: _Level, workspace: str) -> Place:
+        """The first that works; of several levels the strongest.
+
+        If one works on this machine but not there, that is an error: whoever can spoil a workspace
+        could else choose the level.
+        """
+        problems: list[str] = []
+        noteworthy: list[str] = []  # what nobody has set up is no news
+        for provider in self._fitting(level):
+            try:
+                await provider.ready(workspace)
+            except CannotStart as error:
+                problems.append(f"{provider.name}: {error}")
+                noteworthy += () if isinstance(error, NotSetUp) else problems[-1:]
+                if level.strongest and await self._works(provider, error):
+                    raise IsolationUnavailable(
+                        f"{provider.name} works here, but not for this workspace, and nothing was"
+                        f" run without it: {error}"
+                    ) from error
+                continue
+            self._working[provider.name] = True
+            chosen = f"isolation is {provider.isolation}, by {provider.name}"
+            notes = "; ".join((chosen, *noteworthy)) if level.strongest else ""
+            return Place(provider, (notes,) if notes else ())
+        raise IsolationUnavailable(
+            f"isolation {level.least} cannot be had here, and nothing was run without it: "
+            + ("; ".join(problems) or "no provider of that level is configured")
+        )
+
+    async def _works(self, provider: Provider, problem: CannotStart) -> bool:
+        """Whether it works here at all; tried once, in a directory that nobody has spoiled."""
+        if isinstance(problem, NotSetUp):
+            return False
+        if isinstance(problem, Silent):
+            return self._working.get(provider.name, False)
+        if provider.name not in self._working:
+            with tempfile.TemporaryDirectory(prefix="shelltie-") as empty:
+                try:
+                    await provider.ready(empty)
+                except CannotStart:
+                    self._working[provider.name] = False
+                else:
+                    self._working[provider.name] = True
+        return self._working[provider.name]
+
+    def _fitting(self, level: _Level) -> Iterator[Provider]:
+        ranked = sorted(self.all.values(), key=lambda one: -one.isolation.rank)
+        for provider in ranked:
+            rank = provider.isolation.rank
+            if rank == level.least.rank or (level.strongest and rank > level.least.rank):
+                yield provider
+
+
+async def _ready(provider: Provider, workspace: str) -> None:
+    try:
+        await provider.ready(workspace)
+    except CannotStart as error:
+        raise IsolationUnavailable(str(error)) from error
+
+
+def _level(asked: str | None, demanded: str) -> _Level:
+    """The stricter of what a call asks for and the policy demands."""
+    words = [word for word in (asked, demanded) if word is not None]
+    levels = [Isolation(word) for word in words if word != AUTO]
+    least = max(levels, key=lambda level: level.rank, default=Isolation.NONE)
+    return _Level(least, strongest=AUTO in words)

@@ -1,0 +1,109 @@
+"""One argument of a command: what it is, as far as anybody can know. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from shelltie.basics.frozen import frozen
+from shelltie.basics.lazy_regex import regex
+from shelltie.shell.script import Part, Word
+from shelltie.verdict import Span
+
+HOLE = "\0"  # stands for what is known only at run time
+_BRACES_MAX = 32
+_PATTERN = regex(r"[*?\[{]|[@!+]\(")
+_BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
+
+
+@frozen
+class Arg:
+    """One argument of a command.
+
+    `values` are what it can be, none if only the run will tell; `shape` is its text with a hole
+    for everything that is not known. `exact`: written out, and no pattern.
+    """
+
+    values: tuple[str, ...]
+    shape: str
+    span: Span
+    text: str = ""
+    exact: bool = True
+    pattern: bool = False
+    single: bool = True
+    bound: bool = True
+    secrets: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def value(self) -> str | None:
+        """What it is, or may well be."""
+        return self.values[0] if self.values else None
+
+    @property
+    def head(self) -> str:
+        """What it begins with, as far as that is known."""
+        if self.values:
+            return self.values[0]
+        return self.shape.partition(HOLE)[0]
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """Everything it may be, with holes where nothing better is known."""
+        return self.values or (self.shape,)
+
+    @property
+    def loose(self) -> bool:
+        """It may turn into an option, or into several words."""
+        if self.exact:
+            return False
+        if self.pattern and self.values:
+            return self.head[:1] in "-*?[{@!+"
+        # The value of a variable may be a pattern that stands for any name.
+        return not self.single or self.head[:1] in ("", *"-*?[{@!+")
+
+    def after(self, count: int) -> "Arg":
+        """Without its first characters: the value in `--name=value`."""
+        values = tuple(value[count:] for value in self.values)
+        return replace(self, values=values, shape=self.shape[count:])
+
+
+def literal(value: str, span: Span) -> Arg:
+    """An argument that is written out."""
+    return Arg((value,), value, span, value)
+
+
+def unseen(span: Span, guesses: Sequence[str] = (), *, known: bool = True) -> Arg:
+    """An argument that another program adds, such as xargs; `known`: it names an ordinary file."""
+    return Arg(tuple(guesses), HOLE, span, "…", exact=False, bound=known)
+
+
+def written(word: Word) -> Iterator[Arg]:
+    """A literal word; its braces become words of their own."""
+    value = word.value or ""
+    # A tilde alone stands for one known place.
+    pattern = word.pattern and _PATTERN.search(value) is not None
+    texts = list(islice(_unbraced(value), _BRACES_MAX)) if pattern else [value]
+    for text in texts:
+        yield Arg(
+            (text,),
+            text,
+            word.span,
+            word.text,
+            exact=not pattern,
+            pattern=pattern,
+            single=not pattern,
+            parts=word.parts,
+        )
+
+
+def _unbraced(text: str) -> Iterator[str]:
+    """`a{b,c}` is `ab` and `ac`."""
+    waiting = [text]
+    while waiting:
+        text = waiting.pop(0)
+        braces = _BRACES.search(text)
+        if braces is None or len(waiting) > _BRACES_MAX:
+            yield text
+            continue
+        before, after = text[: braces.start()], text[braces.end() :]
+        waiting[:0] = [before + choice + after for choice in braces[1].split(",")]

@@ -1,0 +1,246 @@
+"""Commands of the shell itself that need more than a rule. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.safety.arg import Arg
+from shelltie.safety.by_rule import use
+from shelltie.safety.dataflow import rate_input
+from shelltie.safety.inspection import Case
+from shelltie.safety.option_split import Arguments
+from shelltie.safety.rule import Role, Rule
+from shelltie.safety.shell_syntax import rate_expression, rate_pair, rate_variable_name
+from shelltie.shell.script import Kind
+from shelltie.verdict import Code, Rating
+
+_COMMAND = regex(r"\$\(|`")
+_COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_SHOWS = Rule(("",), "", Rating.SAFE)  # what is printed is seen
+
+
+def _eval(case: Case) -> None:
+    case.unknown(Code.INTERPRETER, "eval runs its words as code")
+    use(case, Role.SHELL, case.words, Rule(("eval",), "", Rating.UNKNOWN))
+
+
+def _trap(case: Case) -> None:
+    words = [arg for arg in case.words if arg.value not in ("-l", "-p", "--")]
+    if words:
+        case.unknown(Code.CHANGES_STATE, "trap runs a command later")
+    if len(words) > 1 and words[0].value not in ("-", ""):
+        case.shell(words[:1], "trap")
+
+
+def _alias(case: Case) -> None:
+    for arg in case.words:
+        for guess in arg.guesses:
+            _, equals, text = guess.partition("=")
+            if equals:
+                case.unknown(Code.CHANGES_STATE, "alias changes what a name runs", arg)
+                case.again.danger_in_text(text, case, "alias", arg.span)
+
+
+def _declare(case: Case) -> None:
+    case.unknown(Code.ENV_INJECTION, f"{case.program} changes or shows variables")
+    options = [arg.head for arg in case.words if arg.head.startswith(("-", "+"))]
+    for arg in case.words:
+        if arg.head not in options:
+            for guess in arg.guesses:
+                _declared(case, guess, arg, evaluated="i" in "".join(options))
+
+
+def _declared(case: Case, text: str, arg: Arg, *, evaluated: bool) -> None:
+    name, equals, value = text.partition("=")
+    if _COMMAND.search(name) or (evaluated and _COMMAND.search(value)):
+        case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs the code in {arg.text}", arg)
+    elif equals:
+        rate_pair(case, name.rstrip("+"), (value,), arg, before_command=False)
+
+
+def _unset(case: Case) -> None:
+    case.unknown(Code.ENV_INJECTION, "unset changes what later commands see")
+    for arg in case.words:
+        rate_variable_name(case, arg)
+
+
+def _source(case: Case) -> None:
+    case.unknown(Code.RUNS_CODE, f"{case.program} runs a file in the shell itself")
+    rule = Rule((case.program,), "", Rating.UNKNOWN, stdin=Role.SHELL)
+    rate_input(case, rule, Arguments(operands=[*case.words[:1]]))
+
+
+def _exec(case: Case) -> None:
+    words = list(_after(case.words, value={"-a"}, plain={"-c", "-l", "-cl", "-lc"}))
+    if words:
+        case.again.command(words, case, "exec")
+
+
+def _builtin(case: Case) -> None:
+    if case.words:
+        case.again.command(case.words, case, "builtin")
+
+
+def _command(case: Case) -> None:
+    flags = {arg.value for arg in case.words[:2]}
+    if flags & {"-v", "-V", "-pv", "-pV"}:
+        return
+    words = list(_after(case.words, value=set(), plain={"-p"}))
+    if words:
+        case.again.command(words, case, "command")
+
+
+def _after(words: Sequence[Arg], *, value: set[str], plain: set[str]) -> Iterator[Arg]:
+    """The words behind the options."""
+    at = 0
+    while at < len(words) and (words[at].value or "") in value | plain:
+        at += 2 if words[at].value in value else 1
+    if at < len(words) and words[at].value == "--":
+        at += 1
+    yield from words[at:]
+
+
+def _test(case: Case) -> None:
+    for before, arg in zip(case.words, case.words[1:], strict=False):
+        if before.value in ("-v", "-R"):
+            rate_variable_name(case, arg)
+    for arg in case.words:
+        if not arg.exact and not arg.single and not _is_numeric(case, arg):
+            # `[ $x = y ]` may become `[ -v a[$(cmd)] = y ]`
+            case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may become several words", arg)
+
+
+def _is_numeric(case: Case, arg: Arg) -> bool:
+    return not arg.pattern and all(
+        part.kind is Kind.TEXT
+        or (part.kind is Kind.VARIABLE and case.where.values.is_number(part.text))
+        for part in arg.parts
+    )
+
+
+def _conditional(case: Case) -> None:
+    words = case.words
+    for place, arg in enumerate(words):
+        if arg.value in ("-v", "-R") and place + 1 < len(words):
+            rate_variable_name(case, words[place + 1])
+        elif arg.exact and arg.value in _COMPARISONS:
+            for side in (*words[max(place - 1, 0) : place], *words[place + 1 : place + 2]):
+                rate_expression(case, side)
+
+
+def _printf(case: Case) -> None:
+    if case.words and case.words[0].head.startswith("-v"):
+        named = case.words[0].after(2) if case.words[0].head != "-v" else None
+        case.unknown(Code.ENV_INJECTION, "printf -v sets a variable")
+        for arg in [named] if named else case.words[1:2]:
+            rate_variable_name(case, arg)
+            rate_pair(case, arg.head, ("",), arg, before_command=False)
+    elif case.words and not case.words[0].exact and case.words[0].head[:1] in ("", "-"):
+        case.unknown(Code.DYNAMIC_ARGUMENT, "the format of printf may be an option")
+    use(case, Role.TEXT, case.words, _SHOWS)
+
+
+_READ_VALUES = frozenset(("-d", "-i", "-n", "-N", "-p", "-t", "-u", "-O", "-s", "-c"))
+
+
+def _read(case: Case) -> None:
+    if any(arg.head.startswith("-") and "e" in arg.head for arg in case.words):
+        case.unknown(Code.INTERACTIVE, "read -e may run what is bound to keys")
+    skip = False
+    for arg in case.words:
+        if skip:
+            skip = False
+        elif arg.value in _READ_VALUES and arg.value != "-s":
+            skip = True
+        elif not arg.head.startswith("-"):
+            rate_variable_name(case, arg)
+            rate_pair(case, arg.head, ("",), arg, before_command=False)
+
+
+def _mapfile(case: Case) -> None:
+    for place, arg in enumerate(case.words):
+        if arg.head.startswith("-C"):
+            text = arg.after(2) if arg.head != "-C" else None
+            case.unknown(Code.EXEC_FLAG, f"{case.program} -C runs a command for each line", arg)
+            case.shell([text] if text else case.words[place + 1 : place + 2], f"{case.program} -C")
+    _read(case)
+
+
+def _wait(case: Case) -> None:
+    for before, arg in zip(case.words, case.words[1:], strict=False):
+        if before.head.startswith("-") and before.head.endswith("p"):
+            case.unknown(Code.ENV_INJECTION, "wait -p sets a variable", arg)
+            rate_variable_name(case, arg)
+
+
+def _let(case: Case) -> None:
+    for arg in case.words:
+        rate_expression(case, arg)
+
+
+def _complete(case: Case) -> None:
+    case.unknown(Code.CHANGES_STATE, f"{case.program} changes or tries completions")
+    for before, arg in zip(case.words, case.words[1:], strict=False):
+        if before.value == "-C":
+            case.shell([arg], f"{case.program} -C")
+        elif before.value == "-W" and any(map(_COMMAND.search, arg.guesses)):
+            case.dangerous(Code.EXEC_FLAG, f"{case.program} -W runs the code in its words", arg)
+
+
+def _enable(case: Case) -> None:
+    case.unknown(Code.CHANGES_STATE, "enable changes which commands are built in")
+    if any(arg.head.startswith("-") and "f" in arg.head for arg in case.words):
+        case.dangerous(Code.REMOTE_CODE, "enable -f loads a library into the shell")
+
+
+def _hash(case: Case) -> None:
+    case.unknown(Code.ENV_INJECTION, "hash changes where programs are found")
+    if any(arg.head.startswith("-") and "p" in arg.head for arg in case.words):
+        case.dangerous(Code.ENV_INJECTION, "hash -p replaces a program by another file")
+
+
+def _set(case: Case) -> None:
+    case.unknown(Code.ENV_INJECTION, f"{case.program} changes how the shell works, or shows it")
+
+
+def _bind(case: Case) -> None:
+    case.unknown(Code.CHANGES_STATE, "bind changes what keys do")
+    for arg in case.words:
+        for guess in arg.guesses:
+            case.again.danger_in_text(
+                guess.rpartition(":")[2].strip(" \"'"), case, "bind", arg.span
+            )
+
+
+BUILTINS: Mapping[str, Callable[[Case], None]] = {
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    "export": _declare,
+    "declare": _declare,
+    "typeset": _declare,
+    "readonly": _declare,
+    "local": _declare,
+    "unset": _unset,
+    "source": _source,
+    ".": _source,
+    "exec": _exec,
+    "builtin": _builtin,
+    "command": _command,
+    "test": _test,
+    "[": _test,
+    "[[": _conditional,
+    "printf": _printf,
+    "read": _read,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
+    "wait": _wait,
+    "let": _let,
+    "((": _let,
+    "compgen": _complete,
+    "complete": _complete,
+    "enable": _enable,
+    "hash": _hash,
+    "set": _set,
+    "shopt": _set,
+    "bind": _bind,
+}

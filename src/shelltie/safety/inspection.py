@@ -1,0 +1,181 @@
+"""One command while it is looked at: where it stands, what it was given, what was found. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from shelltie.basics.frozen import frozen
+from shelltie.safety.arg import HOLE, Arg
+from shelltie.safety.rule_set import Node, Rules
+from shelltie.safety.values import Values
+from shelltie.shell.script import Kind, Script, Simple
+from shelltie.verdict import Code, Rating, Reason, Span
+
+_HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
+
+
+@frozen
+class Where:
+    """The text around a command, and the programs around that text.
+
+    `span` is the place of the text in what was asked, when it is only a word there. `input` is what
+    the whole command reads, unless something in the text is put before it. A text that stands in
+    what was asked letter for letter begins there at `offset`.
+    """
+
+    script: Script
+    values: Values
+    wrappers: tuple[str, ...] = ()
+    span: Span | None = None
+    input: Arg | None = None
+    offset: int = 0
+
+    def within(self, label: str) -> "Where":
+        """The same text, inside one more program."""
+        return replace(self, wrappers=(*self.wrappers, label))
+
+    def inner(self, script: Script, label: str, span: Span) -> "Where":
+        """A text inside this one, in one more program."""
+        wrappers = (*self.wrappers, label)
+        given = self.input
+        if self.span is None and self.script.text[span.start : span.end] == script.text:
+            offset = self.offset + span.start
+            return Where(script, Values(script), wrappers, input=given, offset=offset)
+        if given is None or not self.is_input:
+            return Where(script, Values(script), wrappers, self.place(span), given)
+        if script.text == given.value:
+            return Where(script, Values(script), wrappers, offset=given.span.start)
+        return Where(script, Values(script), wrappers, given.span)
+
+    @property
+    def is_input(self) -> bool:
+        """What is looked at is the input of the whole command."""
+        return self.input is not None and self.span == self.input.span
+
+    def place(self, span: Span) -> Span:
+        """A place of this text in what was asked."""
+        return self.span or Span(span.start + self.offset, span.end + self.offset)
+
+
+class Again(Protocol):
+    """What looks at the commands inside a command."""
+
+    rules: Rules
+    guessing: bool  # the words of this command are already tried from every start
+
+    def text(self, text: str, case: "Case", label: str, span: Span) -> None:
+        """Rate a text for the shell."""
+
+    def command(self, args: Sequence[Arg], case: "Case", label: str) -> None:
+        """Rate another command."""
+
+    def danger(self, args: Sequence[Arg], case: "Case", label: str) -> bool:
+        """Keep only what is dangerous about a command that may be there; whether it was."""
+
+    def danger_in_text(self, text: str, case: "Case", label: str, span: Span) -> bool:
+        """Keep only what is dangerous about a text that may be run; whether it was."""
+
+
+@dataclass(slots=True)
+class Case:
+    """A command, its arguments (the program is the first) and what is said about it."""
+
+    again: Again
+    where: Where
+    simple: Simple
+    args: tuple[Arg, ...]
+    program: str = ""
+    rule: str = ""
+    reasons: list[Reason] = field(default_factory=list)
+    said: set[Reason] = field(default_factory=set)  # the same, to be found at once
+    conditions: set[str] = field(default_factory=set)
+    evidence: Span | None = None  # the command, and what it owes its variables to
+    doubtful: bool = False  # the program is not certain: nothing about it can be safe
+
+    def say(self, rating: Rating, code: Code, message: str, arg: Arg | None = None) -> None:
+        """Remember why the command is not safe."""
+        if self.evidence is None:
+            self.evidence = self.simple.span.with_all(each.span for each in self.args)
+        span = self.where.place(self.evidence if arg is None else arg.span)
+        reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
+        if reason not in self.said:
+            self.said.add(reason)
+            self.reasons.append(reason)
+
+    def unknown(self, code: Code, message: str, arg: Arg | None = None) -> None:
+        """It cannot be proved harmless."""
+        self.say(Rating.UNKNOWN, code, message, arg)
+
+    def dangerous(self, code: Code, message: str, arg: Arg | None = None) -> None:
+        """It does harm."""
+        self.say(Rating.DANGEROUS, code, message, arg)
+
+    @property
+    def span(self) -> Span:
+        """The command in the text that was asked."""
+        return self.where.place(self.simple.span)
+
+    @property
+    def words(self) -> tuple[Arg, ...]:
+        """The arguments without the program."""
+        return self.args[1:]
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where the script may have gone before."""
+        return self.where.values.directories
+
+    def shell(self, args: Sequence[Arg], label: str) -> None:
+        """These words, joined by blanks, are text for the shell."""
+        text = " ".join(arg.guesses[0] for arg in args)
+        if not all(arg.exact for arg in args):
+            holes = [arg for arg in args if HOLE in arg.guesses[0]]
+            self.unknown(
+                Code.DYNAMIC_ARGUMENT,
+                f"{label}: the text it runs is known only at run time",
+                (holes or list(args))[0],
+            )
+        if args:
+            self.again.text(
+                text.replace(HOLE, _HOLE_TEXT),
+                self,
+                label,
+                args[0].span.with_all(arg.span for arg in args),
+            )
+
+    def at_input(self) -> "Case":
+        """The same command, where what is said of it is about the input of the whole."""
+        given = self.where.input
+        assert given is not None
+        return replace(self, where=replace(self.where, span=given.span))
+
+    def feeders(self) -> list[Simple]:
+        """Every command whose output reaches this one."""
+        return [self.where.script.commands[place] for place in self._feeding(self.simple.feeds)]
+
+    def _feeding(self, places: Sequence[int]) -> list[int]:
+        found: dict[int, None] = {}
+        waiting = list(places)
+        while waiting:
+            place = waiting.pop()
+            if place not in found and place < len(self.where.script.commands):
+                found[place] = None
+                waiting += self.where.script.commands[place].feeds
+        return sorted(found)
+
+    def inside(self, arg: Arg, *kinds: Kind) -> Iterator[Simple]:
+        """The commands that run inside an argument."""
+        for part in arg.parts:
+            if part.kind in kinds:
+                for place in part.commands:
+                    if place < len(self.where.script.commands):
+                        yield self.where.script.commands[place]
+
+    def root(self, name: str) -> Node | None:
+        """The first rule tree of a program."""
+        return self.again.rules.for_program(name)[0]
+
+
+def base_name(path: str) -> str:
+    """The program a path names."""
+    return path.rpartition("/")[2]

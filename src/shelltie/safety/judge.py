@@ -1,0 +1,225 @@
+"""The whole judgement: what the rules say, and for what they call safe, a second look.
+
+Safe needs two parsers that read the same commands, and surroundings in which the programs are what
+they seem. Doubt, a missing tool or a slow one makes it unknown.
+"""
+
+import sysconfig
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+
+from shelltie.basics.memo import remembered
+from shelltie.model import Command
+from shelltie.safety.disk_checks import Place, are_near, doubts
+from shelltie.safety.lists import Effect, effect, is_secret_path
+from shelltie.safety.name_lists import Lists
+from shelltie.safety.rating import Examined, Mode, Most, examine
+from shelltie.safety.rule_set import Rules
+from shelltie.shell.parse import READ_MAX, of_argv, parse
+from shelltie.shell.script import Script
+from shelltie.shell.shfmt import SHFMT_ARGS, agree
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
+
+_REMEMBERED = 1024
+_REMEMBERED_LENGTH = 4096
+# What the event loop may look at itself, which takes 20 ms at most.
+_SHORT = 512
+_FEW = Most(commands=30, words=300, characters=_SHORT)
+_ALL = Most()
+_PATIENCE = 5.0  # it takes a hundredth of a second, but not on a busy machine
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+
+
+def find_shfmt() -> str | None:
+    """The second parser, which is installed beside us."""
+    for name in ("shfmt", "shfmt.exe"):
+        file = Path(sysconfig.get_path("scripts")) / name
+        if file.is_file():
+            return str(file)
+    return None
+
+
+class Judge:
+    """Judges commands; what the rules say of a text is remembered.
+
+    `path` is where programs are looked up unless the command says otherwise. Texts for another
+    `shell` than bash are never safe; without `shfmt` only the plainest stay so.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        mode: Mode = "proven",
+        lists: Lists | None = None,
+        path: str = _SYSTEM_PATH,
+        shell: str = "/bin/bash",
+        shfmt: str | None = None,
+    ) -> None:
+        self._rules, self._mode, self._lists = rules, mode, lists or Lists()
+        self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
+        self._agreed: OrderedDict[str, bool] = OrderedDict()
+        self._remembered = remembered(self._examine)
+        # Threads share one interpreter: two long texts would be ready no sooner, and the event
+        # loop would have its turn less often.
+        self._threads = anyio.CapacityLimiter(1)
+
+    def first(self, command: Command) -> Verdict:
+        """What the rules say. Safe must be confirmed before anything relies on it.
+
+        It may take a second: `look` is for event loops.
+        """
+        verdict = self._examined(command, _ALL).verdict
+        return _with(verdict, _from_environment(command))
+
+    async def look(self, command: Command) -> Verdict:
+        """The same; the event loop goes on meanwhile."""
+        reasons = await self._beside(command, _from_environment, command)
+        return _with((await self._look(command)).verdict, reasons)
+
+    async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
+        """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
+        if verdict.rating is not Rating.SAFE:
+            return verdict
+        if not await self._agrees(command):
+            return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
+        examined = await self._look(command)
+        looks = self._place(command, examined), examined.conditions, examined.programs
+        if not _is_long(command) and are_near(*looks):
+            found = doubts(*looks)
+        else:
+            found = await anyio.to_thread.run_sync(doubts, *looks)
+        reasons = [_reason(code, message, command) for code, message in found]
+        return replace(_with(verdict, reasons), agreed=True)
+
+    async def judge(self, command: Command) -> Verdict:
+        """Both, one after the other."""
+        return await self.confirm(command, await self.look(command))
+
+    async def _look(self, command: Command) -> Examined:
+        """A short text may hold much as well: who reads it one way has to read it in others."""
+        if not _is_long(command):
+            examined = self._examined(command, _FEW)
+            if examined.complete:
+                return examined
+        return await self._in_thread(self._examined, command, _ALL)
+
+    async def _beside(self, command: Command, work: Callable[[*Ts], T], *given: *Ts) -> T:
+        """Work on a command; on a long one in a thread."""
+        return await self._in_thread(work, *given) if _is_long(command) else work(*given)
+
+    async def _in_thread(self, work: Callable[[*Ts], T], *given: *Ts) -> T:
+        return await anyio.to_thread.run_sync(
+            work, *given, abandon_on_cancel=True, limiter=self._threads
+        )
+
+    def _examined(self, command: Command, most: Most) -> Examined:
+        stdin = _text_of(command.stdin)
+        read = self._remembered if len(stdin or "") <= _REMEMBERED_LENGTH else self._examine
+        return read(command.text, command.argv, stdin, most)
+
+    def _examine(
+        self, text: str, argv: tuple[str, ...] | None, stdin: str | None, most: Most
+    ) -> Examined:
+        script = _script_of(text, argv)
+        return examine(script, self._rules, self._mode, self._lists, stdin, most)
+
+    def _place(self, command: Command, examined: Examined) -> Place:
+        path = command.env.get("PATH") or self._path
+        return Place(Path(command.cwd), path, command.pty is not None, examined.directories)
+
+    async def _agrees(self, command: Command) -> bool:
+        """Whether another parser reads the text as we do, and the shell as both of them."""
+        if command.argv is not None:
+            return True
+        if self._shell != "bash":
+            return False
+        if (known := self._agreed.get(command.text)) is not None:
+            self._agreed.move_to_end(command.text)
+            return known
+        script = await self._beside(command, parse, command.text)
+        if self._shfmt is None:
+            return script.plain
+        # In a thread: asyncio takes twice as long to start a process.
+        output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
+        agreed = output is not None and await self._beside(command, agree, script, output) is None
+        if len(command.text) <= _REMEMBERED_LENGTH:
+            self._agreed[command.text] = agreed
+        if len(self._agreed) > _REMEMBERED:
+            self._agreed.popitem(last=False)
+        return agreed
+
+
+_NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
+
+
+def _run(argv: Sequence[str], text: str) -> bytes | None:
+    """What a program prints about a text; `None` if it fails or takes too long. Blocks."""
+    given = text.encode("utf-8", "surrogatepass")
+    try:
+        with Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}) as process:
+            try:
+                output, _ = process.communicate(given, _PATIENCE)
+            except TimeoutExpired:
+                process.kill()
+                return None
+    except OSError:
+        return None
+    return output if process.returncode == 0 else None
+
+
+def _is_long(command: Command) -> bool:
+    """Whether it may take longer than others shall wait for their turn."""
+    texts = (command.text, *(command.argv or ()), *command.env, *command.env.values())
+    return len(command.stdin or b"") + sum(len(text or "") for text in texts) > _SHORT
+
+
+def _script_of(text: str, argv: tuple[str, ...] | None) -> Script:
+    return parse(text) if argv is None else of_argv(argv)
+
+
+def _text_of(stdin: bytes | None) -> str | None:
+    """The input as far as it is looked at, and a little more: so that it is seen to be too long."""
+    if not stdin:
+        return None
+    return stdin[: 4 * READ_MAX + 4].decode("utf-8", "surrogateescape")
+
+
+def _from_environment(command: Command) -> list[Reason]:
+    """The variables that the caller sets can change what runs as well."""
+    whole = Span(0, len(command.text))
+    reasons = []
+    for name, value in command.env.items():
+        what = effect(name, value or "")
+        if what is not Effect.NONE or _is_more_than_text(value or ""):
+            rating = Rating.DANGEROUS if what is Effect.LOADS else Rating.UNKNOWN
+            message = f"{name} can change what runs"
+            reasons.append(Reason(Code.ENV_INJECTION, rating, message, whole))
+    return reasons
+
+
+def _is_more_than_text(value: str) -> bool:
+    """A text may use a variable before it sets it: as a file, or in arithmetic, which runs code."""
+    return "$(" in value or "`" in value or is_secret_path(value)
+
+
+def _reason(code: Code, message: str, command: Command) -> Reason:
+    return Reason(code, Rating.UNKNOWN, message, Span(0, len(command.text)))
+
+
+def _with(verdict: Verdict, reasons: Sequence[Reason]) -> Verdict:
+    """The verdict with more against it."""
+    if not reasons:
+        return verdict
+    every = sorted((*verdict.reasons, *reasons), key=lambda reason: -reason.rating.rank)
+    return replace(verdict, rating=every[0].rating, reasons=tuple(every))

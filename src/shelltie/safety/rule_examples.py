@@ -1,0 +1,52 @@
+"""The examples in rule files: a rule that does not do what it shows is not used."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from shelltie.errors import ConfigWrong
+from shelltie.safety.rating import rate
+from shelltie.safety.rule import Rule
+from shelltie.safety.rule_set import RuleFile, Rules, read_family
+from shelltie.shell.parse import parse
+from shelltie.verdict import Rating
+
+_TOLD_MAX = 20
+
+
+def open_rules(files: Sequence[RuleFile] = ()) -> Rules:
+    """The rules we ship and the user's own, whose examples all hold.
+
+    Raises: ConfigWrong.
+    """
+    rules = Rules(files)
+    wrong: list[str] = []
+    for file in files:
+        wrong += failures(read_family(file.path, trusted=False), rules, str(file.path))
+    if wrong:
+        raise ConfigWrong("\n".join(wrong[:_TOLD_MAX]))
+    return rules
+
+
+def failures(written: Iterable[Rule], rules: Rules, file: str) -> Iterator[str]:
+    """One line for each example that does not hold."""
+    seen: set[int] = set()
+    for rule in written:
+        if rule.line not in seen:
+            seen.add(rule.line)
+            yield from (f"{file}:{rule.line}: {problem}" for problem in _failures(rule, rules))
+
+
+def _failures(rule: Rule, rules: Rules) -> Iterator[str]:
+    for example in rule.match:
+        if (got := _rating(example, rules)) is not rule.verdict:
+            yield f"match: {example!r} is {got}, not {rule.verdict}"
+    for example in rule.not_match:
+        if (got := _rating(example, rules)) is rule.verdict:
+            yield f"not_match: {example!r} is {got} as well"
+    for when in rule.whens:
+        for example in when.examples:
+            if (got := _rating(example, rules)) is not when.verdict:
+                yield f"when.match: {example!r} is {got}, not {when.verdict}"
+
+
+def _rating(command: str, rules: Rules) -> Rating:
+    return rate(parse(command), rules).rating

@@ -1,0 +1,287 @@
+"""What the shell itself does: assignments, arithmetic, redirections, program names made at run
+time. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.environment.variable_kinds import is_hook_name
+from shelltie.safety.arg import HOLE, Arg, literal
+from shelltie.safety.dataflow import Source, origin_of, scan_given
+from shelltie.safety.inspection import Case, base_name
+from shelltie.safety.lists import (
+    Effect,
+    effect,
+    is_harmless,
+    is_harmless_target,
+    protection,
+    secrecy,
+)
+from shelltie.safety.values import CASE
+from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
+from shelltie.verdict import Code, Rating
+
+_COMMAND = regex(r"\$\(|`|\$\{")
+_NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
+_SUBSCRIPT = regex(r"\[(?!\s*[@*\d]*\s*\])")
+# ${x:offset:length}
+_SUBSTRING = regex(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
+_SETS = regex(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
+_SETS_BEFORE = regex(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
+_DEFAULT = regex(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
+_PROMPT = regex(r"@[PA]\}|\$\{!")
+_SUBSTITUTION = regex(r"\$\([^()]*\)|`[^`]*`")
+_HEX = regex(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
+
+
+def rate_variable_name(case: Case, arg: Arg) -> None:
+    """A word that names a variable, as `read` and `test -v` take it."""
+    for guess in arg.guesses:
+        if _COMMAND.search(guess):
+            case.dangerous(Code.DYNAMIC_ARGUMENT, f"the subscript in {arg.text} runs code", arg)
+        elif HOLE in guess or "[" in guess:
+            case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may run code in a subscript", arg)
+
+
+def rate_expression(case: Case, arg: Arg) -> None:
+    """A word that is evaluated as arithmetic."""
+    for guess in arg.guesses:
+        if _COMMAND.search(guess):
+            case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs the code in {arg.text}", arg)
+            return
+    text = arg.text if not arg.exact else arg.guesses[0]
+    rate_names(case, text, arg)
+
+
+def rate_names(case: Case, text: str, arg: Arg) -> None:
+    """The variables in an expression: what they hold is evaluated, and some must not be set."""
+    _rate_settings(case, (*_SETS.findall(text), *_SETS_BEFORE.findall(text)), arg)
+    names = _NAME.findall(_HEX.sub("0", text))
+    unsure = [name for name in names if not case.where.values.is_number(name)]
+    if any(_COMMAND.search(value) for name in unsure for value in case.where.values.known(name)):
+        case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs what {unsure[0]} holds", arg)
+    elif unsure:
+        case.unknown(
+            Code.DYNAMIC_ARGUMENT, f"arithmetic evaluates {unsure[0]}, whatever it holds", arg
+        )
+
+
+def _rate_settings(case: Case, names: Iterable[str], arg: Arg) -> None:
+    for name in names:
+        if is_hook_name(name):
+            case.unknown(
+                Code.ENV_INJECTION, f"{arg.text} sets {name}, which decides what runs", arg
+            )
+
+
+def rate_expansions(case: Case) -> None:
+    """Expansions anywhere in a command that evaluate what a variable holds."""
+    for word in words_of(case.simple):
+        for part in word.parts:
+            arg = Arg((), part.text, word.span, part.text)
+            if part.kind is Kind.EXPANSION:
+                _rate_settings(case, _DEFAULT.findall(part.text), arg)
+            if part.kind is Kind.ARITHMETIC:
+                _rate_arithmetic(case, part, arg)
+            elif part.kind is Kind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
+                rate_names(case, piece[1], arg)
+            elif part.kind is Kind.EXPANSION and _PROMPT.search(part.text):
+                case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a value", arg)
+            elif part.kind is Kind.EXPANSION and _SUBSCRIPT.search(part.text):
+                case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a subscript", arg)
+
+
+def _rate_arithmetic(case: Case, part: Part, arg: Arg) -> None:
+    if part.commands:
+        # What it prints is evaluated: `a[$(…)]` would run.
+        case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates what a command prints", arg)
+    rate_names(case, _SUBSTITUTION.sub("0", part.text.removeprefix("$")), arg)
+
+
+def words_of(simple: Simple) -> Iterator[Word]:
+    """Every word of a command, those of its redirections and assignments included."""
+    yield from simple.words
+    for assignment in simple.assignments:
+        if assignment.value is not None:
+            yield assignment.value
+    for redirect in simple.redirects:
+        yield from (word for word in (redirect.target, redirect.body) if word is not None)
+
+
+_EVALUATED = regex(r"\$\(|`")
+# Their value goes through the shell's expansions before it is shown.
+_PROMPTS = frozenset(("PS0", "PS1", "PS2", "PS4"))
+
+
+def rate_assignments(case: Case) -> None:
+    """The `NAME=value` before a command, or alone."""
+    for assignment in case.simple.assignments:
+        word = assignment.value
+        args = case.where.values.of(word) if word is not None else ()
+        arg = args[0] if args else Arg((), "", assignment.span, "")
+        guesses = arg.guesses if args else ("",)
+        if "[" in assignment.name:
+            subscript(case, assignment.name, arg)
+        name = _NAME.match(assignment.name)
+        if name and not _only_splits_a_line(case, name[0]):
+            rate_pair(case, name[0], guesses, arg, before_command=bool(case.simple.words))
+
+
+def _only_splits_a_line(case: Case, name: str) -> bool:
+    """`IFS= read -r line`: it is back to what it was when the line is read."""
+    words = case.simple.words
+    return name == "IFS" and bool(words) and words[0].value in ("read", "mapfile", "readarray")
+
+
+def rate_loop(case: Case) -> None:
+    """A loop sets its variable, whatever that is called."""
+    name = case.simple.loop
+    if name is not None and name != CASE:
+        args = case.where.values.args(case.simple.words)
+        values = [guess for arg in args for guess in arg.guesses] or [""]
+        rate_pair(case, name, values, Arg((), "", case.simple.span, name), before_command=False)
+
+
+def subscript(case: Case, name: str, arg: Arg) -> None:
+    """The index of an array is arithmetic, and arithmetic runs what is in `$(…)`."""
+    if _EVALUATED.search(name):
+        case.unknown(Code.DYNAMIC_ARGUMENT, "a subscript runs a command", arg)
+    else:
+        rate_names(case, name.partition("[")[2], arg)
+
+
+def rate_pair(
+    case: Case, name: str, values: Sequence[str], arg: Arg, *, before_command: bool
+) -> None:
+    """`name=value`, wherever a command or the shell is told so."""
+    for value in values:
+        match effect(name, value):
+            case Effect.LOADS:
+                case.dangerous(
+                    Code.ENV_INJECTION, f"{name} makes programs load code from elsewhere", arg
+                )
+            case Effect.RUNS:
+                _hook(case, name, value, arg)
+            case Effect.STEERS:
+                case.unknown(Code.ENV_INJECTION, f"{name} can change what runs", arg)
+            case Effect.NONE if before_command and not is_harmless(name):
+                case.unknown(Code.ENV_INJECTION, f"{name} may mean something to the program", arg)
+
+
+def _hook(case: Case, name: str, value: str, arg: Arg) -> None:
+    """The value is itself a command."""
+    case.unknown(Code.ENV_INJECTION, f"the value of {name} is run as a command", arg)
+    if name in _PROMPTS:
+        if _EVALUATED.search(value):
+            case.dangerous(Code.ENV_INJECTION, f"{name} runs a command at every prompt", arg)
+        return
+    if HOLE not in value and not value.startswith("-"):
+        case.again.danger_in_text(value.lstrip("|!"), case, f"{name}=", arg.span)
+    if origin_of(case, arg) is not Source.PROGRAM:
+        case.dangerous(Code.REMOTE_CODE, f"{name} is set to code from elsewhere", arg)
+
+
+_DESCRIPTOR = regex(r"\d+-?|-")
+_WRITES = {
+    Code.NETWORK_EXFIL: "sends data to another machine",
+    Code.PERSISTENCE: "changes a file that is run later, or steers a tool",
+    Code.PRIVILEGE: "changes who may do what",
+    Code.PROTECTED_PATH: "changes a file of the system",
+}
+
+
+def rate_redirects(case: Case) -> None:
+    """Every redirection of a command."""
+    for redirect in case.simple.redirects:
+        if redirect.descriptor.startswith("{"):
+            case.unknown(
+                Code.ENV_INJECTION, f"{redirect.descriptor}{redirect.operator} sets a name"
+            )
+        if redirect.body is not None:
+            _rate_body(case, redirect)
+        elif redirect.target is not None:
+            for arg in case.where.values.of(redirect.target):
+                _rate_target(case, redirect, arg)
+
+
+def _rate_body(case: Case, redirect: Redirect) -> None:
+    if redirect.body is None or not case.simple.words:
+        return
+    for name in case.where.values.secrets_in(redirect.body):
+        case.dangerous(Code.SECRET_READ, f"shows the value of ${name}")
+
+
+def _rate_target(case: Case, redirect: Redirect, arg: Arg) -> None:
+    if redirect.operator in (">&", "<&") and _DESCRIPTOR.fullmatch(arg.value or ""):
+        return
+    if any(part.kind is Kind.PROCESS for part in arg.parts):
+        return  # what runs in there is judged itself
+    if redirect.operator == "<":
+        _reads(case, arg)
+    else:
+        _writes(case, redirect, arg)
+
+
+def _reads(case: Case, arg: Arg) -> None:
+    for guess in arg.guesses:
+        if protection(guess) is Code.NETWORK_EXFIL:
+            case.dangerous(Code.NETWORK_EXFIL, f"opens a connection: {arg.text}", arg)
+        rating = secrecy(guess, case.directories)
+        if rating is not Rating.SAFE:
+            case.say(rating, Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
+    if not (arg.exact or (arg.bound and arg.single)):
+        case.unknown(
+            Code.DYNAMIC_ARGUMENT, f"which file {arg.text} is, is known only at run time", arg
+        )
+
+
+def _writes(case: Case, redirect: Redirect, arg: Arg) -> None:
+    if arg.exact and arg.value is not None and is_harmless_target(arg.value) and arg.value != "-":
+        return
+    for guess in arg.guesses:
+        if (code := protection(guess, case.directories)) is not None:
+            case.dangerous(code, f"{redirect.operator} {arg.text} {_WRITES[code]}", arg)
+            return
+    case.unknown(Code.WRITE_REDIRECT, f"{redirect.operator} writes {arg.text}", arg)
+
+
+_GLOB = regex(r"[*?\[\]]")
+_MATCHES_MAX = 8
+_HIDDEN = (
+    *("rm", "dd", "sudo", "su", "sh", "bash", "chmod", "chown", "mv", "shred", "truncate", "kill"),
+    *("curl", "wget", "nc", "python3", "perl", "node", "git", "find", "xargs", "env", "crontab"),
+)
+_FORCE = regex(r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*")
+
+
+def rate_dynamic_program(case: Case) -> None:
+    """A program that is a variable, a substitution or a pattern: never safe, maybe dangerous."""
+    program = case.args[0]
+    case.unknown(
+        Code.DYNAMIC_PROGRAM, f"which program {program.text} is, is known only at run time", program
+    )
+    source = origin_of(case, program)
+    if source is not Source.PROGRAM:
+        case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", program)
+    for name in _candidates(program):
+        case.again.danger([literal(name, program.span), *case.words], case, program.text)
+    scan_given(case)
+    if HOLE in program.shape and any(_FORCE.fullmatch(arg.head) for arg in case.words):
+        case.dangerous(
+            Code.DESTROYS_DATA, "an unknown program is told to delete whole trees", program
+        )
+
+
+def _candidates(program: Arg) -> list[str]:
+    """The programs it may be; for a pattern, those that somebody may want to hide."""
+    if not program.pattern:
+        return list(program.values)[:_MATCHES_MAX]
+    found = []
+    for value in program.values:
+        name = base_name(value)
+        if not _GLOB.search(name):
+            found.append(value)
+        if _GLOB.sub("", name):
+            found += [hidden for hidden in _HIDDEN if fnmatchcase(hidden, name)]
+    return found[:_MATCHES_MAX]

@@ -1,0 +1,295 @@
+"""What the words of a script can be, as far as its own text says it. Pure.
+
+A variable that the script sets to something literal is known; one that it sets by a loop, `read`
+or a substitution is bound: its value comes from commands that are judged themselves.
+What is known this way serves to find danger; it never proves anything safe.
+"""
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice, product
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.output.secret_names import is_everyday_word, is_secret_name
+from shelltie.safety.arg import HOLE, Arg, unseen, written
+from shelltie.safety.echo import printed
+from shelltie.shell.script import Kind, Part, Script, Simple, Word
+from shelltie.verdict import Span
+
+_SPLIT = "\1"  # where an unquoted value falls apart
+_WAYS_MAX = 16
+_PASSES = 3  # so that `a=r; b=$a` is known as well
+
+# Set by every login, and never more than one plain word.
+_GIVEN = {"HOME": "~", "PWD": ".", "OLDPWD": ".."}
+# Where they are set at all, usually to this.
+_USUAL = {"XDG_CONFIG_HOME": "~/.config", "XDG_STATE_HOME": "~/.local/state"}
+_NUMBERS = frozenset(("?", "#", "$", "!", "PPID", "UID", "EUID", "RANDOM", "LINENO", "SECONDS"))
+_NUMBER = regex(r"[+-]?\d+")
+_IFS = " "
+_PIPE = "/dev/fd/63"  # what the shell puts in place of `<(…)`
+
+_DEFAULT = regex(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
+_EXPANDED = regex(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
+CASE = "case"  # stands for itself, not for a variable
+_SETTERS = frozenset(("export", "declare", "typeset", "local", "readonly"))
+_PRINT_NAMES = (
+    *(["pwd"], ["dirname"], ["basename"], ["realpath"], ["readlink"], ["which"], ["find"], ["ls"]),
+    *(["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"]),
+)
+_SET_BY_ARITHMETIC = regex(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
+_READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
+
+
+class Values:
+    """What is known of the variables of one script."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._secret: set[str] = set()
+        self._bound: dict[str, int] = {}  # and where in the text for the first time
+        self._assigned: dict[str, int] = {}  # where the first command that gives a value ends
+        self._opaque: set[str] = set()  # set to something that the text does not tell
+        self._set_at: dict[str, Span] = {}  # from the first place to the last
+        self.files: Mapping[str, Arg] | None = None  # that the script writes, once looked up
+        self.directories: tuple[str, ...] = ()
+        self._blanks = re.compile(r"\s+")
+        self._learn()
+
+    def args(self, words: Sequence[Word]) -> tuple[Arg, ...]:
+        """The arguments these words become."""
+        return tuple(arg for word in words for arg in self.of(word))
+
+    def of(self, word: Word) -> tuple[Arg, ...]:
+        """The arguments one word becomes; usually one."""
+        if word.value is not None:
+            return tuple(written(word))
+        ways = list(islice(product(*map(self._ways, word.parts)), _WAYS_MAX))
+        texts = ["".join(way) for way in ways]
+        if len(texts) == 1 and _SPLIT in texts[0]:
+            pieces = [piece for piece in texts[0].split(_SPLIT) if piece]
+            return tuple(self._made(word, [piece]) for piece in pieces)
+        return (self._made(word, [text.replace(_SPLIT, " ") for text in texts]),)
+
+    def _made(self, word: Word, texts: Sequence[str]) -> Arg:
+        return Arg(
+            values=tuple(dict.fromkeys(text for text in texts if HOLE not in text)),
+            shape=texts[0] if texts else HOLE,
+            span=self._with_sources(word),
+            text=word.text,
+            exact=False,
+            pattern=word.pattern,
+            single=word.single or all(map(_is_one_word, word.parts)),
+            bound=all(self._is_bound(part, word.span.start) for part in word.parts),
+            secrets=tuple(self.secrets_in(word)),
+            parts=word.parts,
+        )
+
+    @cached_property
+    def mentions(self) -> Counter[str]:
+        """How often each file, or what may be one, is named in the text."""
+        words = [word for simple in self._script.commands for word in simple.words[1:]]
+        redirects = [it for simple in self._script.commands for it in simple.redirects]
+        words += [it.target for it in redirects if it.target is not None]
+        return Counter(posixpath.normpath(word.value) for word in words if word.value is not None)
+
+    def _with_sources(self, word: Word) -> Span:
+        """The word, and where the script sets the variables in it."""
+        names = [name for part in word.parts for name in _names(part)]
+        return word.span.with_all(self._set_at[name] for name in names if name in self._set_at)
+
+    def secrets_in(self, word: Word) -> Iterator[str]:
+        """The variables with secret names whose value becomes part of the word."""
+        for part in word.parts:
+            for name in _names(part):
+                if name in self._secret or self._is_secret_of_environment(name, word):
+                    yield name
+
+    def _is_secret_of_environment(self, name: str, word: Word) -> bool:
+        if name in self._assigned and self._assigned[name] <= word.span.start:
+            return False
+        return is_secret_name(name) and not is_everyday_word(name)
+
+    def known(self, name: str) -> tuple[str, ...]:
+        """What the text itself sets a variable to."""
+        return self._known.get(name, ())
+
+    def is_number(self, name: str) -> bool:
+        """Whether a variable can hold nothing but a number: safe to use in arithmetic."""
+        if name in _NUMBERS or name.isdigit():
+            return True
+        known = self._known.get(name, ())
+        return bool(known) and name not in self._opaque and all(map(_NUMBER.fullmatch, known))
+
+    def output_of(self, places: Sequence[int]) -> str | None:
+        """What these commands print, if that stands in the text: `echo rm`."""
+        if len(places) != 1 or places[0] >= len(self._script.commands):
+            return None
+        simple = self._script.commands[places[0]]
+        if simple.assignments or simple.loop is not None or self._is_function(simple):
+            return None
+        args = [arg for word in simple.words for arg in self._shallow(word)]
+        return printed([arg.value for arg in args])
+
+    def _is_function(self, simple: Simple) -> bool:
+        return bool(simple.words) and simple.words[0].value in self._script.functions
+
+    def _shallow(self, word: Word) -> tuple[Arg, ...]:
+        if all(part.kind in (Kind.TEXT, Kind.VARIABLE) for part in word.parts):
+            return self.of(word)
+        return (unseen(word.span),)
+
+    def _ways(self, part: Part) -> tuple[str, ...]:
+        """The texts a part can stand for."""
+        texts = self._texts(part)
+        if part.quoted or part.kind is Kind.TEXT:
+            return texts
+        return tuple(self._blanks.sub(_SPLIT, text) for text in texts)
+
+    def _texts(self, part: Part) -> tuple[str, ...]:
+        match part.kind:
+            case Kind.TEXT:
+                return (part.text,)
+            case Kind.VARIABLE:
+                return self._of_variable(part.text)
+            case Kind.COMMAND:
+                printed = self.output_of(part.commands)
+                return (HOLE if printed is None else printed.rstrip("\n"),)
+            case Kind.PROCESS:
+                return (_PIPE,)
+            case Kind.EXPANSION if default := _DEFAULT.fullmatch(part.text):
+                return tuple(dict.fromkeys((*self._of_variable(default[1]), default[2])))
+            case _:
+                return (HOLE,)
+
+    def _of_variable(self, name: str) -> tuple[str, ...]:
+        if name in self._known:
+            return self._known[name]
+        if name == "IFS":
+            return (_IFS,)
+        return ({**_USUAL, **_GIVEN}.get(name, HOLE) if name not in self._bound else HOLE,)
+
+    def _is_bound(self, part: Part, at: int) -> bool:
+        """Whether the script has said what it is before it stands there."""
+        match part.kind:
+            case Kind.TEXT | Kind.ARITHMETIC | Kind.PROCESS:
+                return True
+            case Kind.VARIABLE:
+                first = self._bound.get(part.text, at)
+                return first < at or part.text in _GIVEN or part.text in _NUMBERS
+            case Kind.COMMAND:
+                return self._prints_names(part.commands)
+            case _:
+                return False
+
+    def _prints_names(self, places: Sequence[int]) -> bool:
+        """Whether a substitution yields the name of a file, as `git ls-files` does."""
+        if len(places) != 1 or places[0] >= len(self._script.commands):
+            return False
+        words = [word.value for word in self._script.commands[places[0]].words]
+        return words[:1] in _PRINT_NAMES or words[:2] in _PRINT_NAMES
+
+    def _learn(self) -> None:
+        for simple in self._script.commands:
+            for name in _bindings(simple):
+                self._bound.setdefault(name, simple.span.start)
+            for name in _assigned(simple):
+                self._assigned.setdefault(name, simple.span.end)
+            if simple.words and simple.words[0].value in _READERS:
+                self._opaque.update(_bindings(simple))
+        for _ in range(_PASSES):
+            for simple in self._script.commands:
+                self._learn_from(simple)
+        if separators := "".join(self.known("IFS")):
+            self._blanks = re.compile(rf"[\s{re.escape(separators)}]+")
+        self.directories = tuple(islice(self._visited(), _WAYS_MAX))
+
+    def _learn_from(self, simple: Simple) -> None:
+        program = simple.words[0].value if simple.words else None
+        if simple.loop is not None:
+            self._set(simple.loop, simple.words if simple.loop != CASE else (), simple.span)
+        elif program is None and not simple.words:
+            for assignment in simple.assignments:
+                if assignment.value is not None:
+                    self._set(assignment.name, [assignment.value], assignment.span)
+        elif program in _SETTERS:
+            self._learn_declared(simple.words[1:])
+        elif program in ("((", "let"):
+            for name in _SET_BY_ARITHMETIC.findall(" ".join(it.text for it in simple.words)):
+                self._add(name, ("0",), simple.span)  # whatever it is, it is a number
+
+    def _learn_declared(self, words: Sequence[Word]) -> None:
+        for word in words:
+            name, equals, text = (word.value or "").partition("=")
+            if equals:
+                self._add(name, (text,), word.span)
+            elif any(self.secrets_in(word)):
+                self._secret.add(word.text.partition("=")[0])
+
+    def _set(self, name: str, words: Sequence[Word], at: Span) -> None:
+        args = self.args(words)
+        at = at.with_all(arg.span for arg in args)
+        self._add(name, [value for arg in args for value in arg.guesses], at)
+        if any(arg.secrets for arg in args):
+            self._secret.add(name)
+        if not all(map(_is_told, words)):
+            self._opaque.add(name)
+
+    def _add(self, name: str, values: Sequence[str], at: Span) -> None:
+        known = tuple(value for value in values if HOLE not in value)
+        if known:
+            self._set_at[name] = at.with_all([self._set_at.get(name, at)])
+            every = dict.fromkeys((*self._known.get(name, ()), *known))
+            self._known[name] = tuple(every)[:_WAYS_MAX]
+
+    def _visited(self) -> Iterator[str]:
+        """Where `cd` may have led."""
+        for simple in self._script.commands:
+            args = self.args(simple.words[:4])
+            if args and args[0].value in ("cd", "pushd"):
+                yield from (value for arg in args[1:] for value in arg.values)
+                if args[0].value == "cd" and len(args) == 1:
+                    yield "~"
+
+
+def _is_told(word: Word) -> bool:
+    """Its value stands in the text, or is a number."""
+    return all(part.kind in (Kind.TEXT, Kind.ARITHMETIC) for part in word.parts)
+
+
+def _bindings(simple: Simple) -> Iterator[str]:
+    """The names this command sets."""
+    if simple.loop is not None:
+        yield from (name for name in (simple.loop,) if name != CASE)
+    elif not simple.words:
+        yield from (assignment.name for assignment in simple.assignments)
+    elif simple.words[0].value in _READERS | _SETTERS:
+        for word in simple.words[1:]:
+            yield (word.value or word.text).partition("=")[0]
+
+
+def _assigned(simple: Simple) -> Iterator[str]:
+    """The names that have a new value after this command: `export X` gives none."""
+    if simple.words and simple.words[0].value in _SETTERS and simple.loop is None:
+        pairs = (word.text.partition("=") for word in simple.words[1:])
+        yield from (name for name, equals, _ in pairs if equals)
+    else:
+        yield from _bindings(simple)
+
+
+def _names(part: Part) -> Iterator[str]:
+    """The variables whose values a part shows; `${X:+y}` and `${#X}` show none."""
+    if part.kind is Kind.VARIABLE:
+        yield part.text
+    elif part.kind in (Kind.EXPANSION, Kind.ARITHMETIC):
+        yield from _EXPANDED.findall(part.text)
+
+
+def _is_one_word(part: Part) -> bool:
+    if part.kind is Kind.VARIABLE:
+        return part.quoted or part.text in _GIVEN or part.text in _NUMBERS
+    return part.quoted or part.kind in (Kind.TEXT, Kind.ARITHMETIC, Kind.PROCESS)

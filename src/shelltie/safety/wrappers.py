@@ -1,0 +1,175 @@
+"""Commands inside commands: sudo, xargs, find -exec. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from shelltie.basics.lazy_regex import regex
+from shelltie.safety.arg import HOLE, Arg, unseen
+from shelltie.safety.inspection import Case, base_name
+from shelltie.safety.lists import is_secret_path, secrecy
+from shelltie.safety.option_split import Arguments
+from shelltie.shell.script import Simple
+from shelltie.verdict import Code, Rating
+
+_LISTS = frozenset(("find", "gfind", "fd", "fdfind", "ls", "gls", "tree"))
+_LISTS_WITH = {
+    "git": frozenset(("ls-files", "--name-only", "rev-parse")),
+    "grep": frozenset(("-l", "-rl", "-lr", "-L", "-rL", "--files-with-matches")),
+    "rg": frozenset(("-l", "--files", "--files-with-matches")),
+}
+# They drop names or change their order; what changes names, such as sed, could make any.
+_FILTERS = frozenset(("sort", "uniq", "head", "tail", "grep", "egrep", "fgrep", "rg"))
+# Whatever the file, they show nothing of what is in it.
+_DISCREET = frozenset(
+    (
+        *("wc", "ls", "stat", "file", "du", "basename", "dirname", "realpath", "readlink"),
+        *("md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "b2sum", "shasum", "md5", "test"),
+    )
+)
+_SEARCHES = frozenset(("grep", "egrep", "fgrep", "rg", "zgrep"))
+_NAMES_ONLY = frozenset(("-l", "-L", "-c", "-q", "-rl", "-il", "--files-with-matches", "--count"))
+
+
+def names_known_files(case: Case, inner: Sequence[Arg]) -> bool:
+    """Whether a program that reads the files it is told here shows nothing it should not."""
+    program = base_name(inner[0].value or "")
+    if program in _DISCREET:
+        return True
+    if program in _SEARCHES and _NAMES_ONLY & {arg.value for arg in inner[1:]}:
+        return True
+    feeders = case.feeders()
+    return any(map(_lists, feeders)) and all(_lists(one) or _filters(one) for one in feeders)
+
+
+def _lists(simple: Simple) -> bool:
+    words = [word.value for word in simple.words]
+    program = base_name(words[0] or "") if words else ""
+    if program in _LISTS:
+        return all(secrecy(word or "") is Rating.SAFE for word in words[1:])
+    return bool(_LISTS_WITH.get(program, frozenset()) & {*words})
+
+
+def _filters(simple: Simple) -> bool:
+    return bool(simple.words) and base_name(simple.words[0].value or "") in _FILTERS
+
+
+_SUFFIXES_MAX = 30
+_PLACEHOLDER = "{}"
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "eval"))
+_TAKES_TEXT = regex(r"-[a-z]*c|eval")
+_GOES = frozenset(("cd", "chdir", "pushd"))
+_DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
+_ATTACHED_DIRECTORY = regex(r"-C(?=.)|--(?:chdir|directory|cwd)=")
+_NAMES = ("-name", "-iname", "-path", "-wholename", "-ipath", "-regex")
+
+
+def rate_inner(
+    case: Case, args: Sequence[Arg], given: Arguments, *, appends: bool | None = None
+) -> None:
+    """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
+    if not args:
+        return
+    known = not appends or names_known_files(case, args)
+    filled = [_filled(case, arg, given, known=known) for arg in args]
+    if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
+        # Two, because the first may be the value that the last option wants.
+        filled += [unseen(args[0].span, _seen_before(case), known=known)] * 2
+    if _runs_its_input(args, given) and (appends or appends is None):
+        case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
+    case.again.command(filled, case, case.program)
+
+
+def _placeholders(given: Arguments) -> set[str]:
+    """What stands for the unseen argument: `{}`, or what `-I` says."""
+    named = {
+        value.value
+        for option in given.flags
+        if option.flag.name in ("-I", "-i", "--replace") and (value := option.value) is not None
+    }
+    return {_PLACEHOLDER, *(name for name in named if name)}
+
+
+def _filled(case: Case, arg: Arg, given: Arguments, *, known: bool) -> Arg:
+    """A placeholder is an argument that nobody sees, but find says what it may be called."""
+    holders = _placeholders(given)
+    if arg.value not in holders:
+        return _with_holes(arg, holders)
+    named = [
+        text
+        for option in given.flags
+        if option.flag.name in _NAMES and option.value is not None
+        for text in option.value.values
+    ]
+    named += [f"{start}/x" for operand in given.operands for start in operand.values]
+    return unseen(arg.span, _secret(named) or _seen_before(case), known=known)
+
+
+def _with_holes(arg: Arg, holders: set[str]) -> Arg:
+    """A placeholder inside a word is replaced as well."""
+    shape = arg.shape
+    for holder in holders:
+        shape = shape.replace(holder, HOLE)
+    return replace(arg, values=(), shape=shape, exact=False) if shape != arg.shape else arg
+
+
+def _seen_before(case: Case) -> tuple[str, ...]:
+    """The secret files that the commands name whose output becomes arguments."""
+    words = [word for simple in case.feeders() for word in simple.words[1:]]
+    return _secret([text for arg in case.where.values.args(words) for text in arg.values])
+
+
+def _secret(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text for text in texts if is_secret_path(text))
+
+
+def _runs_its_input(args: Sequence[Arg], given: Arguments) -> bool:
+    """`xargs -I{} sh -c '{}'`, or `xargs` with `{}` as the program."""
+    holders = _placeholders(given)
+    if args[0].value in holders:
+        return True
+    if base_name(args[0].value or "") not in _SHELLS:
+        return False
+    if _TAKES_TEXT.fullmatch(args[-1].head):
+        return True
+    texts = [after for before, after in pairwise(args) if _TAKES_TEXT.fullmatch(before.head)]
+    return any(
+        (value.split() or [""])[0].strip("\"'") in holders for arg in texts for value in arg.values
+    )
+
+
+def scan_suffixes(case: Case, args: Sequence[Arg]) -> None:
+    """Danger in any of the commands that may stand behind options we do not know."""
+    if case.again.guessing:
+        return
+    for start in range(min(len(args), _SUFFIXES_MAX)):
+        if args[start].value is not None and not args[start].head.startswith("-"):
+            if case.again.danger(args[start:], case, case.program):
+                return
+            if " " in (args[start].value or ""):
+                case.again.danger_in_text(
+                    args[start].value or "", case, case.program, args[start].span
+                )
+
+
+def places_of(case: Case) -> Iterator[str | None]:
+    """The directories a command goes to: by `cd`, or by an option such as `git -C`."""
+    words = case.words
+    if case.program in _GOES and words:
+        named = [arg for arg in words if arg.value == "-" or not arg.head.startswith("-")]
+        yield from _places(named[:1])
+    if any(arg.value in ("-execdir", "-okdir") for arg in words):
+        yield None
+    for before, arg in pairwise(words):
+        if before.value in _DIRECTORY_OPTIONS:
+            yield from _places([arg])
+    for arg in words:
+        option = _ATTACHED_DIRECTORY.match(arg.head)
+        if option:
+            yield from _places([arg.after(option.end())])
+
+
+def _places(args: Sequence[Arg]) -> Iterator[str | None]:
+    for arg in args:
+        sure = arg.values if not arg.pattern and arg.value != "-" else ()
+        yield from sure or (None,)

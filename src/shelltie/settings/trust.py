@@ -1,0 +1,149 @@
+"""Which projects' own files a person trusts, exactly as they were when that was said."""
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import ConfigWrong
+from shelltie.settings import toml_list
+
+SETTINGS = ".shelltie.toml"
+RULES = ".shelltie"  # a directory: every file below it counts
+
+_FILE_MAX = 1024 * 1024
+_FILES_MAX = 200
+_TABLE = "project"
+_HEADING = """\
+Projects whose own shelltie files you trust, each as the files were when you said so.
+Written by `shelltie trust`; delete an entry, or `shelltie trust --revoke DIR`, to end it."""
+
+
+@frozen
+class Snapshot:
+    """What a project says at one moment: read once, so that what is trusted is what is used."""
+
+    project: Path
+    files: Mapping[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        """Another one if a file changes, comes or goes."""
+        whole = hashlib.sha256()
+        for name, content in sorted(self.files.items()):
+            for part in (os.fsencode(name), content):
+                whole.update(len(part).to_bytes(8, "big") + part)
+        return whole.hexdigest()
+
+
+@frozen
+class Trusted:
+    """One decision."""
+
+    project: Path
+    digest: str
+    since: str
+    ours: bool = True  # written by `shelltie trust`; any other counts for nothing
+
+
+def look(project: Path) -> Snapshot:
+    """The files of a project that say something to shelltie.
+
+    Raises: ConfigWrong for what is no plain file, is too large or cannot be read.
+    """
+    root = project.resolve()
+    files: dict[str, bytes] = {}
+    for path in _paths(root):
+        content = _read(path)
+        if content is not None:
+            files[path.relative_to(root).as_posix()] = content
+        if len(files) > _FILES_MAX:
+            raise ConfigWrong(f"{root / RULES}: more than {_FILES_MAX} files")
+    return Snapshot(root, files)
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    yield root / SETTINGS
+    for folder, _, names in os.walk(root / RULES):
+        yield from (Path(folder, name) for name in names)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with open(path, "rb", opener=_open_now) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigWrong(f"{path}: not a regular file")
+            content = file.read(_FILE_MAX + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > _FILE_MAX:
+        raise ConfigWrong(f"{path}: larger than 1 MiB")
+    return content
+
+
+def _open_now(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
+
+
+def is_trusted(snapshot: Snapshot, store: Path) -> bool:
+    """Whether exactly these files are trusted. A store that cannot be read trusts nothing."""
+    try:
+        known = listed(store)
+    except ConfigWrong:
+        return False
+    wanted = snapshot.project, snapshot.digest
+    return any(one.ours and (one.project, one.digest) == wanted for one in known)
+
+
+def listed(store: Path) -> list[Trusted]:
+    """Every decision.
+
+    Raises: ConfigWrong.
+    """
+    ours, others = toml_list.split(store, _TABLE)
+    foreign = (replace(_understood(entry, store), ours=False) for entry in others)
+    return [*(_understood(entry, store) for entry in ours), *foreign]
+
+
+def _understood(entry: Mapping[str, object], store: Path) -> Trusted:
+    match entry:
+        case {"path": str(path), "digest": str(digest), **rest}:
+            return Trusted(Path(path), digest, str(rest.get("since", "")))
+        case _:
+            raise ConfigWrong(f"{store}: each [[{_TABLE}]] needs a path and a digest")
+
+
+def trust(snapshot: Snapshot, store: Path) -> None:
+    """Trust these files, instead of whatever was trusted in this project before.
+
+    Raises: ConfigWrong, OSError.
+    """
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    entry = {"path": str(snapshot.project), "digest": snapshot.digest, "since": since}
+    _replace(snapshot.project, store, [entry])
+
+
+def revoke(project: Path, store: Path) -> bool:
+    """Trust a project no more; whether it was trusted at all.
+
+    Raises: ConfigWrong, OSError.
+    """
+    root = project.resolve()
+    known = any(one.project == root for one in listed(store))
+    if known:
+        _replace(root, store, [])
+    return known
+
+
+def _replace(project: Path, store: Path, entries: list[toml_list.Entry]) -> None:
+    def edit(known: list[dict[str, object]]) -> Iterator[toml_list.Entry]:
+        yield from (one for one in known if _understood(one, store).project != project)
+        yield from entries
+
+    toml_list.change(store, _TABLE, edit, _HEADING)

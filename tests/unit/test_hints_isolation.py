@@ -1,0 +1,39 @@
+import pytest
+
+from shelltie.model import Bar
+from shelltie.running.hints import blocked, blocked_hint
+
+_ALL = frozenset(Bar)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", [Bar.WRITE]),
+        ("Error: EROFS: read-only file system, open '/usr/x'", [Bar.WRITE]),
+        ("curl: (6) Could not resolve host: example.org", [Bar.NETWORK]),
+        ("OSError: [Errno 101] Network is unreachable", [Bar.NETWORK]),
+        ("npm error code EAI_AGAIN", [Bar.NETWORK]),
+        ("cat: /there/file: No such file or directory", [Bar.FILES]),
+        ("cat: /etc/no-such-file: No such file or directory", []),
+        ("cat: /work/file: No such file or directory", []),
+        ("cat: file: No such file or directory", []),
+        ("fine so far\nCould not resolve host: x\nRead-only file system", [Bar.WRITE, Bar.NETWORK]),
+        ("make: *** [all] Error 2", []),
+        ("", []),
+    ],
+)
+def test_last_words_tell_what_was_in_the_way(said: str, found: list[Bar]) -> None:
+    assert list(blocked(said, _ALL, "/work")) == found
+
+
+def test_what_a_place_does_not_bar_was_not_barred() -> None:
+    said = "Network is unreachable\nRead-only file system\n/there/x: not found"
+
+    assert blocked(said, frozenset(), "/work") == ()
+
+
+def test_the_hint_names_the_place_and_the_setting() -> None:
+    assert blocked_hint((), "bubblewrap") is None
+    assert "sandbox.network" in str(blocked_hint((Bar.NETWORK,), "bubblewrap"))
+    assert "(bubblewrap)" in str(blocked_hint((Bar.WRITE,), "bubblewrap"))
