@@ -20,9 +20,9 @@ from benchmarks.rows import Goal, Of, Row
 from benchmarks.shell_scripts import Scripts
 from shelltie.safety.judge import find_shfmt
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import RuleFile, Rules
+from shelltie.safety.rule_set import RuleFile, RuleSet
 from shelltie.shell.parse import parse
-from shelltie.shell.script import Kind, Script, Word
+from shelltie.shell.script import PartKind, Script, Word
 from shelltie.shell.shfmt import SHFMT_ARGS, agree
 from shelltie.verdict import Rating, Verdict
 
@@ -35,7 +35,7 @@ command = "c1, c2, c3, c4, c5, c6, c7, c8, c9"
 verdict = "safe"
 flags = "any"
 """
-_VARIES = (Kind.EXPANSION, Kind.VARIABLE)
+_VARIES = (PartKind.EXPANSION, PartKind.VARIABLE)
 _END = r"\x00"  # of a word; `\0` would swallow a digit behind it
 _ANY_WORDS = r"(?:[^\x00]*\x00)*"
 _ANY_TEXT = r"[^\x00]*"
@@ -92,14 +92,14 @@ def _samples(seed: int, count: int) -> Iterator[Sample]:
 
 
 @contextmanager
-def _rules() -> Iterator[Rules]:
+def _rules() -> Iterator[RuleSet]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "made-up.toml"
         file.write_text(_RULES, encoding="utf-8")
-        yield Rules((RuleFile(file),))
+        yield RuleSet((RuleFile(file),))
 
 
-def _compare(batch: list[Sample], rules: Rules) -> Findings:
+def _compare(batch: list[Sample], rules: RuleSet) -> Findings:
     found = Findings()
     with jail() as cell:
         did = cell.run([sample.text for sample in batch])
@@ -108,7 +108,7 @@ def _compare(batch: list[Sample], rules: Rules) -> Findings:
     return found
 
 
-def _look(sample: Sample, ran: Ran, rules: Rules, found: Findings) -> None:
+def _look(sample: Sample, ran: Ran, rules: RuleSet, found: Findings) -> None:
     script = parse(sample.text)
     found.counts.update(("scripts",) if not ran.valid else ("scripts", "valid for bash"))
     found.counts["executed commands"] += len(ran.argvs)
@@ -185,7 +185,9 @@ def _possible(word: Word) -> str:
     """An expression for all that a word can become, each with a NUL behind it."""
     if not word.single or any("@" in part.text for part in word.parts if part.kind in _VARIES):
         return _ANY_WORDS
-    texts = [re.escape(part.text) if part.kind is Kind.TEXT else _ANY_TEXT for part in word.parts]
+    texts = [
+        re.escape(part.text) if part.kind is PartKind.TEXT else _ANY_TEXT for part in word.parts
+    ]
     return "".join(texts) + _END
 
 

@@ -13,9 +13,9 @@ from benchmarks.measuring import fresh_terminal, memory
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Terminal
 from shelltie.model import Command, Limits, State, TerminalSize
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
-from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.sessions.wait_rule import Waiting
 
 _WANTED = 1000
@@ -84,7 +84,7 @@ async def _run(terminal: Terminal, _: Sessions) -> Run:
 
 async def _session(_: Terminal, sessions: Sessions) -> Run:
     command = Command("sleep 600", tuple(_SLEEP), stays_open=True, pty=TerminalSize())
-    wish = Wish("session", Limits(None, None, "sessions have no limit"))
+    wish = RunOptions("session", Limits(None, None, "sessions have no limit"))
     return (await sessions.open(command, wish, "me", Waiting())).run
 
 
@@ -93,7 +93,7 @@ async def _ours(count: int, start: Callable[[Terminal, Sessions], Awaitable[Run]
     async with fresh_terminal() as terminal:
         await terminal.run(["true"])
         before = memory("self", "VmRSS")
-        sessions = Sessions(terminal.supervisor, Room(count))
+        sessions = Sessions(terminal.supervisor, SessionLimits(count))
         runs = [await start(terminal, sessions) for _ in range(count)]
         while any(run.state is State.CREATED for run in runs):
             await asyncio.sleep(0.01)

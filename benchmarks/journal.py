@@ -11,9 +11,9 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie import Config, Terminal
 from shelltie.events import CommandAsked, Event, RunEnded, RunReady
 from shelltie.model import Caller, ExitStatus, Limits, Outcome, Printed, RunId, State
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.database import open_for_writing
-from shelltie.record.facts import Scribe
+from shelltie.record.facts import FactMaker
 
 _FEW, _MANY = 100, 100_000
 _BATCH = 1000
@@ -55,7 +55,7 @@ async def _measure(few: Path, many: Path) -> list[Samples]:
 def fill(path: Path, runs: int) -> None:
     """A journal with that many runs in it, as they are really written."""
     connection = open_for_writing(path, durable=False)
-    book, scribe = Book(connection, "filling"), Scribe()
+    book, scribe = ChainWriter(connection, "filling"), FactMaker()
     for start in range(0, runs, _BATCH):
         events = [
             event

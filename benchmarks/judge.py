@@ -12,7 +12,7 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie.model import Command
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 
@@ -79,7 +79,7 @@ _FUZZED = 10_000
 
 def measure() -> list[Row]:
     """Milliseconds for one command."""
-    rules = Rules()
+    rules = RuleSet()
     commands = _commands(rules)
     by_rating = _by_rating(rules, commands)
     quick = [took for label in (Rating.UNKNOWN, Rating.DANGEROUS) for took in by_rating[label]]
@@ -96,7 +96,7 @@ def measure() -> list[Row]:
     ]
 
 
-def _commands(rules: Rules) -> list[str]:
+def _commands(rules: RuleSet) -> list[str]:
     return [row.command for row in rated(rules)] if CORPUS.exists() else list(_EVERYDAY)
 
 
@@ -105,7 +105,7 @@ def _row(what: str, times: list[float], goal: float) -> Row:
     return Row(what, "ms", median(times) * 1000, ours_p95=p95, goal=Goal(Of.OURS, goal))
 
 
-def _by_rating(rules: Rules, commands: list[str]) -> dict[Rating, list[float]]:
+def _by_rating(rules: RuleSet, commands: list[str]) -> dict[Rating, list[float]]:
     times: dict[Rating, list[float]] = {rating: [] for rating in Rating}
     for command in commands:
         rate(parse(command), rules)  # the first time may have to read a rule file
@@ -115,7 +115,7 @@ def _by_rating(rules: Rules, commands: list[str]) -> dict[Rating, list[float]]:
     return times
 
 
-async def _confirmed(rules: Rules, commands: list[str]) -> list[float]:
+async def _confirmed(rules: RuleSet, commands: list[str]) -> list[float]:
     judge = Judge(rules, shfmt=find_shfmt())
     times = []
     for text in commands:
@@ -127,7 +127,7 @@ async def _confirmed(rules: Rules, commands: list[str]) -> list[float]:
     return times
 
 
-def _worst(rules: Rules) -> tuple[float, str]:
+def _worst(rules: RuleSet) -> tuple[float, str]:
     dice = random.Random(20261115)
     worst, slowest = 0.0, ""
     for _ in range(_FUZZED):

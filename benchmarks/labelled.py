@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating, Verdict
 
@@ -29,7 +29,7 @@ class Labelled:
         return self.verdict.rating
 
 
-def rated(rules: Rules) -> list[Labelled]:
+def rated(rules: RuleSet) -> list[Labelled]:
     """Every labelled command, rated."""
     # Not splitlines: some commands hold other line separators.
     lines = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").split("\n") if line]
@@ -57,4 +57,4 @@ def report(rows: Sequence[Labelled]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(report(rated(Rules()))))
+    print("\n".join(report(rated(RuleSet()))))

@@ -20,7 +20,7 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie.limits.experience import KEPT, Usual, expected, proposed, usual
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import find
-from shelltie.limits.resolve import Asked, resolve
+from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Limits, Sample
 
 _RUNS, _SEED = 40_000, 7
@@ -245,7 +245,7 @@ def simulate(count: int, seed: int) -> dict[str, Tally]:
 
 def _one(policy: TimeoutPolicy, count: int, seed: int, judge: Policy) -> Tally:
     tally = Tally()
-    limits = {shape: resolve(policy, shape.text, Asked()) for shape in SHAPES}
+    limits = {shape: resolve(policy, shape.text, AskedLimits()) for shape in SHAPES}
     history: dict[Shape, deque[Sample]] = defaultdict(lambda: deque(maxlen=KEPT))
     for shape, event in runs(count, random.Random(seed)):
         known = usual(shape.text, tuple(history[shape])) if judge is by_history else None

@@ -27,7 +27,7 @@ from shelltie import Config, Terminal
 from shelltie.errors import TerminalError
 from shelltie.model import Command, Limits, TerminalSize
 from shelltie.record import queries
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import open_shell
 from shelltie.sessions.wait_rule import Waiting
@@ -133,7 +133,7 @@ class _Work:
 
     async def _session(self) -> None:
         command = Command("cat", stays_open=True, pty=TerminalSize())
-        wish = Wish("session", Limits(None, None, "soak"))
+        wish = RunOptions("session", Limits(None, None, "soak"))
         session = await self._sessions.open(command, wish, "soak", Waiting(most=2))
         with suppress(TerminalError):
             await session.exchange(b"hello\n", Waiting(most=0.2))

@@ -36,7 +36,7 @@ async def _measure() -> list[Samples]:
             assert ended.outcome.ok
 
         async def close() -> None:
-            newest = contexts.everybody()[-1]
+            newest = contexts.all()[-1]
             await contexts.close(newest.id)
 
         return await take_turns(

@@ -11,8 +11,8 @@ from benchmarks.rows import Goal, Of, Row
 from shelltie import Terminal
 from shelltie.events import Event, LimitReached
 from shelltie.model import Command, Limits, TerminalSize
-from shelltie.running.options import Wish
-from shelltie.sessions.registry import Room, Sessions
+from shelltie.running.options import RunOptions
+from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.sessions.session import Session
 from shelltie.sessions.wait_rule import Waiting
 
@@ -70,9 +70,9 @@ async def _measure() -> tuple[list[list[float]], list[float], list[float], list[
 
 
 async def _chatty(terminal: Terminal) -> list[Session]:
-    sessions = Sessions(terminal.supervisor, Room(_COUNT))
+    sessions = Sessions(terminal.supervisor, SessionLimits(_COUNT))
     command = Command(_CHATTER, stays_open=True, pty=TerminalSize())
-    wish = Wish(None, Limits(None, None, "sessions have no limit"))
+    wish = RunOptions(None, Limits(None, None, "sessions have no limit"))
     return [await sessions.open(command, wish, "me", Waiting()) for _ in range(_COUNT)]
 
 

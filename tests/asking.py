@@ -17,12 +17,12 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.approval.ancestry import objection
+from shelltie.approval.ancestry import why_not_a_person
 
 ROOT = Path(__file__).resolve().parent.parent
 SHELLTIE = [sys.executable, "-m", "shelltie"]
 not_on_a_leash = pytest.mark.skipif(
-    objection(os.getpid()) is not None, reason="what runs on a leash can approve nothing"
+    why_not_a_person(os.getpid()) is not None, reason="what runs on a leash can approve nothing"
 )
 
 

@@ -7,23 +7,23 @@ from typing import TypeVar
 import anyio
 
 from shelltie.keeper.link import Leash, Link
-from shelltie.keeper.protocol import Gone, Lost, Word
+from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import Resources
 
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 UNLIMITED = Resources()
-W = TypeVar("W", bound=Word)
+W = TypeVar("W", bound=LeashWord)
 
 
 class Told:
     """A leash, and every word it said."""
 
     def __init__(self) -> None:
-        self.words: list[Word] = []
+        self.words: list[LeashWord] = []
         self.leash: Leash
         self._more = anyio.Event()
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: LeashWord) -> None:
         self.words.append(word)
         self._more.set()
         self._more = anyio.Event()

@@ -11,12 +11,12 @@ import anyio
 from shelltie import Terminal
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
-from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.events import Event, SessionEvent
 from shelltie.frontends.wire import context as tasks
-from shelltie.frontends.wire.terminal_events import as_s4_event
+from shelltie.frontends.wire.terminal_events import as_terminal_event
 from tests.tree import tagged, until
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -69,7 +69,7 @@ class Caller:
 
     def seen(self) -> list[str]:
         """The types of all events, by S4's names."""
-        return [str((as_s4_event(event) or {})["type"]) for event in self.events]
+        return [str((as_terminal_event(event) or {})["type"]) for event in self.events]
 
 
 class Project:
@@ -95,7 +95,7 @@ class Project:
         self.allow(*allowed, name)
         return path
 
-    def access(self, level: Level = Level.DEFAULT) -> Access:
+    def access(self, level: FilterLevel = FilterLevel.DEFAULT) -> Access:
         return Access(find_allowlist(self.place, None), f"{self.bin}:{SYSTEM}", level=level)
 
     @asynccontextmanager
@@ -103,7 +103,7 @@ class Project:
         self,
         terminal: Terminal,
         limits: TaskLimits | None = None,
-        level: Level = Level.DEFAULT,
+        level: FilterLevel = FilterLevel.DEFAULT,
         isolation: str = "none",
     ) -> AsyncIterator[Caller]:
         events: list[Event] = []

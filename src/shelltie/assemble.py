@@ -35,13 +35,13 @@ from shelltie.record.retention import Retention
 from shelltie.record.writer import Terms
 from shelltie.running.admission import Decisions, Gate, Patience
 from shelltie.running.login_path import LoginPath
-from shelltie.running.options import Habits
+from shelltie.running.options import RunDefaults
 from shelltie.running.placement import Demands, Places
 from shelltie.running.ports import Bus
-from shelltie.running.supervisor import NewOutput, Supervisor
+from shelltie.running.supervisor import OutputFactory, Supervisor
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.name_lists import lists_of
-from shelltie.safety.rating import Mode
+from shelltie.safety.rating import RatingMode
 from shelltie.safety.rule_examples import open_rules
 from shelltie.safety.rule_set import RuleFile
 from shelltie.sessions.id_counter import SessionNumbers
@@ -191,7 +191,7 @@ def judge_of(config: Config, project: Path) -> Judge:
 
     Raises: ConfigWrong if a rule file or a pattern of the user's cannot be used.
     """
-    mode: Mode = "listed" if config.rating == "listed" else "proven"
+    mode: RatingMode = "listed" if config.rating == "listed" else "proven"
     try:
         lists = lists_of(config.safe_commands, config.dangerous_commands)
     except ValueError as error:
@@ -266,8 +266,8 @@ def assemble(
     return supervisor
 
 
-def _habits(config: Config, resources: Resources) -> Habits:
-    return Habits(
+def _habits(config: Config, resources: Resources) -> RunDefaults:
+    return RunDefaults(
         shell=shell_of(config),
         escalation=(
             EscalationStep(signal.SIGTERM, config.grace),
@@ -286,7 +286,7 @@ def _habits(config: Config, resources: Resources) -> Habits:
     )
 
 
-def _outputs(config: Config, folder: Path) -> NewOutput:
+def _outputs(config: Config, folder: Path) -> OutputFactory:
     # The loop waits for its threads when it is closed.
     aside = partial(asyncio.get_running_loop().run_in_executor, None)
     spools = Spools(folder, config.spool_cap, aside)
@@ -318,7 +318,7 @@ def _places(config: Config, providers: Sequence[Provider]) -> Places:
     return Places(known, demands(config), instead_of_asking=config.unasked == "isolate")
 
 
-def _history(config: Config, habits: Habits, bus: Bus) -> History | None:
+def _history(config: Config, habits: RunDefaults, bus: Bus) -> History | None:
     if habits.adaptive is Adaptive.OFF:
         return None
     history = History(config.journal if config.audit_enabled else None)
@@ -347,7 +347,7 @@ def _alerts(config: Config, metrics: Metrics, bus: Bus) -> Alerts:
 
 def _notify(supervisor: Supervisor, command: str, said: bytes) -> RunId | None:
     """Start somebody's own command with what happened as its input."""
-    run = supervisor.begin_unasked(Command(command, stdin=said))
+    run = supervisor.start_internal(Command(command, stdin=said))
     return run.id if run.outcome is None else None
 
 

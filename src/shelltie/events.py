@@ -251,7 +251,7 @@ class Asker:
 
 
 @frozen
-class SessionOpened:
+class ContextOpened:
     """A context exists."""
 
     asker: Asker
@@ -260,7 +260,7 @@ class SessionOpened:
 
 
 @frozen
-class SessionClosed:
+class ContextClosed:
     """It is gone, and nothing runs in it; `reason` says why, `commands` how many it ran."""
 
     asker: Asker
@@ -270,7 +270,7 @@ class SessionClosed:
 
 
 @frozen
-class SessionRan:
+class ContextRan:
     """A command in it has come to its end, whatever that was.
 
     A program that was not there has no `run`. `printed` counts the bytes of both streams.
@@ -287,14 +287,14 @@ class SessionRan:
 
 
 @frozen
-class SessionRefused(CommandRefused):
+class ContextRefused(CommandRefused):
     """A command that its context may not run; nothing was started, and `run` never will be."""
 
     asker: Asker
     details: Mapping[str, object]
 
 
-SessionEvent = SessionOpened | SessionClosed | SessionRan | SessionRefused
+SessionEvent = ContextOpened | ContextClosed | ContextRan | ContextRefused
 Event = (
     CommandAsked
     | CommandJudged

@@ -5,18 +5,18 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from shelltie import Config, Terminal
-from shelltie.frontends.mcp.handover import Attendant
+from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.server import build, task_contexts
-from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.sessions.wait_rule import Waiting
 
 
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
-    sessions = Sessions(terminal.supervisor, Room(config.sessions_max))
+    sessions = Sessions(terminal.supervisor, SessionLimits(config.sessions_max))
     return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))
 
 
-def attendant_of(terminal: Terminal) -> Attendant:
+def attendant_of(terminal: Terminal) -> Handover:
     """Who waits for what this terminal runs."""
-    return Attendant(terminal.supervisor, Sessions(terminal.supervisor), Waiting())
+    return Handover(terminal.supervisor, Sessions(terminal.supervisor), Waiting())

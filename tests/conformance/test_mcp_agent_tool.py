@@ -17,7 +17,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, ConfigWrong, Terminal
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent
 from shelltie.frontends.mcp.tools.agent import AgentTools
 from shelltie.running.admission import Party
@@ -352,4 +352,4 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 ) -> None:
     tools = AgentTools(attendant_of(terminal), Config())
 
-    checked(await tools.call(Call(name, arguments, "", Party())))
+    checked(await tools.call(ToolCall(name, arguments, "", Party())))

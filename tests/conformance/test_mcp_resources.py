@@ -22,7 +22,7 @@ from mcp_types import (
 from shelltie import Config, Terminal
 from shelltie.frontends.mcp import request as call
 from shelltie.frontends.mcp import subscriptions
-from shelltie.frontends.mcp.request import Context
+from shelltie.frontends.mcp.request import RequestContext
 from tests.conformance.raw_mcp import ENVELOPE, SERVER, raw_server, request, server_environment
 from tests.conformance.servers import server_of
 from tests.conftest import Open
@@ -298,7 +298,7 @@ async def test_subscriptions_are_bounded_and_those_to_nothing_do_not_count(
 def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners are told apart by what their clients call themselves, as a transport would."""
 
-    def owner_of(context: Context) -> str:
+    def owner_of(context: RequestContext) -> str:
         return call.client_of(context)
 
     for module in ("call", "reception", "subscriptions"):

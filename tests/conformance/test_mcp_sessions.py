@@ -18,9 +18,9 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
 from shelltie.approval.question import Answer
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import session_schemas
-from shelltie.frontends.mcp.tools.sessions import Manners, SessionTools
+from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.running.admission import Party
 from shelltie.sessions.wait_rule import AT_ONCE
 from tests.conformance.servers import attendant_of, server_of
@@ -782,9 +782,9 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: dict[str, object]
 ) -> None:
-    tools = SessionTools(attendant_of(terminal), Manners(AT_ONCE, 10_000, 60.0, 40_000))
+    tools = SessionTools(attendant_of(terminal), SessionSettings(AT_ONCE, 10_000, 60.0, 40_000))
     party = Party()
-    await tools.call(Call("terminal_start", {"command": "true", "maxWait": 0}, "", party))
+    await tools.call(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", party))
     properties = next(
         tool.input_schema["properties"] for tool in session_schemas.TOOLS if tool.name == name
     )
@@ -792,7 +792,7 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 
     for asked in (arguments, fitting):
         # Not through the SDK's client: it sends NaN as null.
-        result = await tools.call(Call(name, asked, "", party))
+        result = await tools.call(ToolCall(name, asked, "", party))
 
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(result.structured_content)
         assert "shelltie failed" not in str(result.structured_content)

@@ -25,7 +25,7 @@ from mcp_types import (
 
 from shelltie import Terminal
 from shelltie.contexts.registry import Contexts
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import contexts as task_tools
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.running.admission import Party
@@ -38,8 +38,8 @@ OWNER = "the client"
 _Context = ServerRequestContext[Any, Any]
 
 
-def called(name: str, arguments: dict[str, Any]) -> Call:
-    return Call(name, arguments, OWNER, Party())
+def called(name: str, arguments: dict[str, Any]) -> ToolCall:
+    return ToolCall(name, arguments, OWNER, Party())
 
 
 def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:

@@ -27,7 +27,7 @@ from pydantic import ConfigDict
 from shelltie import Config
 from shelltie.frontends.mcp import request as call
 from shelltie.frontends.mcp import tasks_extension
-from shelltie.frontends.mcp.request import Context
+from shelltie.frontends.mcp.request import RequestContext
 from shelltie.frontends.mcp.tasks_extension import EXTENSION
 from tests.conformance.raw_mcp import ENVELOPE, raw_server, request
 from tests.conformance.servers import server_of
@@ -252,7 +252,7 @@ async def test_an_update_that_no_task_waits_for_is_ignored(connect: Connect) -> 
 
 
 async def test_a_task_is_nobody_elses(open_terminal: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def owner_of(context: Context) -> str:
+    def owner_of(context: RequestContext) -> str:
         return call.client_of(context)
 
     for module in ("call", "reception", "tasks_extension"):

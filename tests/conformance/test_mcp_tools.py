@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
 from shelltie.events import Event
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import run
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.limits.policy import TimeoutPolicy
@@ -35,8 +35,8 @@ SEVEN = {
 }
 
 
-def called(arguments: dict[str, object]) -> Call:
-    return Call("run", arguments, "", Party())
+def called(arguments: dict[str, object]) -> ToolCall:
+    return ToolCall("run", arguments, "", Party())
 
 
 @asynccontextmanager

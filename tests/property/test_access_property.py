@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.basics.validate import Wrong
+from shelltie.basics.validate import InvalidValue
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import AllowlistFile, parse
-from shelltie.contexts.argument_filter import ArgumentRules, Denied, Level, refusal
+from shelltie.contexts.argument_filter import ArgumentRules, Denied, FilterLevel, refusal
 from shelltie.errors import CannotStart, CommandDenied, InvalidParameters
 
 RULES = ["allow", "allow_exactly", "deny", "free_text_after"]
@@ -46,7 +46,7 @@ LETTERS = st.text(string.ascii_letters, max_size=4)
 def test_nothing_passes_that_has_what_is_refused(args: list[str], exempt: bool) -> None:
     rules = ArgumentRules(free_text_after=("-m", "--message") if exempt else ())
 
-    if refusal(args, rules, Level.DEFAULT) is None:
+    if refusal(args, rules, FilterLevel.DEFAULT) is None:
         for before, text in zip(["", *args], args, strict=False):
             assert "\0" not in text
             free = exempt and (
@@ -55,7 +55,7 @@ def test_nothing_passes_that_has_what_is_refused(args: list[str], exempt: bool) 
             )
             assert free or not set(text) & set(";|&<>\n\r`")
             assert free or not re.search(r"\$[({A-Za-z_]", text)
-    if refusal(args, ArgumentRules(), Level.STRICT) is None:
+    if refusal(args, ArgumentRules(), FilterLevel.STRICT) is None:
         assert not set("".join(args)) & set(";|&<>\n\r\0`{}[]?*~")
         assert not {"/", "/*", "/**"} & set(args)
 
@@ -64,7 +64,7 @@ def test_nothing_passes_that_has_what_is_refused(args: list[str], exempt: bool) 
 def test_a_stricter_level_never_lets_more_pass(args: list[str]) -> None:
     refused = [
         refusal(args, ArgumentRules(), level) is not None
-        for level in (Level.OFF, Level.DEFAULT, Level.STRICT)
+        for level in (FilterLevel.OFF, FilterLevel.DEFAULT, FilterLevel.STRICT)
     ]
 
     assert refused == sorted(refused)
@@ -73,10 +73,10 @@ def test_a_stricter_level_never_lets_more_pass(args: list[str]) -> None:
 @given(ARGUMENTS, st.lists(WORDS.filter(bool), max_size=2))
 def test_a_rule_more_never_lets_more_pass(args: list[str], words: list[str]) -> None:
     deny = tuple(Denied(*word.split()[:2]) for word in words)
-    plain = refusal(args, ArgumentRules(), Level.DEFAULT)
+    plain = refusal(args, ArgumentRules(), FilterLevel.DEFAULT)
 
     for rules in (ArgumentRules(deny=deny), ArgumentRules(allow=(("status",),), deny=deny)):
-        assert plain is None or refusal(args, rules, Level.DEFAULT) is not None
+        assert plain is None or refusal(args, rules, FilterLevel.DEFAULT) is not None
 
 
 @pytest.mark.proves("C-67")
@@ -85,14 +85,14 @@ def test_no_spelling_hides_a_denied_option(before: str, after: str, words: list[
     rules = ArgumentRules(deny=(Denied("-e"), Denied("--eval")))
 
     for option in (f"-{before}e{after}", "--eval", f"--eval={after}", "--ev", f"-e={after}"):
-        assert refusal([*words, option, *words], rules, Level.OFF) is not None
+        assert refusal([*words, option, *words], rules, FilterLevel.OFF) is not None
 
 
 @given(DOCUMENT)
 def test_any_document_is_read_as_written_or_refused(document: object) -> None:
     try:
         found = parse(json.dumps(document))
-    except Wrong:
+    except InvalidValue:
         return
 
     assert isinstance(document, list | dict)
@@ -125,6 +125,6 @@ def test_no_file_and_no_call_starts_what_is_not_listed(
             assert str(Path(argv[0]).parent) in ("/usr/bin", "/bin")
             assert any(
                 Path(argv[0]).name in (entry.name, Path(entry.path or "").name)
-                and refusal(argv[1:], entry.arguments, Level.DEFAULT) is None
+                and refusal(argv[1:], entry.arguments, FilterLevel.DEFAULT) is None
                 for entry in allowlist.current().entries.values()
             )

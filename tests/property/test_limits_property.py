@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy, or_endless, parse
 from shelltie.limits.policy_file import SCHEMA_FILE
-from shelltie.limits.resolve import Asked, resolve
+from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.shell.split import segments, strip_prefixes
 
 SECOND_DIALECT = ("timeouts", "long_running_overrides", "command_classification")
@@ -72,7 +72,7 @@ def test_any_text_has_its_commands(text: str) -> None:
 def test_any_file_gives_limits_for_any_command(file: str, command: str) -> None:
     policy, problems = parse(file)
 
-    limits = resolve(policy, command, Asked())
+    limits = resolve(policy, command, AskedLimits())
 
     assert or_endless(limits.total) > 0
     assert or_endless(limits.silence) > 0
@@ -95,7 +95,7 @@ def test_any_pattern_is_refused_or_quick(pattern: str, command: str) -> None:
 
     policy = policy_of(document)
 
-    resolve(policy, command * 100, Asked())
+    resolve(policy, command * 100, AskedLimits())
     lint(policy)
 
 
@@ -107,7 +107,9 @@ def test_more_time_never_means_less_patience(
 ) -> None:
     policy = policy_of(document)
 
-    less, more = (resolve(policy, command, Asked(total=total)) for total in sorted((one, other)))
+    less, more = (
+        resolve(policy, command, AskedLimits(total=total)) for total in sorted((one, other))
+    )
 
     assert or_endless(less.silence) <= or_endless(more.silence)
     assert or_endless(less.total) <= or_endless(more.total)
@@ -122,7 +124,7 @@ def test_nothing_exceeds_the_maximum(
 ) -> None:
     policy = policy_of(document)
 
-    limits = resolve(policy, command, Asked(total=total))
+    limits = resolve(policy, command, AskedLimits(total=total))
 
     assert or_endless(limits.total) <= or_endless(policy.max_total)
     assert limits.clamped == any("allows" in note for note in limits.notes)
@@ -136,8 +138,8 @@ def test_a_command_more_never_makes_the_limits_shorter(
 ) -> None:
     policy = policy_of(document)
 
-    alone = resolve(policy, command, Asked())
-    beside = resolve(policy, f"{command}\n{other}", Asked())
+    alone = resolve(policy, command, AskedLimits())
+    beside = resolve(policy, f"{command}\n{other}", AskedLimits())
 
     assert or_endless(alone.total) <= or_endless(beside.total)
     assert or_endless(alone.silence) <= or_endless(beside.silence)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import of_argv, parse
 from shelltie.verdict import Code, Rating
 
-RULES = Rules()
+RULES = RuleSet()
 
 Wrap = Callable[[str], str]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hatch_build
-from shelltie.keeper.binaries import Kind, choose
+from shelltie.keeper.binaries import KeeperKind, choose
 from shelltie.keeper.link import Link
 
 
@@ -24,7 +24,7 @@ def current_binary() -> None:
         pytest.skip(problem)
 
 
-def argv_of(keeper: str) -> tuple[tuple[str, ...], Kind]:
+def argv_of(keeper: str) -> tuple[tuple[str, ...], KeeperKind]:
     """How to start a keeper; "portable" is the one without subreapers."""
     if keeper != "portable":
         return choose(keeper)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from shelltie.errors import CannotStart, ConfigWrong
-from shelltie.keeper.binaries import Kind, choose
+from shelltie.keeper.binaries import KeeperKind, choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, Signalled, Started
 from shelltie.model import Resources
@@ -397,14 +397,14 @@ async def test_nothing_is_heard_or_sent_after_the_last_word(link: Link) -> None:
 def test_the_keeper_in_python_can_be_asked_for() -> None:
     argv, kind = choose("python")
 
-    assert kind is Kind.PYTHON
+    assert kind is KeeperKind.PYTHON
     assert argv[-1].endswith("pykeeper.py")
 
 
 @pytest.mark.usefixtures("current_binary")
 def test_the_keeper_in_c_is_the_first_choice() -> None:
     assert choose(None) == choose("c")
-    assert choose("c")[1] is Kind.C
+    assert choose("c")[1] is KeeperKind.C
 
 
 def test_a_keeper_we_do_not_have_is_a_wrong_setting() -> None:
@@ -414,4 +414,4 @@ def test_a_keeper_we_do_not_have_is_a_wrong_setting() -> None:
 
 async def test_a_keeper_that_cannot_be_started_says_so() -> None:
     with pytest.raises(CannotStart):
-        Link(("/no/such/keeper",), Kind.C)
+        Link(("/no/such/keeper",), KeeperKind.C)

@@ -13,7 +13,7 @@ import anyio
 import psutil
 import pytest
 
-from shelltie.keeper.binaries import Kind
+from shelltie.keeper.binaries import KeeperKind
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Stuck
 from shelltie.model import Resources
@@ -228,7 +228,7 @@ def strange() -> Strange:
         words: str, more: str = "", before: tuple[str, ...] = (), *, contained: bool = False
     ) -> AsyncIterator[Link]:
         argv = (*before, sys.executable, "-c", STRANGE, words, more)
-        link = Link(argv, Kind.PYTHON, contained=contained)
+        link = Link(argv, KeeperKind.PYTHON, contained=contained)
         try:
             yield link
         finally:

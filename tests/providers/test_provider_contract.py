@@ -57,6 +57,6 @@ def make(
 @pytest.mark.proves("S2-6", "S2-33")
 @pytest.mark.parametrize("check", contract.CHECKS, ids=contract.name_of)
 async def test_every_provider_keeps_the_contract(
-    make: Make, check: contract.Check, workspace: Path
+    make: Make, check: contract.ContractCheck, workspace: Path
 ) -> None:
     await check(make(), workspace)

@@ -36,7 +36,7 @@ from shelltie.frontends.acp.protocol import (
     UnknownTerminal,
 )
 from shelltie.frontends.acp.terminal import shown
-from shelltie.frontends.acp.terminal_host import Manners, TerminalHost
+from shelltie.frontends.acp.terminal_host import HostSettings, TerminalHost
 from shelltie.frontends.acp.timeouts import TerminalPolicy
 from shelltie.frontends.acp.with_timeout import (
     Completed,
@@ -489,7 +489,7 @@ async def test_the_call_beats_the_session_and_that_beats_the_rule(
     usual = TerminalPolicy(timeout=100, commands={"cargo": 600, "sleep": 700})
     async with (
         open_terminal(events.append) as opened,
-        TerminalHost(opened.supervisor, Manners(usual)) as host,
+        TerminalHost(opened.supervisor, HostSettings(usual)) as host,
     ):
         host.open_session(S, tmp_path)
         host.open_session("strict", tmp_path, TerminalPolicy(commands={"sleep": 0.2}))
@@ -565,7 +565,7 @@ async def test_fifty_terminals_run_at_the_same_time(host: TerminalHost, tmp_path
 async def test_too_many_that_nobody_released_are_refused(
     terminal: Terminal, tmp_path: Path
 ) -> None:
-    async with TerminalHost(terminal.supervisor, Manners(most=3)) as host:
+    async with TerminalHost(terminal.supervisor, HostSettings(most=3)) as host:
         host.open_session(S, tmp_path)
         held = [await start(host, "true") for _ in range(3)]
 

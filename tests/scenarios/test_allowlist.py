@@ -9,7 +9,7 @@ import pytest
 from shelltie import Terminal
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
-from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.errors import CommandDenied, CommandNotAllowed, UnsafeArguments
 from shelltie.frontends.wire.run import Result
 from tests.conftest import Open
@@ -39,7 +39,7 @@ class Project:
         path.chmod(0o755)
         return path
 
-    def access(self, level: Level = Level.DEFAULT) -> Access:
+    def access(self, level: FilterLevel = FilterLevel.DEFAULT) -> Access:
         return Access(find_allowlist(self.place, None), f"{self.bin}:{SYSTEM}", level=level)
 
 
@@ -94,7 +94,7 @@ async def test_allowed_arguments_arrive_as_they_are(
 
 
 @pytest.mark.proves("T4-7")
-@pytest.mark.parametrize("level", [Level.DEFAULT, Level.STRICT])
+@pytest.mark.parametrize("level", [FilterLevel.DEFAULT, FilterLevel.STRICT])
 @pytest.mark.parametrize(
     "argument",
     [
@@ -112,7 +112,7 @@ async def test_allowed_arguments_arrive_as_they_are(
     ],
 )
 async def test_unsafe_arguments_start_nothing(
-    terminal: Terminal, project: Project, argument: str, level: Level
+    terminal: Terminal, project: Project, argument: str, level: FilterLevel
 ) -> None:
     project.tool("npm")
     project.allow(["npm"])
@@ -133,7 +133,7 @@ async def test_the_strict_level_also_refuses_patterns(
     project.allow(["npm"])
 
     with pytest.raises(UnsafeArguments):
-        await execute(terminal, project.access(Level.STRICT), "npm", [argument])
+        await execute(terminal, project.access(FilterLevel.STRICT), "npm", [argument])
 
     assert not project.ran.exists()
 
@@ -235,7 +235,9 @@ async def test_a_variable_is_refused_or_arrives_as_it_is_written(
 
     with pytest.raises(UnsafeArguments, match="HOME"):
         await execute(terminal, project.access(), "echo", ["$HOME"])
-    result = await execute(terminal, project.access(Level.OFF), "echo", ["$HOME", "$(id)", ";"])
+    result = await execute(
+        terminal, project.access(FilterLevel.OFF), "echo", ["$HOME", "$(id)", ";"]
+    )
 
     assert result.stdout == "$HOME $(id) ;\n"
 

@@ -163,10 +163,10 @@ async def test_nor_can_somebody_in_another_pid_namespace() -> None:
 async def test_nor_can_somebody_who_is_not_there_any_more() -> None:
     gone = await anyio.run_process([sys.executable, "-c", "import os; print(os.getpid())"])
 
-    assert ancestry.objection(int(gone.stdout)) == (
+    assert ancestry.why_not_a_person(int(gone.stdout)) == (
         "it cannot be seen: it has ended, or lives in another pid namespace"
     )
-    assert ancestry.objection(0) is not None
+    assert ancestry.why_not_a_person(0) is not None
 
 
 @not_on_a_leash
@@ -180,7 +180,7 @@ async def test_who_has_ended_meanwhile_says_nothing() -> None:
         def present(self) -> bool:
             return False
 
-    assert ancestry.objection(os.getppid(), os.getpid()) is None
+    assert ancestry.why_not_a_person(os.getppid(), os.getpid()) is None
     with pytest.raises(Refused, match="it has ended"):
         await must_be_a_person(Ended())
 

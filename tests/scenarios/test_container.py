@@ -19,7 +19,7 @@ from shelltie.errors import CommandDenied, IsolationUnavailable, KillFailed
 from shelltie.keeper import process_identity
 from shelltie.model import Command, Isolation
 from shelltie.providers.container.create import OWNER
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -337,7 +337,7 @@ async def test_what_a_dead_shelltie_left_is_removed_and_nothing_else(
     assert left == set(made.values()) - {made[_label(dead)]}
 
 
-def _label(owner: process_identity.Identity) -> str:
+def _label(owner: process_identity.ProcessIdentity) -> str:
     return json.dumps([owner.pid, owner.started, owner.boot, owner.namespace])
 
 
@@ -398,7 +398,9 @@ async def test_the_policy_and_auto_take_a_container(
         auto = await terminal.run("ls", isolation="auto")
         with pytest.raises(CommandDenied, match="demands container"):
             await terminal.run("mkdir less", provider="local")
-        unasked = await terminal.supervisor.run(Command("mkdir more"), Wish(profile="session"))
+        unasked = await terminal.supervisor.run(
+            Command("mkdir more"), RunOptions(profile="session")
+        )
 
     assert (safe.isolation, unknown.isolation, auto.isolation) == ("none", "container", "container")
     assert any("isolation is container, by container" in one for one in auto.warnings)

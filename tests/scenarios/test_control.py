@@ -18,7 +18,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from shelltie.errors import TerminalError
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
-from shelltie.frontends.control.messages import REQUEST_MAX, Fields
+from shelltie.frontends.control.messages import REQUEST_MAX, MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
 from shelltie.settings import paths as whereabouts
@@ -27,15 +27,15 @@ ROOT = os.geteuid() == 0
 OTHER_USER = ["setpriv", "--reuid", "65534", "--clear-groups"]
 
 
-async def _echo(peer: Peer, given: Fields) -> Fields:
+async def _echo(peer: Peer, given: MessageFields) -> MessageFields:
     return {"pid": peer.pid, "uid": peer.uid, "word": given.get("word")}
 
 
-async def _fail(_: Peer, __: Fields) -> Fields:
+async def _fail(_: Peer, __: MessageFields) -> MessageFields:
     raise TerminalError("this cannot be done")
 
 
-async def _break(_: Peer, __: Fields) -> Fields:
+async def _break(_: Peer, __: MessageFields) -> MessageFields:
     raise RuntimeError
 
 

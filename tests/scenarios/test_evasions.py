@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "evasions.jsonl"
-RULES = Rules()
+RULES = RuleSet()
 
 
 def rating(text: str) -> Rating:

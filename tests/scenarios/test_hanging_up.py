@@ -9,12 +9,12 @@ import pytest
 from shelltie import TerminalSize
 from shelltie.events import Escalated, Event
 from shelltie.model import Command, Ended, Limits
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.wait_rule import Waiting
 from tests.conftest import Open
 
-NO_LIMIT = Wish(None, Limits(None, None, "no limit"))
+NO_LIMIT = RunOptions(None, Limits(None, None, "no limit"))
 PATIENT = Waiting(least=60, settle=60, most=60)
 DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"

@@ -12,13 +12,13 @@ import pytest
 from shelltie import Terminal, TerminalSize
 from shelltie.model import Command, Limits
 from shelltie.running import procfs
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
-from shelltie.sessions.session import Reading, Session
+from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.wait_rule import Waiting
 from tests.tree import until
 
-NO_LIMIT = Wish(None, Limits(None, None, "no limit"))
+NO_LIMIT = RunOptions(None, Limits(None, None, "no limit"))
 # Only that it waits for input can end such a wait.
 PATIENT = Waiting(least=60, settle=60, most=60)
 
@@ -95,7 +95,9 @@ async def start(sessions: Sessions, text: str) -> Session:
     return await sessions.open(command, NO_LIMIT, "me", Waiting())
 
 
-async def answer(session: Session, typed: bytes = b"", waiting: Waiting = PATIENT) -> Reading:
+async def answer(
+    session: Session, typed: bytes = b"", waiting: Waiting = PATIENT
+) -> SessionReading:
     with anyio.fail_after(30):
         return await session.exchange(typed, waiting)
 

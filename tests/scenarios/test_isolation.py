@@ -19,7 +19,7 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.model import Bar, Command, Isolation
 from shelltie.providers.bubblewrap import provider
 from shelltie.providers.local import LocalProvider
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from tests.cli import shelltie
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -160,7 +160,7 @@ async def test_a_workspace_must_be_one(terminal: Terminal, workspace: Path, plac
 async def test_an_agent_cannot_make_any_directory_its_workspace(
     terminal: Terminal, public_path: Path
 ) -> None:
-    wish = Wish(isolation="sandbox")
+    wish = RunOptions(isolation="sandbox")
 
     private = await terminal.supervisor.run(Command("touch canary", cwd=str(public_path)), wish)
     elsewhere = await terminal.supervisor.run(Command("touch canary", cwd="/mnt"), wish)
@@ -193,7 +193,7 @@ async def test_an_unknown_command_of_a_session_that_nobody_can_be_asked_about_is
     open_terminal: Open, public_path: Path
 ) -> None:
     text = f"mkdir made; touch {public_path}/canary"
-    wish = Wish(profile="session")
+    wish = RunOptions(profile="session")
     async with open_terminal() as terminal:
         run = await terminal.supervisor.run(Command(text), wish)
         with pytest.raises(ConfirmationRequired):
@@ -213,7 +213,7 @@ async def test_an_unknown_command_of_a_session_that_nobody_can_be_asked_about_is
 @pytest.mark.usefixtures("no_sandbox")
 async def test_and_where_there_is_no_isolation_it_is_refused(terminal: Terminal) -> None:
     with pytest.raises(ConfirmationRequired):
-        await terminal.supervisor.run(Command("mkdir made"), Wish(profile="session"))
+        await terminal.supervisor.run(Command("mkdir made"), RunOptions(profile="session"))
 
     assert not Path("made").exists()
 
@@ -225,12 +225,14 @@ async def test_who_can_be_asked_is_asked_and_a_yes_is_for_this_machine() -> None
         asked.append(question.provider)
         return Answer(allowed="yes" in question.command.text)
 
-    wish = Wish(profile="session")
+    wish = RunOptions(profile="session")
     async with Terminal(approve=approve) as terminal:
         yes = await terminal.supervisor.run(Command("mkdir yes"), wish)
         with pytest.raises(CommandDenied):
             await terminal.supervisor.run(Command("mkdir no"), wish)
-        await terminal.supervisor.run(Command("mkdir yes2"), Wish("session", isolation="sandbox"))
+        await terminal.supervisor.run(
+            Command("mkdir yes2"), RunOptions("session", isolation="sandbox")
+        )
 
     assert yes.isolation is Isolation.NONE
     assert asked == ["local", "local", "bubblewrap"]

@@ -20,7 +20,7 @@ from shelltie.events import Event, RunReady
 from shelltie.model import Caller
 from shelltie.record import anchor as anchored
 from shelltie.record import queries
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.database import VERSION, Unusable, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.history import last, shapes
@@ -310,7 +310,7 @@ def test_what_is_old_or_too_much_goes_and_the_chain_still_holds(
     tmp_path: Path, retention: Retention
 ) -> None:
     path = tmp_path / "journal.db"
-    book = Book(open_for_writing(path, durable=False), "server")
+    book = ChainWriter(open_for_writing(path, durable=False), "server")
     now = 1_800_000_000.0
     with book.transaction():
         for number in range(9000):
@@ -619,7 +619,7 @@ async def test_nothing_of_it_blocks_the_loop(open_terminal: Open, journal: Path)
 
 def test_an_export_is_json_that_a_program_can_check(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    book = Book(open_for_writing(path, durable=False), "server")
+    book = ChainWriter(open_for_writing(path, durable=False), "server")
     with book.transaction():
         book.add(Fact("", 1.25, "session_opened", {"odd": "é \u2028 \ud800 \n"}))
     book.connection.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shelltie.record import anchor, queries
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.database import WAL_MAX, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
@@ -127,7 +127,7 @@ def test_servers_that_make_the_file_at_once_all_take_it_for_theirs(tmp_path: Pat
     assert (process.returncode, told) == (0, "")
 
 
-def ran(book: Book, run: str, at: float) -> None:
+def ran(book: ChainWriter, run: str, at: float) -> None:
     book.add(Fact(run, at, "ready", dict(RUN)))
     book.add(Fact(run, at, "ended", {**END, "sample": dict(SAMPLE)}))
 
@@ -167,7 +167,7 @@ def test_a_size_that_nothing_fits_in_is_not_tried_for_ever(
     journal: Path, retention: Retention
 ) -> None:
     with closing(open_for_writing(journal, durable=False)) as connection:
-        book = Book(connection, "server")
+        book = ChainWriter(connection, "server")
         with book.transaction():
             for number in range(3000):
                 ran(book, f"{number:026}", 1.0)
@@ -180,7 +180,7 @@ def test_a_size_that_nothing_fits_in_is_not_tried_for_ever(
 
 def test_of_what_is_a_little_too_much_only_a_little_goes(journal: Path) -> None:
     with closing(open_for_writing(journal, durable=False)) as connection:
-        book = Book(connection, "server")
+        book = ChainWriter(connection, "server")
         with book.transaction():
             for number in range(1000):
                 ran(book, f"{number:026}", 1.0)
@@ -202,7 +202,7 @@ def test_an_entry_of_the_future_neither_stays_nor_takes_others_with_it(journal: 
         "young": now - 10 * day,
     }
     with closing(open_for_writing(journal, durable=False)) as connection:
-        book = Book(connection, "server")
+        book = ChainWriter(connection, "server")
         with book.transaction():
             for name, at in moments.items():
                 ran(book, name, at)
@@ -217,7 +217,7 @@ def test_an_entry_of_the_future_neither_stays_nor_takes_others_with_it(journal: 
 
 def test_a_trimmed_journal_is_proved_as_far_as_it_goes(journal: Path) -> None:
     with closing(open_for_writing(journal, durable=False)) as connection:
-        book = Book(connection, "server")
+        book = ChainWriter(connection, "server")
         with book.transaction():
             book.add(Fact("begun", 1.0, "ready", dict(RUN)))
             book.add(Fact("endless", 1.0, "ready", dict(RUN)))
@@ -238,7 +238,7 @@ def test_a_trimmed_journal_is_proved_as_far_as_it_goes(journal: Path) -> None:
 def test_many_dead_servers_are_settled_by_one_look_at_the_chain(journal: Path) -> None:
     looks: list[str] = []
     with closing(open_for_writing(journal, durable=False)) as connection:
-        book = Book(connection, "living")
+        book = ChainWriter(connection, "living")
         with book.transaction():
             for number in range(30):
                 row = (f"dead {number}", 1, "never", "another boot", "", 1.0, None, 0)

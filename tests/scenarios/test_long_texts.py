@@ -16,12 +16,12 @@ from shelltie import Terminal
 from shelltie.model import Command
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rating import Most, examine
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code, Rating
 from tests.conftest import Open
 
-RULES = Rules()
+RULES = RuleSet()
 OURS = str(Path(shelltie.__file__).parent)
 # About 50 ms on a machine of 2020, with rules that are read for the first time.
 CALLS_MAX = 100_000

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shelltie.approval.ancestry import Look, Seen, objection
+from shelltie.approval.ancestry import LookUp, ProcessView, why_not_a_person
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie
 from tests.served import Person, Served, person_with, served
 from tests.tree import until
@@ -122,51 +122,51 @@ async def _approve(person: Person, question: str, sees: str) -> None:
 SERVER = 50
 
 
-def view(*processes: Seen) -> Look:
+def view(*processes: ProcessView) -> LookUp:
     return {one.pid: one for one in processes}.get
 
 
-def told_of(*more: Seen) -> Look:
-    init = Seen(1, 0, 0, leashed=False)
-    server = Seen(SERVER, 1, 100, leashed=False, session=SERVER)
+def told_of(*more: ProcessView) -> LookUp:
+    init = ProcessView(1, 0, 0, leashed=False)
+    server = ProcessView(SERVER, 1, 100, leashed=False, session=SERVER)
     return view(init, server, *more)
 
 
-def person(session: int, terminal: int = 5) -> Seen:
-    return Seen(90, 1, 900, leashed=False, session=session, terminal=terminal)
+def person(session: int, terminal: int = 5) -> ProcessView:
+    return ProcessView(90, 1, 900, leashed=False, session=session, terminal=terminal)
 
 
 @pytest.mark.parametrize(
     ("one", "leader", "believed"),
     [
-        (person(40), Seen(40, 1, 99, leashed=False, session=40, terminal=5), True),
-        (person(40), Seen(40, 1, 100, leashed=False, session=40, terminal=5), False),
-        (person(60), Seen(60, 1, 200, leashed=False, session=60, terminal=5), False),
-        (person(40, terminal=0), Seen(40, 1, 99, leashed=False, session=40), False),
-        (person(40), Seen(41, 1, 99, leashed=False, session=41, terminal=5), False),
+        (person(40), ProcessView(40, 1, 99, leashed=False, session=40, terminal=5), True),
+        (person(40), ProcessView(40, 1, 100, leashed=False, session=40, terminal=5), False),
+        (person(60), ProcessView(60, 1, 200, leashed=False, session=60, terminal=5), False),
+        (person(40, terminal=0), ProcessView(40, 1, 99, leashed=False, session=40), False),
+        (person(40), ProcessView(41, 1, 99, leashed=False, session=41, terminal=5), False),
     ],
 )
 def test_only_a_session_that_is_older_than_the_server_is_believed(
-    one: Seen, leader: Seen, *, believed: bool
+    one: ProcessView, leader: ProcessView, *, believed: bool
 ) -> None:
     look = told_of(one, leader)
 
-    held = objection(one.pid, SERVER, view=lambda: look)
-    unheld = objection(one.pid, SERVER, unheld=True, view=lambda: look)
+    held = why_not_a_person(one.pid, SERVER, view=lambda: look)
+    unheld = why_not_a_person(one.pid, SERVER, unheld=True, view=lambda: look)
 
     assert held is None
     assert (unheld is None) == believed
 
 
 def test_who_has_ancestors_that_cannot_be_seen_is_no_person() -> None:
-    look = view(Seen(90, 80, 900, leashed=False))
+    look = view(ProcessView(90, 80, 900, leashed=False))
 
-    assert objection(90, SERVER, view=lambda: look) == "not all of its ancestors can be seen"
+    assert why_not_a_person(90, SERVER, view=lambda: look) == "not all of its ancestors can be seen"
 
 
 def test_a_parent_that_is_younger_than_its_child_is_a_stranger() -> None:
-    look = told_of(Seen(90, 80, 900, leashed=False), Seen(80, 1, 901, leashed=False))
+    look = told_of(ProcessView(90, 80, 900, leashed=False), ProcessView(80, 1, 901, leashed=False))
 
-    why = objection(90, SERVER, view=lambda: look)
+    why = why_not_a_person(90, SERVER, view=lambda: look)
 
     assert why == "its ancestors change while they are looked at"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from shelltie import Terminal
-from shelltie.frontends.api import understand
+from shelltie.frontends.api import parse_options
 from shelltie.frontends.wire.run import report
 from shelltie.model import Command, Stream
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from tests.conftest import Open
 from tests.tree import until
 
@@ -144,8 +144,8 @@ async def test_a_pty_is_a_terminal(terminal: Terminal) -> None:
     assert result.stderr == ""
 
 
-def _asked(command: str) -> tuple[Command, Wish]:
-    return understand(command, {"timeout": 30})
+def _asked(command: str) -> tuple[Command, RunOptions]:
+    return parse_options(command, {"timeout": 30})
 
 
 async def test_a_command_may_close_its_terminal_before_it_ends(terminal: Terminal) -> None:
@@ -182,7 +182,7 @@ async def test_old_output_leaves_the_disk_but_never_that_of_a_run_that_another_s
     output = tmp_path / "state" / "output"
     async with open_terminal() as one, open_terminal(keep="all") as other:
         session = await one.supervisor.start(
-            Command("echo kept; exec sleep 60", stays_open=True), Wish("run")
+            Command("echo kept; exec sleep 60", stays_open=True), RunOptions("run")
         )
         await until(lambda: bool(session.output.total), 20)
         for number in range(300):

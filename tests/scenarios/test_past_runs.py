@@ -13,7 +13,7 @@ from shelltie import Terminal, load
 from shelltie.frontends.cli.main import main
 from shelltie.model import Sample
 from shelltie.record import queries
-from shelltie.record.queries import NoSuchRun
+from shelltie.record.queries import NoRecordedRun
 from tests.scenarios.test_history import remember
 
 
@@ -104,7 +104,7 @@ async def test_a_run_is_found_by_the_beginning_of_its_id(ran: list[str]) -> None
     assert queries.find(journal, ran[1]).exit_code == 3
     assert queries.find(journal, ran[1].lower()).id == ran[1]
     for wrong in ("", "01", "%%%%", "' OR 1=1 --", "ZZZZZZZZ", ran[0][:5], "x" * 10_000):
-        with pytest.raises(NoSuchRun):
+        with pytest.raises(NoRecordedRun):
             queries.find(journal, wrong)
 
 

@@ -17,9 +17,9 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.events import Event, RunLost
 from shelltie.keeper import process_identity
-from shelltie.keeper.process_identity import Identity
+from shelltie.keeper.process_identity import ProcessIdentity
 from shelltie.record import queries, recovery
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.database import open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import MARK, recover
@@ -55,10 +55,10 @@ class Past:
     def __init__(self, place: Path) -> None:
         self.path = place / "journal.db"
         self.spools = place / "output"
-        self.book = Book(open_for_writing(self.path, durable=False), "dead")
+        self.book = ChainWriter(open_for_writing(self.path, durable=False), "dead")
         self.identity = replace(process_identity.of(os.getpid()), pid=1, started="never")
 
-    def died(self, who: Identity | None = None) -> None:
+    def died(self, who: ProcessIdentity | None = None) -> None:
         """That server is noted."""
         one = who or self.identity
         row = ("dead", one.pid, one.started, one.boot, one.namespace, 1.0, None, 0)
@@ -211,7 +211,7 @@ def test_what_ended_or_never_began_is_not_lost(past: Past) -> None:
 def test_two_that_come_at_once_settle_it_once(past: Past) -> None:
     past.died()
     past.ran(RUN)
-    second = Book(open_for_writing(past.path, durable=False), "second")
+    second = ChainWriter(open_for_writing(past.path, durable=False), "second")
 
     lost = [*past.recovered(), *recover(second, past.spools)]
     second.connection.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.labelled import Labelled, rated, report
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Rating
 
 SAFE, UNKNOWN, DANGEROUS = Rating
@@ -14,7 +14,7 @@ SAFE, UNKNOWN, DANGEROUS = Rating
 @pytest.fixture(scope="module")
 def rows() -> list[Labelled]:
     """Every labelled command, rated."""
-    return rated(Rules())
+    return rated(RuleSet())
 
 
 def share(rows: Iterable[Labelled], got: Rating) -> float:

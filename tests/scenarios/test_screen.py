@@ -9,9 +9,9 @@ import pytest
 from shelltie import Terminal, TerminalSize
 from shelltie.errors import InvalidParameters
 from shelltie.model import Command, Limits, Stream
-from shelltie.output.screen import Screen, Shown
+from shelltie.output.screen import Screen, ScreenText
 from shelltie.output.store import Store
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
 from shelltie.sessions.wait_rule import Waiting
@@ -21,8 +21,8 @@ pytest.importorskip("pyte")
 SIZE = TerminalSize(24, 80)
 
 
-async def drawn(*pieces: bytes, size: TerminalSize = SIZE) -> Shown:
-    store, screen, shown = Store(), Screen(size), Shown((), 0, 0)
+async def drawn(*pieces: bytes, size: TerminalSize = SIZE) -> ScreenText:
+    store, screen, shown = Store(), Screen(size), ScreenText((), 0, 0)
     for piece in pieces:
         store.add(Stream.STDOUT, memoryview(piece))
         shown = await screen.show(store, size)
@@ -36,7 +36,7 @@ class Watcher:
         self.session = session
         self._screen = Screen(SIZE)
 
-    async def until(self, word: str) -> Shown:
+    async def until(self, word: str) -> ScreenText:
         with anyio.fail_after(20):
             while True:
                 assert self.session.size is not None
@@ -48,7 +48,7 @@ class Watcher:
 
 async def watch(terminal: Terminal, text: str) -> Watcher:
     command = Command(text, stays_open=True, pty=SIZE)
-    wish = Wish(None, Limits(None, None, "no limit"))
+    wish = RunOptions(None, Limits(None, None, "no limit"))
     return Watcher(await Sessions(terminal.supervisor).open(command, wish, "me", Waiting()))
 
 

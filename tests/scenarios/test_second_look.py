@@ -11,12 +11,12 @@ import pytest
 
 from shelltie import CommandDenied, Terminal
 from shelltie.model import Command, TerminalSize
-from shelltie.safety.disk_checks import Place, are_near, hazard
+from shelltie.safety.disk_checks import CommandPlace, are_near, hazard
 from shelltie.safety.judge import Judge, find_shfmt
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Code, Rating, Verdict
 
-RULES = Rules()
+RULES = RuleSet()
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 Repository = Callable[..., Path]
@@ -356,4 +356,4 @@ async def test_one_shot_commands_run_unless_they_are_dangerous(
 def test_only_the_directories_of_the_system_are_looked_at_in_the_loop(
     path: str, conditions: tuple[str, ...], programs: tuple[str, ...], near: bool, tmp_path: Path
 ) -> None:
-    assert are_near(Place(tmp_path, path), conditions, programs) is near
+    assert are_near(CommandPlace(tmp_path, path), conditions, programs) is near

@@ -10,14 +10,14 @@ from shelltie import Terminal, TerminalSize
 from shelltie.basics.safe_regex import compile_pattern
 from shelltie.errors import InvalidParameters, TooManySessions, UnknownSession
 from shelltie.model import Command, Limits
-from shelltie.running.options import Wish
-from shelltie.sessions.registry import Room, Sessions
+from shelltie.running.options import RunOptions
+from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.sessions.session import Session
 from shelltie.sessions.wait_rule import AT_ONCE, Waiting
 from tests.conftest import Open
 from tests.tree import until
 
-NO_LIMIT = Wish(None, Limits(None, None, "no limit"))
+NO_LIMIT = RunOptions(None, Limits(None, None, "no limit"))
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ async def test_a_program_that_asks_is_answered_for_before_it_settles(sessions: S
 async def test_nobody_sees_the_sessions_of_another(sessions: Sessions) -> None:
     session = await start(sessions, "sleep 60", owner="one")
 
-    assert sessions.of("two") == []
-    assert sessions.of("one") == [session]
+    assert sessions.owned_by("two") == []
+    assert sessions.owned_by("one") == [session]
     with pytest.raises(UnknownSession, match="Session term-1 not found"):
         sessions.get(session.id, "two")
 
@@ -93,7 +93,7 @@ async def test_all_sessions_of_one_owner_end_and_no_other(sessions: Sessions) ->
     await sessions.stop_all("me", "reset")
 
     assert all(session.complete for session in mine)
-    assert sessions.of("me") == []
+    assert sessions.owned_by("me") == []
     assert not other.complete
 
 
@@ -101,26 +101,29 @@ async def test_all_sessions_of_one_owner_end_and_no_other(sessions: Sessions) ->
 async def test_a_finished_session_that_nobody_reads_is_removed_after_its_time(
     terminal: Terminal,
 ) -> None:
-    brief, usual = Sessions(terminal.supervisor, Room(kept=0.2)), Sessions(terminal.supervisor)
+    brief, usual = (
+        Sessions(terminal.supervisor, SessionLimits(kept=0.2)),
+        Sessions(terminal.supervisor),
+    )
     for sessions in (brief, usual):
         session = await start(sessions, "echo unread")
         await session.run.wait()
 
-    await until(lambda: not brief.of("me"))
+    await until(lambda: not brief.owned_by("me"))
 
-    assert len(usual.of("me")) == 1
-    assert Room().kept == 600
+    assert len(usual.owned_by("me")) == 1
+    assert SessionLimits().kept == 600
 
 
 async def test_finished_sessions_make_room_the_oldest_first(terminal: Terminal) -> None:
-    sessions = Sessions(terminal.supervisor, Room(most=2))
+    sessions = Sessions(terminal.supervisor, SessionLimits(most=2))
     first = await start(sessions, "true")
     await first.run.wait()
     second = await start(sessions, "sleep 60")
 
     third = await start(sessions, "sleep 60")
 
-    assert sessions.of("me") == [second, third]
+    assert sessions.owned_by("me") == [second, third]
     with pytest.raises(TooManySessions) as caught:
         await start(sessions, "sleep 60")
     assert (caught.value.active, caught.value.most) == (2, 2)
@@ -129,7 +132,7 @@ async def test_finished_sessions_make_room_the_oldest_first(terminal: Terminal) 
 async def test_many_creates_at_once_get_an_id_of_their_own_or_a_clear_no(
     terminal: Terminal,
 ) -> None:
-    sessions = Sessions(terminal.supervisor, Room(most=20))
+    sessions = Sessions(terminal.supervisor, SessionLimits(most=20))
     ids: list[str] = []
     refused = 0
 

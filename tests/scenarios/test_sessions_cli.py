@@ -24,7 +24,7 @@ ULID = 26
 
 async def listed() -> list[dict[str, Any]]:
     """What `ps --json` prints, without a process for it."""
-    found = (await anyio.to_thread.run_sync(partial(find_run.everything, look=True)))[1]
+    found = (await anyio.to_thread.run_sync(partial(find_run.list_runs, look=True)))[1]
     return [find_run.as_json(one) for one in found]
 
 

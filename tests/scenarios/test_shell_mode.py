@@ -367,7 +367,7 @@ async def test_nothing_is_called_safe_in_a_living_shell(open_terminal: Open) -> 
         with pytest.raises(CommandDenied, match="alias"):
             await shells("ls")
 
-        assert shells.sessions.of("me") == []
+        assert shells.sessions.owned_by("me") == []
     judged = [event for event in events if isinstance(event, CommandJudged)]
     assert [one.verdict.rating for one in judged] == [Rating.UNKNOWN]
     assert any(isinstance(event, CommandRefused) for event in events)

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.fields import TaskLimits
-from shelltie.frontends.wire.terminal_events import as_s4_event
+from shelltie.frontends.wire.terminal_events import as_terminal_event
 from tests.conftest import Open
 from tests.task_project import Caller, Project
 from tests.tree import until
@@ -93,7 +93,7 @@ async def test_what_is_wrong_with_a_new_session_is_said_by_field(
     assert answer["error"] == "INVALID_PARAMETERS"
     assert list(answer["details"]["fields"]) == wrong
     assert all(name in answer["message"] for name in wrong)
-    assert not call.contexts.everybody()
+    assert not call.contexts.all()
 
 
 @pytest.mark.proves("T4-3", "C-36", "S4-7")
@@ -208,7 +208,7 @@ async def test_a_command_that_is_not_allowed_starts_nothing(call: Caller, projec
     assert not ran.exists()
     assert (status["commandCount"], status["lastCommandAt"]) == (0, None)
     assert status["state"] == "idle"
-    violation = as_s4_event(call.events[-1])
+    violation = as_terminal_event(call.events[-1])
     assert violation is not None
     assert violation["type"] == "terminal:security:violation"
     assert (violation["sessionId"], violation["taskId"]) == (session, "BUILD-001")
@@ -232,7 +232,7 @@ async def test_unsafe_arguments_start_nothing(call: Caller, argument: str) -> No
 async def test_without_the_filter_a_variable_arrives_as_written(
     terminal: Terminal, project: Project
 ) -> None:
-    async with project.contexts(terminal, level=Level.OFF) as call:
+    async with project.contexts(terminal, level=FilterLevel.OFF) as call:
         answer = await call.execute(await call.create(), "echo", "$HOME", "$(id)", "; ls")
 
     assert answer["stdout"] == "$HOME $(id) ; ls\n"

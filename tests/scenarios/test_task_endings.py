@@ -164,7 +164,7 @@ async def test_the_end_of_a_task_closes_its_sessions_and_no_others(
 async def test_a_session_that_nobody_uses_goes(terminal: Terminal, project: Project) -> None:
     async with project.contexts(terminal, TaskLimits(ttl=0.3)) as call:
         session = await call.create()
-        await until(lambda: not call.contexts.everybody())
+        await until(lambda: not call.contexts.all())
         gone = await call.execute(session, "echo")
         closed = await call.close(session)
 
@@ -179,7 +179,7 @@ async def test_a_session_at_work_is_not_unused(terminal: Terminal, project: Proj
         session = await call.create()
         answer = await call.execute(session, "sleep", "1.5")
         state = await call.state(session)
-        await until(lambda: not call.contexts.everybody())
+        await until(lambda: not call.contexts.all())
 
     assert answer["success"] is True
     assert state == "completed"

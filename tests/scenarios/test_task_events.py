@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shelltie.frontends.wire.terminal_events import as_s4_event
+from shelltie.frontends.wire.terminal_events import as_terminal_event
 from tests.task_project import Caller
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -20,7 +20,7 @@ async def test_each_step_of_a_session_is_told_once_and_in_order(call: Caller) ->
     await call.execute(session, "rm", "-rf", "/")
     await call.close(session)
 
-    told: list[dict[str, Any]] = [as_s4_event(event) or {} for event in call.events]
+    told: list[dict[str, Any]] = [as_terminal_event(event) or {} for event in call.events]
     assert [event["type"] for event in told] == [
         "terminal:session:created",
         "terminal:command:executed",

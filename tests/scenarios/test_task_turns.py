@@ -206,7 +206,7 @@ async def test_a_hundred_sessions_leave_no_descriptor_behind(call: Caller) -> No
         await one()
 
     await until(lambda: len(list(DESCRIPTORS.iterdir())) <= before)
-    assert not call.contexts.everybody()
+    assert not call.contexts.all()
 
 
 @pytest.mark.needs("git")

@@ -15,8 +15,8 @@ from shelltie.agents.timeout_watchdog import (
     Callbacks,
     PartialResults,
     ProgressUpdate,
-    Reason,
     TimeoutError,  # noqa: A004  the name of the design
+    TimeoutReasonName,
     TimeoutWarning,
     TimeoutWatchdog,
 )
@@ -282,7 +282,9 @@ async def test_a_watchdog_that_was_stopped_tells_nothing_and_aborts_nothing() ->
         ("manual", "ETIMEDOUT", "deadline", "execution was manually aborted."),
     ],
 )
-async def test_whoever_aborts_says_why(reason: Reason, code: str, kind: str, message: str) -> None:
+async def test_whoever_aborts_says_why(
+    reason: TimeoutReasonName, code: str, kind: str, message: str
+) -> None:
     error = TimeoutWatchdog(None).abort(reason)
     named = TimeoutWatchdog(None, subject="Codex CLI").abort(reason)
 

@@ -9,7 +9,7 @@ import pytest
 
 from shelltie.contexts.access import Access, Lookup, replaceable
 from shelltie.contexts.allowlist import AllowlistFile, find_allowlist, parse
-from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.errors import CannotStart, CommandNotAllowed, InvalidParameters, UnsafeArguments
 
 Allow = Callable[..., Access]
@@ -27,7 +27,7 @@ def allow(tmp_path: Path) -> Allow:
     """An access with these entries; each of their programs is in one directory."""
 
     def made(
-        *entries: object, level: Level = Level.DEFAULT, relative_paths: bool = False
+        *entries: object, level: FilterLevel = FilterLevel.DEFAULT, relative_paths: bool = False
     ) -> Access:
         file = tmp_path / f"{len(entries)}-{level}-{relative_paths}.json"
         file.write_text(json.dumps(entries), encoding="utf-8")

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from shelltie.agents.advice import Seen, advise
-from shelltie.agents.agent_limits import AgentCaps, Span, agent_limits
+from shelltie.agents.advice import FailedTask, advise
+from shelltie.agents.agent_limits import AgentCaps, AllowedRange, agent_limits
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.wire.agent import name_of, suggestions
 
@@ -59,7 +59,7 @@ def _both(limits: object) -> tuple[float | None, float | None]:
 
 @pytest.mark.proves("C-17", "C-14")
 def test_who_says_what_is_kept() -> None:
-    caps = AgentCaps(Span(1, 10, 5), Span(1, 8, 8))
+    caps = AgentCaps(AllowedRange(1, 10, 5), AllowedRange(1, 8, 8))
 
     assert agent_limits(caps=caps).literal is False
     assert agent_limits(2_000, caps=caps).literal is True
@@ -69,32 +69,42 @@ def test_who_says_what_is_kept() -> None:
 @pytest.mark.parametrize(
     ("seen", "action", "retry"),
     [
-        (Seen("inactivity", 3, False, {"type": "tests started"}, ""), "retry_longer", True),
+        (FailedTask("inactivity", 3, False, {"type": "tests started"}, ""), "retry_longer", True),
         (
-            Seen("deadline", 9, False, {"type": "authentication failed"}, ""),
+            FailedTask("deadline", 9, False, {"type": "authentication failed"}, ""),
             "fix_authentication",
             False,
         ),
-        (Seen("inactivity", 0, True, None, ""), "different_approach", False),
-        (Seen("inactivity", 0, False, None, "Loading"), "different_approach", False),
-        (Seen("deadline", 9, False, {"type": "turn"}, ""), "retry_longer", True),
-        (Seen("exit", 0, False, None, "HTTP 429 Too Many Requests"), "wait_and_retry", True),
-        (Seen("exit", 0, False, None, "getaddrinfo ENOTFOUND api"), "check_network", True),
-        (Seen("exit", 0, False, None, "open: Permission denied"), "fix_permissions", False),
-        (Seen("exit", 0, False, None, "Segfault"), "read_error", False),
-        (Seen("spawn", 0, True, None, ""), "fix_command", False),
+        (FailedTask("inactivity", 0, True, None, ""), "different_approach", False),
+        (FailedTask("inactivity", 0, False, None, "Loading"), "different_approach", False),
+        (FailedTask("deadline", 9, False, {"type": "turn"}, ""), "retry_longer", True),
+        (FailedTask("exit", 0, False, None, "HTTP 429 Too Many Requests"), "wait_and_retry", True),
+        (FailedTask("exit", 0, False, None, "getaddrinfo ENOTFOUND api"), "check_network", True),
+        (FailedTask("exit", 0, False, None, "open: Permission denied"), "fix_permissions", False),
+        (FailedTask("exit", 0, False, None, "Segfault"), "read_error", False),
+        (FailedTask("spawn", 0, True, None, ""), "fix_command", False),
         (
-            Seen("exit", 0, False, None, "bash: line 1: login: command not found\n", 127),
+            FailedTask("exit", 0, False, None, "bash: line 1: login: command not found\n", 127),
             "install_program",
             False,
         ),
-        (Seen("exit", 0, False, None, "sh: 1: codex: not found", 127), "install_program", False),
-        (Seen("exit", 0, False, None, "a: command not found\nand more", 127), "read_error", False),
-        (Seen("exit", 0, False, None, "a: command not found", 1), "read_error", False),
+        (
+            FailedTask("exit", 0, False, None, "sh: 1: codex: not found", 127),
+            "install_program",
+            False,
+        ),
+        (
+            FailedTask("exit", 0, False, None, "a: command not found\nand more", 127),
+            "read_error",
+            False,
+        ),
+        (FailedTask("exit", 0, False, None, "a: command not found", 1), "read_error", False),
     ],
 )
 @pytest.mark.proves("S3-51")
-def test_what_was_seen_last_says_whether_to_try_again(seen: Seen, action: str, retry: bool) -> None:
+def test_what_was_seen_last_says_whether_to_try_again(
+    seen: FailedTask, action: str, retry: bool
+) -> None:
     advice = advise(seen)
 
     assert (advice.action, advice.retry) == (action, retry)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.basics.validate import Wrong
+from shelltie.basics.validate import InvalidValue
 from shelltie.contexts.allowlist import (
     PROJECT_FILE,
     Allowlist,
@@ -77,7 +77,7 @@ def test_the_shipped_list_is_the_union_of_both() -> None:
     ],
 )
 def test_a_mistake_anywhere_is_named_and_refuses_the_file(text: str, says: str) -> None:
-    with pytest.raises(Wrong, match=says):
+    with pytest.raises(InvalidValue, match=says):
         parse(text)
 
 

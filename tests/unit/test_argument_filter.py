@@ -2,12 +2,14 @@
 
 import pytest
 
-from shelltie.contexts.argument_filter import ArgumentRules, Denied, Level, Refusal, refusal
+from shelltie.contexts.argument_filter import ArgumentRules, Denied, FilterLevel, Refusal, refusal
 
 NO_RULES = ArgumentRules()
 
 
-def refused(args: list[str], rules: ArgumentRules = NO_RULES, level: Level = Level.DEFAULT) -> bool:
+def refused(
+    args: list[str], rules: ArgumentRules = NO_RULES, level: FilterLevel = FilterLevel.DEFAULT
+) -> bool:
     return refusal(args, rules, level) is not None
 
 
@@ -17,7 +19,7 @@ def denies(words: str, args: str) -> bool:
 
 
 @pytest.mark.proves("S4-17")
-@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("level", FilterLevel)
 @pytest.mark.parametrize(
     "args",
     [
@@ -42,12 +44,12 @@ def denies(words: str, args: str) -> bool:
         ["x" * 5000],
     ],
 )
-def test_ordinary_arguments_pass_at_every_level(args: list[str], level: Level) -> None:
+def test_ordinary_arguments_pass_at_every_level(args: list[str], level: FilterLevel) -> None:
     assert refusal(args, NO_RULES, level) is None
 
 
 @pytest.mark.proves("S4-18", "C-66")
-@pytest.mark.parametrize("level", [Level.DEFAULT, Level.STRICT])
+@pytest.mark.parametrize("level", [FilterLevel.DEFAULT, FilterLevel.STRICT])
 @pytest.mark.parametrize(
     ("argument", "found", "issue"),
     [
@@ -68,7 +70,7 @@ def test_ordinary_arguments_pass_at_every_level(args: list[str], level: Level) -
     ],
 )
 def test_shell_syntax_is_refused_with_what_and_why(
-    argument: str, found: str, issue: str, level: Level
+    argument: str, found: str, issue: str, level: FilterLevel
 ) -> None:
     wrong = refusal(["ok", argument], NO_RULES, level)
 
@@ -79,7 +81,7 @@ def test_shell_syntax_is_refused_with_what_and_why(
 
 @pytest.mark.proves("C-66")
 def test_an_argument_of_more_than_5000_characters_is_refused() -> None:
-    assert refusal(["x" * 5001], NO_RULES, Level.DEFAULT) == Refusal(
+    assert refusal(["x" * 5001], NO_RULES, FilterLevel.DEFAULT) == Refusal(
         0,
         "is 5001 characters long, and 5000 are allowed: use a file",
         ("Argument too long (max 5000 chars)",),
@@ -87,7 +89,7 @@ def test_an_argument_of_more_than_5000_characters_is_refused() -> None:
 
 
 def test_everything_wrong_with_an_argument_is_told_at_once() -> None:
-    wrong = refusal(["a; $(b) | $C ;"], NO_RULES, Level.DEFAULT)
+    wrong = refusal(["a; $(b) | $C ;"], NO_RULES, FilterLevel.DEFAULT)
 
     assert wrong is not None
     assert wrong.found == (";", "$(", "|", "$C")
@@ -100,18 +102,18 @@ def test_everything_wrong_with_an_argument_is_told_at_once() -> None:
 )
 def test_only_the_strict_level_refuses_patterns(argument: str) -> None:
     assert not refused([argument])
-    assert refused([argument], level=Level.STRICT)
+    assert refused([argument], level=FilterLevel.STRICT)
 
 
 def test_without_a_filter_only_the_impossible_is_refused() -> None:
-    assert not refused(["$HOME; `x`\n", "y" * 100_000], level=Level.OFF)
-    assert refused(["a\0b"], level=Level.OFF)
-    assert refused(["\ud800"], level=Level.OFF)
+    assert not refused(["$HOME; `x`\n", "y" * 100_000], level=FilterLevel.OFF)
+    assert refused(["a\0b"], level=FilterLevel.OFF)
+    assert refused(["\ud800"], level=FilterLevel.OFF)
 
 
 @pytest.mark.proves("C-66")
-@pytest.mark.parametrize("level", [Level.DEFAULT, Level.STRICT])
-def test_the_text_after_some_options_is_free(level: Level) -> None:
+@pytest.mark.parametrize("level", [FilterLevel.DEFAULT, FilterLevel.STRICT])
+def test_the_text_after_some_options_is_free(level: FilterLevel) -> None:
     rules = ArgumentRules(free_text_after=("-m", "--message"))
     text = "Fix `x` & y; see <z>?\n\nCosts $HOME."
 
@@ -194,12 +196,12 @@ def test_what_is_not_denied_passes(words: str, args: str) -> None:
 def test_a_long_row_of_flags_takes_no_time_to_speak_of() -> None:
     rules = ArgumentRules(deny=(Denied("-v", "/:"), Denied("--volume", "/:")))
 
-    assert not refused(["-" + "v" * 100_000], rules, Level.OFF)
-    assert refused(["-" + "v" * 100_000 + "/:"], rules, Level.OFF)
+    assert not refused(["-" + "v" * 100_000], rules, FilterLevel.OFF)
+    assert refused(["-" + "v" * 100_000 + "/:"], rules, FilterLevel.OFF)
 
 
 def test_a_denied_option_is_named() -> None:
-    wrong = refusal(["-pe", "1"], ArgumentRules(deny=(Denied("-e"),)), Level.OFF)
+    wrong = refusal(["-pe", "1"], ArgumentRules(deny=(Denied("-e"),)), FilterLevel.OFF)
 
     assert wrong == Refusal(
         0,
@@ -222,7 +224,7 @@ def test_arguments_may_be_limited_to_some_beginnings() -> None:
     for args in ("-c a.b=c status", "statusx", "push status", "log", "run", "run build -x"):
         assert refused(args.split(), rules), args
     assert refused(["status", "--outp=x"], rules)
-    assert refusal(["push"], rules, Level.DEFAULT) == Refusal(
+    assert refusal(["push"], rules, FilterLevel.DEFAULT) == Refusal(
         None,
         "must be one of these: 'status …', '--no-pager log …', 'run build', ''",
         ("Arguments are not in the allowlist",),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.safety.option_split import Arguments, roles, slots_for, split
+from shelltie.safety.option_split import SplitArguments, roles, slots_for, split
 from shelltie.safety.rule import Role, Rule
 from shelltie.safety.rule_parser import compile_rules
 from shelltie.safety.values import Values
@@ -16,17 +16,17 @@ def rule(text: str) -> Rule:
     )[0]
 
 
-def given(rule_text: str, command: str, *, stop: bool = False) -> Arguments:
+def given(rule_text: str, command: str, *, stop: bool = False) -> SplitArguments:
     script = parse(command)
     args = Values(script).args(script.commands[0].words)[1:]
     return split(rule(rule_text), args, {}, stop=stop)
 
 
-def flags(found: Arguments) -> list[tuple[str, str | None]]:
+def flags(found: SplitArguments) -> list[tuple[str, str | None]]:
     return [(one.flag.name, one.value.value if one.value else None) for one in found.flags]
 
 
-def operands(found: Arguments) -> list[str | None]:
+def operands(found: SplitArguments) -> list[str | None]:
     return [arg.value for arg in found.operands]
 
 

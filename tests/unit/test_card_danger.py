@@ -9,10 +9,10 @@ from shelltie.frontends.acp.permission import permission_answer, permission_requ
 from shelltie.frontends.mcp.confirm_text import message
 from shelltie.model import Command
 from shelltie.safety.judge import Judge
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Code, Rating, Reason, Span, foremost
 
-JUDGE = Judge(Rules())
+JUDGE = Judge(RuleSet())
 BURIED = "\n".join(
     (
         *(f"rm -rf build{n}" for n in range(30)),

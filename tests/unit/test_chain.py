@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.record.chain import GENESIS, TRIMMED, Entry, Head, check, head_of, link
+from shelltie.record.chain import GENESIS, TRIMMED, ChainEntry, Head, check, head_of, link
 
-Chain = list[tuple[Entry, str]]
+Chain = list[tuple[ChainEntry, str]]
 
 
 def chain(length: int, first: int = 1, previous: str = GENESIS) -> Chain:
     made: Chain = []
     for seq in range(first, first + length):
-        entry = Entry(seq, 1_700_000_000_000_000 + seq, "server", "RUN", "ready", f'{{"n":{seq}}}')
+        entry = ChainEntry(
+            seq, 1_700_000_000_000_000 + seq, "server", "RUN", "ready", f'{{"n":{seq}}}'
+        )
         previous = link(previous, entry)
         made.append((entry, previous))
     return made

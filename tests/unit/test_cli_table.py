@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from shelltie.basics.lazy_regex import regex
-from shelltie.frontends.cli.terminal import Ink, cut, table
+from shelltie.basics.lazy_regex import lazy
+from shelltie.frontends.cli.terminal import Style, cut, table
 
-STYLE = regex(r"\033\[\d+m")
+STYLE = lazy(r"\033\[\d+m")
 
 
 def test_coloured_cells_stand_below_one_another(capsys: pytest.CaptureFixture[str]) -> None:
-    ink = Ink(sys.stdout, "always")
+    ink = Style(sys.stdout, "always")
 
     table([("rm", "why"), (ink("red", "rm"), "why"), ("longest", ink("dim", "why"))])
 
@@ -20,7 +20,7 @@ def test_coloured_cells_stand_below_one_another(capsys: pytest.CaptureFixture[st
 
 
 def test_what_is_cut_keeps_its_colours_and_ends_them() -> None:
-    ink = Ink(sys.stdout, "always")
+    ink = Style(sys.stdout, "always")
     text = ink("red", "dangerous") + " because"
 
     assert cut(text, 17) == text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.contexts.context import SessionOver
+from shelltie.contexts.context import ContextOver
 from shelltie.contexts.fields import WrongFields
 from shelltie.errors import (
     CannotStart,
@@ -20,13 +20,13 @@ from shelltie.errors import (
 from shelltie.events import (
     Asker,
     Leaked,
-    SessionClosed,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
 )
 from shelltie.frontends.wire.context import CODES, failure
-from shelltie.frontends.wire.terminal_events import as_s4_event, event_type
+from shelltie.frontends.wire.terminal_events import as_terminal_event, event_type
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
 
 ASKER = Asker("term-T-1-1697123456789", "T-1", "agent-1")
@@ -45,7 +45,7 @@ RUN = RunId("01ARZ3NDEKTSV4RRFFQ69G5FAV")
         (TooManySessions("no", 50, 50), "MAX_SESSIONS_EXCEEDED", "'max': 50"),
         (WrongFields({"task": "is missing"}), "INVALID_PARAMETERS", "taskId"),
         (SessionBusy("no"), "EXECUTION_ERROR", "busy"),
-        (SessionOver("no"), "EXECUTION_ERROR", "session_closed"),
+        (ContextOver("no"), "EXECUTION_ERROR", "session_closed"),
         (CannotStart("no"), "EXECUTION_ERROR", "cannot_start"),
         (KillFailed("no", (7,)), "EXECUTION_ERROR", "not_ended"),
         (ConfigWrong("no"), "EXECUTION_ERROR", ""),
@@ -73,8 +73,8 @@ def test_a_field_has_the_name_of_the_wire() -> None:
     }
 
 
-def ran(outcome: Outcome) -> SessionRan:
-    return SessionRan(ASKER, AT, "npm test", RUN, Limits(60, None, ""), outcome, 5, truncated=False)
+def ran(outcome: Outcome) -> ContextRan:
+    return ContextRan(ASKER, AT, "npm test", RUN, Limits(60, None, ""), outcome, 5, truncated=False)
 
 
 GOOD = Outcome(State.FINISHED, ExitStatus(code=0), 1.5)
@@ -83,8 +83,8 @@ GOOD = Outcome(State.FINISHED, ExitStatus(code=0), 1.5)
 @pytest.mark.parametrize(
     ("event", "name"),
     [
-        (SessionOpened(ASKER, AT, "/project"), "terminal:session:created"),
-        (SessionClosed(ASKER, AT, "it was closed", 3), "terminal:session:closed"),
+        (ContextOpened(ASKER, AT, "/project"), "terminal:session:created"),
+        (ContextClosed(ASKER, AT, "it was closed", 3), "terminal:session:closed"),
         (ran(GOOD), "terminal:command:executed"),
         (ran(Outcome(State.FINISHED, ExitStatus(code=1), 1.0)), "terminal:command:failed"),
         (
@@ -94,14 +94,14 @@ GOOD = Outcome(State.FINISHED, ExitStatus(code=0), 1.5)
         (ran(Outcome(State.SPAWN_FAILED, ExitStatus(code=127), 0.0)), "terminal:command:failed"),
         (ran(Outcome(State.KILLED, ExitStatus(signal=9), 0.1)), "terminal:command:failed"),
         (
-            SessionRefused(RUN, AT, "rm -rf /", "COMMAND_NOT_ALLOWED", "no", ASKER, {}),
+            ContextRefused(RUN, AT, "rm -rf /", "COMMAND_NOT_ALLOWED", "no", ASKER, {}),
             "terminal:security:violation",
         ),
     ],
 )
 @pytest.mark.proves("C-34")
 def test_an_event_has_the_name_and_the_ids_of_s4(event: object, name: str) -> None:
-    seen = as_s4_event(event)
+    seen = as_terminal_event(event)
 
     assert seen is not None
     assert seen["type"] == name
@@ -115,7 +115,7 @@ def test_an_event_has_the_name_and_the_ids_of_s4(event: object, name: str) -> No
 
 
 def test_what_a_command_did_is_in_its_event() -> None:
-    seen = as_s4_event(ran(GOOD)) or {}
+    seen = as_terminal_event(ran(GOOD)) or {}
 
     assert seen["data"] == {
         "command": "npm test",
@@ -130,7 +130,7 @@ def test_what_a_command_did_is_in_its_event() -> None:
 
 
 def test_other_events_have_no_name_in_s4() -> None:
-    assert as_s4_event(Leaked(RUN, AT, ())) is None
+    assert as_terminal_event(Leaked(RUN, AT, ())) is None
 
 
 @pytest.mark.proves("C-34")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.frontends.cli.safe_replay import Drawing
+from shelltie.frontends.cli.safe_replay import DrawingFilter
 
 ALLOWED = re.compile(
     r"\x1b(?:\[[0-9;:?]*[@A-HJ-MPSTXadefmrsu`hl]|[()][0-9A-Za-z]|[78DEMH])|[^\x1b\x7f-\x9f]"
@@ -14,7 +14,7 @@ ALLOWED = re.compile(
 
 
 def drawn(*pieces: bytes) -> bytes:
-    drawing = Drawing()
+    drawing = DrawingFilter()
     return b"".join([*map(drawing.feed, pieces), drawing.feed(b"", final=True)])
 
 

@@ -17,9 +17,9 @@ from shelltie.events import (
     RunEnded,
     RunReady,
     RunStarted,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
     ShellCommandBegan,
 )
 from shelltie.model import (
@@ -32,7 +32,7 @@ from shelltie.model import (
     RunId,
     State,
 )
-from shelltie.record.facts import Fact, Scribe, folded
+from shelltie.record.facts import Fact, FactMaker, folded
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 RUN = RunId("01J00000000000000000000000")
@@ -44,8 +44,8 @@ GOOD = Outcome(State.FINISHED, ExitStatus(code=0), 1.5)
 SECRET = "hunter2-hunter2-hunter2"
 
 
-def written(*events: Event, scribe: Scribe | None = None) -> list[Fact]:
-    scribe = scribe or Scribe({"DEPLOY_TOKEN": SECRET})
+def written(*events: Event, scribe: FactMaker | None = None) -> list[Fact]:
+    scribe = scribe or FactMaker({"DEPLOY_TOKEN": SECRET})
     return [fact for fact in map(scribe.fact, events) if fact is not None]
 
 
@@ -112,7 +112,7 @@ def test_a_refusal_is_written_with_its_whole_context() -> None:
         CommandRefused(RUN, AT, "rm -r /", "COMMAND_DENIED", "the policy refuses it"),
     )
     (task,) = written(
-        SessionRefused(RUN, AT, "sh -c x", "COMMAND_NOT_ALLOWED", "no", ASKER, {"allowed": ("ls",)})
+        ContextRefused(RUN, AT, "sh -c x", "COMMAND_NOT_ALLOWED", "no", ASKER, {"allowed": ("ls",)})
     )
 
     assert plain.kind == task.kind == "refused"
@@ -154,8 +154,8 @@ def test_no_record_has_a_secret() -> None:
         RunEnded(
             RUN, AT, Outcome(State.FINISHED, ExitStatus(1), 1.0, error=line, warnings=(line,))
         ),
-        SessionRefused(RUN, AT, line, "X", line, ASKER, {"a": {"b": [SECRET]}, SECRET[:3]: 1}),
-        SessionRan(ASKER, AT, f"x {SECRET}", None, LIMITS, GOOD, 0, False),
+        ContextRefused(RUN, AT, line, "X", line, ASKER, {"a": {"b": [SECRET]}, SECRET[:3]: 1}),
+        ContextRan(ASKER, AT, f"x {SECRET}", None, LIMITS, GOOD, 0, False),
     )
 
     text = json.dumps([fact.body for fact in facts[:-2]])
@@ -173,7 +173,7 @@ def test_no_place_and_no_shape_on_record_has_a_secret(place: str) -> None:
         CommandAsked(RUN, AT, "git", place, CALLER),
         RunReady(RUN, AT, "local", "none", LIMITS, shape, place),
         RunEnded(RUN, AT, replace(GOOD, stop_reason=f"because {SECRET}")),
-        SessionOpened(ASKER, AT, place),
+        ContextOpened(ASKER, AT, place),
     )
 
     assert len(facts) == 3
@@ -181,7 +181,7 @@ def test_no_place_and_no_shape_on_record_has_a_secret(place: str) -> None:
 
 
 def test_a_refusal_to_a_living_shell_forgets_nothing_about_the_shell() -> None:
-    scribe = Scribe()
+    scribe = FactMaker()
     written(
         asked("bash", secrets={"CALLS_OWN": "another-secret-value"}),
         RunReady(RUN, AT, "local", "none", LIMITS),
@@ -196,10 +196,10 @@ def test_a_refusal_to_a_living_shell_forgets_nothing_about_the_shell() -> None:
 
 
 def test_what_a_context_ran_is_written_once() -> None:
-    ran = SessionRan(ASKER, AT, "nope", None, LIMITS, GOOD, 0, False)
-    with_run = SessionRan(ASKER, AT, "ls", RUN, LIMITS, GOOD, 0, False)
+    ran = ContextRan(ASKER, AT, "nope", None, LIMITS, GOOD, 0, False)
+    with_run = ContextRan(ASKER, AT, "ls", RUN, LIMITS, GOOD, 0, False)
 
-    assert [fact.kind for fact in written(SessionOpened(ASKER, AT, "/"), ran, with_run)] == [
+    assert [fact.kind for fact in written(ContextOpened(ASKER, AT, "/"), ran, with_run)] == [
         "session_opened",
         "ended",
     ]
@@ -218,7 +218,7 @@ def test_a_start_that_has_its_end_with_it_is_part_of_it() -> None:
 
 
 def test_what_is_never_settled_is_forgotten_in_the_end() -> None:
-    scribe = Scribe()
+    scribe = FactMaker()
     written(
         asked("bash", secrets={"CALLS_OWN": "another-secret-value"}),
         RunReady(RUN, AT, "local", "none", LIMITS),

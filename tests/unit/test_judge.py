@@ -11,11 +11,11 @@ from shelltie.safety import judge as judging
 from shelltie.safety.judge import Judge
 from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rating import Examined, Most
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.script import Script
 from shelltie.verdict import Code, Rating, Verdict
 
-RULES = Rules()
+RULES = RuleSet()
 
 
 def test_a_text_is_looked_at_once() -> None:

@@ -5,11 +5,11 @@ import pytest
 from shelltie.model import Command, TerminalSize
 from shelltie.safety.judge import Judge
 from shelltie.safety.name_lists import lists_of
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX
 from shelltie.verdict import Code, Rating
 
-RULES = Rules()
+RULES = RuleSet()
 SAFE, UNKNOWN, DANGEROUS = Rating
 REMOVES = "rm -rf victim\n"
 MANY = "".join(f"echo line{n}\n" for n in range(2000))

@@ -11,11 +11,11 @@ from shelltie.keeper.protocol import (
     Exited,
     Failed,
     Gone,
+    LeashWord,
     Noted,
     Signalled,
     Started,
     Stuck,
-    Word,
     parse_swept,
     parse_word,
     run_frame,
@@ -79,7 +79,7 @@ def test_a_shoot_frame_names_its_leash() -> None:
         (b"gone 2 1500", Gone(2, 1.5)),
     ],
 )
-def test_every_word_of_a_leash_is_understood(line: bytes, word: Word) -> None:
+def test_every_word_of_a_leash_is_understood(line: bytes, word: LeashWord) -> None:
     assert parse_word(line) == word
 
 

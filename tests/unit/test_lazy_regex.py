@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 # Prints every pattern of ours, and whether a possessive quantifier in it stands behind a group.
 _COMPILE_ALL = """
@@ -64,7 +64,7 @@ def test_no_pattern_of_ours_has_a_possessive_group(compiled: dict[str, bool]) ->
 
 
 def test_a_pattern_is_compiled_when_it_is_used() -> None:
-    words, wrong = regex(r"(?P<first>\w+) \w+", re.IGNORECASE), regex("(")
+    words, wrong = lazy(r"(?P<first>\w+) \w+", re.IGNORECASE), lazy("(")
 
     assert words.fullmatch("Ab cd") is not None
     assert words.sub(r"\g<first>", "Ab cd") == "Ab"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shelltie.agents.jsonl_events import EventLines, Seen
+from shelltie.agents.jsonl_events import EventLines, ParsedChunk
 
 MEBIBYTE = 1024 * 1024
 
@@ -41,7 +41,7 @@ def test_heartbeats_are_told_but_not_stored() -> None:
 
     seen = lines.feed(b'{"type": "heartbeat"}\n{"type": "step"}\n{"type": "heartbeat"}\n{"ty')
 
-    assert seen == Seen(events=1, heartbeats=2)
+    assert seen == ParsedChunk(events=1, heartbeats=2)
     assert lines.events == [{"type": "step"}]
     assert lines.count == 1
 
@@ -56,7 +56,7 @@ def test_a_line_without_end_is_skipped_and_the_next_one_is_read() -> None:
     seen = lines.feed(b'"}\n{"b": 1}\n')
 
     assert held == 0
-    assert seen == Seen(events=1)
+    assert seen == ParsedChunk(events=1)
     assert lines.events == [{"b": 1}]
 
 

@@ -1,12 +1,12 @@
 """What is remembered of pure functions."""
 
-from shelltie.basics.memo import remembered
+from shelltie.basics.memo import memoized
 
 
 def test_the_same_question_is_answered_once() -> None:
     asked = []
 
-    @remembered
+    @memoized
     def length(text: str, more: int) -> int:
         asked.append((text, more))
         return len(text) + more
@@ -20,7 +20,7 @@ def test_the_same_question_is_answered_once() -> None:
 def test_what_is_said_of_a_long_text_is_not_kept() -> None:
     asked = []
 
-    @remembered
+    @memoized
     def first(text: str) -> str:
         asked.append(text)
         return text[0]
@@ -34,7 +34,7 @@ def test_what_is_said_of_a_long_text_is_not_kept() -> None:
 def test_only_the_latest_answers_are_kept() -> None:
     asked = []
 
-    @remembered
+    @memoized
     def same(text: str) -> str:
         asked.append(text)
         return text

@@ -22,9 +22,9 @@ from shelltie.events import (
     LimitReached,
     RunEnded,
     RunReady,
-    SessionClosed,
-    SessionOpened,
-    SessionRan,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
     SilentButWorking,
 )
 from shelltie.model import (
@@ -128,10 +128,10 @@ def test_what_runs_is_active_until_it_ends() -> None:
 def test_the_number_of_sessions_can_be_watched() -> None:
     heard = Heard()
     asker = Asker("S1", "task", "agent")
-    heard.tell(SessionOpened(asker, 1.0, "/"))
+    heard.tell(ContextOpened(asker, 1.0, "/"))
 
     assert heard.value("shelltie_contexts_active ") == 1
-    heard.tell(SessionClosed(asker, 2.0, "closed", 0))
+    heard.tell(ContextClosed(asker, 2.0, "closed", 0))
     assert heard.value("shelltie_contexts_active ") == 0
 
 
@@ -167,10 +167,10 @@ def test_warnings_survivors_leaks_and_signals_are_counted() -> None:
 
 def test_a_context_has_its_own_measure_of_too_much() -> None:
     heard, run, asker = Heard(), RunId("R"), Asker("S1", "task", "agent")
-    heard.tell(SessionOpened(asker, 1.0, "/"))
+    heard.tell(ContextOpened(asker, 1.0, "/"))
     heard.tell(CommandAsked(run, 1.0, "ls", "/", Caller(session="S1")))
     heard.tell(RunReady(run, 1.0, "local", "none", LIMITS), ended(run, OK, printed=5000))
-    heard.tell(SessionRan(asker, 1.0, "ls", run, LIMITS, OK, 5000, truncated=False))
+    heard.tell(ContextRan(asker, 1.0, "ls", run, LIMITS, OK, 5000, truncated=False))
 
     assert heard.value("shelltie_truncated_runs_total") == 0
     assert len(heard.metrics.succeeded) == 1
@@ -196,9 +196,9 @@ def test_each_figure_has_its_threshold() -> None:
     heard.tell(CommandRefused(RunId("X"), 1.0, "rm", "COMMAND_DENIED", "no"))
     assert heard.wrong == ["violations", "truncated"]
     for number in range(50):
-        heard.tell(SessionOpened(Asker(f"S{number}", "t", "a"), 1.0, "/"))
+        heard.tell(ContextOpened(Asker(f"S{number}", "t", "a"), 1.0, "/"))
     assert heard.wrong == ["violations", "truncated"]
-    heard.tell(SessionOpened(Asker("S50", "t", "a"), 1.0, "/"))
+    heard.tell(ContextOpened(Asker("S50", "t", "a"), 1.0, "/"))
     assert heard.wrong == ["sessions", "violations", "truncated"]
 
 
@@ -206,8 +206,8 @@ def test_each_figure_has_its_threshold() -> None:
 def test_a_threshold_alerts_once_when_it_is_passed_and_once_when_it_is_over() -> None:
     heard = Heard(sessions=2)
     askers = [Asker(f"S{number}", "t", "a") for number in range(4)]
-    heard.tell(*(SessionOpened(asker, 1.0, "/") for asker in askers))
-    heard.tell(*(SessionClosed(asker, 2.0, "closed", 0) for asker in askers))
+    heard.tell(*(ContextOpened(asker, 1.0, "/") for asker in askers))
+    heard.tell(*(ContextClosed(asker, 2.0, "closed", 0) for asker in askers))
 
     assert [(one.alert, one.value, one.threshold, one.over) for one in heard.told] == [
         ("sessions", 3, 2, False),

@@ -10,7 +10,7 @@ from shelltie.model import (
     signal_name,
 )
 from shelltie.running.messages import start_failure
-from shelltie.running.options import complete, new_run_id
+from shelltie.running.options import new_run_id, with_sigkill
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_seconds_are_nothing_else(value: object) -> None:
 def test_an_escalation_ends_with_a_kill() -> None:
     polite = (EscalationStep(2, 1.0),)
 
-    assert [step.signal for step in complete(polite)] == [2, 9]
-    assert complete(complete(polite)) == complete(polite)
+    assert [step.signal for step in with_sigkill(polite)] == [2, 9]
+    assert with_sigkill(with_sigkill(polite)) == with_sigkill(polite)
 
 
 def test_run_ids_sort_by_time_and_differ() -> None:

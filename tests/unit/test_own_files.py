@@ -4,10 +4,10 @@ import pytest
 
 from shelltie.model import Command
 from shelltie.safety.judge import Judge
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Rating
 
-JUDGE = Judge(Rules())
+JUDGE = Judge(RuleSet())
 
 
 def rating(text: str) -> Rating:

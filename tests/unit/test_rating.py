@@ -3,17 +3,17 @@
 import pytest
 
 from shelltie.safety.name_lists import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
-from shelltie.safety.rating import Mode, examine, rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rating import RatingMode, examine, rate
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.verdict import Code, Rating, Reason, Span
 
-RULES = Rules()
-MODES: tuple[Mode, ...] = ("proven", "listed")
+RULES = RuleSet()
+MODES: tuple[RatingMode, ...] = ("proven", "listed")
 SAFE, UNKNOWN, DANGEROUS = Rating
 
 
-def rating(text: str, mode: Mode = "proven", lists: Lists | None = None) -> Rating:
+def rating(text: str, mode: RatingMode = "proven", lists: Lists | None = None) -> Rating:
     return rate(parse(text), RULES, mode, lists).rating
 
 
@@ -63,7 +63,7 @@ def test_what_a_listed_name_is_asked_to_do_counts(command: str) -> None:
 @pytest.mark.proves("T2-2", "S2-3")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", ["rm", "a", "a" * 1000 + "rm", "my_custom_script.sh"])
-def test_what_is_not_known_is_unknown(command: str, mode: Mode) -> None:
+def test_what_is_not_known_is_unknown(command: str, mode: RatingMode) -> None:
     assert rating(command, mode) is UNKNOWN
 
 
@@ -79,13 +79,13 @@ def test_what_is_not_known_is_unknown(command: str, mode: Mode) -> None:
         *("rm file1 && sudo rm file2", "git reset", "git reset --soft HEAD~1", "find . -delete"),
     ],
 )
-def test_the_dangerous_commands_are_dangerous_in_both_modes(command: str, mode: Mode) -> None:
+def test_the_dangerous_commands_are_dangerous_in_both_modes(command: str, mode: RatingMode) -> None:
     assert rating(command, mode) is DANGEROUS
 
 
 @pytest.mark.proves("T2-4", "S2-4")
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_quoted_separates_nothing(mode: Mode) -> None:
+def test_what_is_quoted_separates_nothing(mode: RatingMode) -> None:
     assert rating(r'grep -n "attach\|show()\|reset(" file', mode) is SAFE
 
 
@@ -98,7 +98,7 @@ def test_what_is_quoted_separates_nothing(mode: Mode) -> None:
         *("xargs rm -rf", 'bash -c "rm -rf /"', "(rm -rf x)", "cat <(rm -rf x)"),
     ],
 )
-def test_nothing_hides_a_dangerous_command(command: str, mode: Mode) -> None:
+def test_nothing_hides_a_dangerous_command(command: str, mode: RatingMode) -> None:
     assert rating(command, mode) is DANGEROUS
 
 
@@ -108,7 +108,7 @@ def test_nothing_hides_a_dangerous_command(command: str, mode: Mode) -> None:
     "command",
     ["echo $(curl x)", "ls & curl x", "ls\ncurl x", "psql", "idle", 'bash -c "x"', "", " ", "&&"],
 )
-def test_the_seeds_holes_are_closed(command: str, mode: Mode) -> None:
+def test_the_seeds_holes_are_closed(command: str, mode: RatingMode) -> None:
     assert rating(command, mode) is not SAFE
 
 
@@ -121,13 +121,13 @@ def test_the_seeds_holes_are_closed(command: str, mode: Mode) -> None:
         "rm a-b.tar",
     ],
 )
-def test_a_word_is_not_a_command(command: str, mode: Mode) -> None:
+def test_a_word_is_not_a_command(command: str, mode: RatingMode) -> None:
     assert rating(command, mode) is not DANGEROUS
 
 
 @pytest.mark.proves("T2-6", "C-61")
 @pytest.mark.parametrize("mode", MODES)
-def test_a_users_dangerous_pattern_is_searched_in_the_whole_text(mode: Mode) -> None:
+def test_a_users_dangerous_pattern_is_searched_in_the_whole_text(mode: RatingMode) -> None:
     lists = lists_of(dangerous=["shutdown"])
 
     assert rating("echo shutdown", mode, lists) is DANGEROUS

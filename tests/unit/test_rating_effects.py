@@ -3,11 +3,11 @@
 import pytest
 
 from shelltie.safety.rating import rate
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code, Rating
 
-RULES = Rules()
+RULES = RuleSet()
 SAFE, UNKNOWN, DANGEROUS = Rating
 
 

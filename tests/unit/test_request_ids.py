@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from starlette.types import Message, Receive, Scope, Send
 
-from shelltie.frontends.mcp.http.request_ids import OneId
+from shelltie.frontends.mcp.http.request_ids import UniqueRequestIds
 
 SCOPE = {"type": "http", "method": "POST", "headers": [(b"mcp-session-id", b"s")]}
 BODY = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call"}).encode()
@@ -29,7 +29,7 @@ async def test_who_has_all_of_an_answer_may_use_its_id_again() -> None:
     async def hear(message: Message) -> None:
         states.append(message.get("status"))
 
-    one_id = OneId(inside, 1000)
+    one_id = UniqueRequestIds(inside, 1000)
     await one_id(dict(SCOPE), ask, hear)
 
     assert [state for state in states if state is not None] == [200, 200, 200]
@@ -47,7 +47,7 @@ async def test_while_it_has_no_answer_its_id_is_taken_also_after_an_earlier_one(
     async def hear(message: Message) -> None:
         states.append(message.get("status"))
 
-    one_id = OneId(inside, 1000)
+    one_id = UniqueRequestIds(inside, 1000)
     for _ in range(2):
         await one_id(dict(SCOPE), ask, hear)
 

@@ -5,7 +5,7 @@ import pytest
 
 from shelltie.limits.policy import TimeoutPolicy, fallback, parse
 from shelltie.limits.policy_file import SHIPPED_FILE
-from shelltie.limits.resolve import Asked, calculate_timeouts, resolve
+from shelltie.limits.resolve import AskedLimits, calculate_timeouts, resolve
 from shelltie.model import Limits
 
 SEED_FILE = Path(__file__).parent.parent / "corpus" / "terminal_timeout_policy.json"
@@ -308,7 +308,7 @@ def test_a_call_may_ask_for_a_day_unless_the_policy_allows_more() -> None:
     day = calculate_timeouts(SEED, "make", 86_400)
     more = calculate_timeouts(SEED, "make", 1e308)
     allowed = calculate_timeouts(seed(max_exec_timeout_sec=1_000_000), "make", 500_000)
-    own = resolve(seed(command_timeouts={"serve": None}), "serve", Asked())
+    own = resolve(seed(command_timeouts={"serve": None}), "serve", AskedLimits())
 
     assert (day.total, day.clamped, day.notes) == (86_400, False, ())
     assert (more.total, more.clamped) == (86_400, True)
@@ -347,11 +347,11 @@ def test_a_programs_own_limit_beats_category_and_default(
 
 @pytest.mark.proves("T1-22", "S1-31")
 def test_the_session_beats_the_policy_and_the_call_beats_the_session() -> None:
-    session = Asked(total=40, silence=8)
+    session = AskedLimits(total=40, silence=8)
 
-    of_session = resolve(SEED, "npm install", Asked(), session=session)
-    of_call = resolve(SEED, "npm install", Asked(total=80, silence_off=True), session=session)
-    mixed = resolve(SEED, "npm install", Asked(total=80), session=session)
+    of_session = resolve(SEED, "npm install", AskedLimits(), session=session)
+    of_call = resolve(SEED, "npm install", AskedLimits(total=80, silence_off=True), session=session)
+    mixed = resolve(SEED, "npm install", AskedLimits(total=80), session=session)
 
     assert numbers(of_session) == (40, 8)
     assert of_session.source == "session policy; silence: session policy"
@@ -371,8 +371,8 @@ def test_an_endless_text_is_looked_at_only_so_far() -> None:
 def test_exactly_the_maximum_is_not_clamped() -> None:
     policy = seed(max_exec_timeout_sec=100)
 
-    limits = resolve(policy, "ls", Asked(total=100.0))
-    more = resolve(policy, "ls", Asked(total=100.5))
+    limits = resolve(policy, "ls", AskedLimits(total=100.0))
+    more = resolve(policy, "ls", AskedLimits(total=100.5))
 
     assert (limits.total, limits.clamped, limits.notes) == (100.0, False, ())
     assert (more.total, more.clamped) == (100.0, True)

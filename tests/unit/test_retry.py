@@ -7,7 +7,7 @@ import pytest
 
 from shelltie.model import ExitStatus, Limits, Outcome, State
 from shelltie.running import retry
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.verdict import Rating, Verdict
 
@@ -37,11 +37,11 @@ async def limits_of_attempts(
     """With which limits it was tried; each attempt ends as the first did."""
     tried: list[tuple[float | None, float | None]] = []
 
-    async def attempt(wish: Wish) -> Run:
+    async def attempt(wish: RunOptions) -> Run:
         tried.append((wish.limits.total, wish.limits.silence))
         return first
 
-    await retry.run(attempt, Wish(), 1, longest)
+    await retry.run(attempt, RunOptions(), 1, longest)
     return tried
 
 

@@ -19,7 +19,7 @@ from shelltie.safety.rule_set import (
     INDEX,
     PROGRAMS,
     RuleFile,
-    Rules,
+    RuleSet,
     make_index,
     read_family,
     read_index,
@@ -56,7 +56,7 @@ def wrong(text: str) -> str:
     return str(error.value)
 
 
-def rated(command: str, rules: Rules) -> Rating:
+def rated(command: str, rules: RuleSet) -> Rating:
     return rate(parse(command), rules).rating
 
 
@@ -158,7 +158,7 @@ def test_the_index_says_which_file_speaks_of_which_program() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)
 def test_our_rules_do_what_their_examples_show(family: Path) -> None:
-    assert list(failures(read_family(family), Rules(), family.name)) == []
+    assert list(failures(read_family(family), RuleSet(), family.name)) == []
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)
@@ -232,7 +232,7 @@ def test_a_file_that_may_only_tighten_makes_nothing_milder(write: Write, command
 
     rules = open_rules([RuleFile(write(text), tighten_only=True)])
 
-    assert rated(f"{command} x", rules) is rated(f"{command} x", Rules())
+    assert rated(f"{command} x", rules) is rated(f"{command} x", RuleSet())
 
 
 @pytest.mark.parametrize("command", ["ls", "git log", "frob"])

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shelltie.sessions.shell_marks import Mark, Marks
+from shelltie.sessions.shell_marks import CommandMark, Marks
 
 NONCE = "0123456789ABCDEF" * 2
 END = f"\x1b]5454;{NONCE};E;7;130;/home/größe\a".encode()
 BEGIN = f"\x1b]5454;{NONCE};B;7;0;\a".encode()
 
 
-def sifted(pieces: list[bytes]) -> tuple[bytes, list[Mark]]:
+def sifted(pieces: list[bytes]) -> tuple[bytes, list[CommandMark]]:
     marks = Marks(NONCE)
     found = [one for piece in pieces for one in marks.feed(piece)]
     output = b"".join(one for one in found if isinstance(one, bytes)) + marks.flush()
-    return output, [one for one in found if isinstance(one, Mark)]
+    return output, [one for one in found if isinstance(one, CommandMark)]
 
 
 @given(st.lists(st.integers(0, 200), max_size=8))
@@ -30,9 +30,9 @@ def test_marks_are_found_and_output_is_whole_however_it_is_cut(cuts: list[int]) 
 
     assert output == b"one\x1b[31mtwo\x1b\x1b]5454;other;E;7;0;/\a"
     assert marks == [
-        Mark(begins=True, number=7, exit_code=0, cwd=None),
-        Mark(begins=False, number=7, exit_code=130, cwd="/home/größe"),
-        Mark(begins=True, number=7, exit_code=0, cwd=None),
+        CommandMark(begins=True, number=7, exit_code=0, cwd=None),
+        CommandMark(begins=False, number=7, exit_code=130, cwd="/home/größe"),
+        CommandMark(begins=True, number=7, exit_code=0, cwd=None),
     ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shelltie.shell.parse import READ_MAX, of_argv, parse
-from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
+from shelltie.shell.script import Part, PartKind, Redirect, Simple, Word
 from shelltie.verdict import Code, Span
 
 
@@ -56,18 +56,18 @@ def test_a_literal_word_has_its_value(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("$x", Part(Kind.VARIABLE, "x")),
-        ("${x}", Part(Kind.VARIABLE, "x")),
-        ('"$x"', Part(Kind.VARIABLE, "x", quoted=True)),
-        ("$@", Part(Kind.VARIABLE, "@")),
-        ("$1", Part(Kind.VARIABLE, "1")),
-        ("$(b)", Part(Kind.COMMAND, "$(b)", commands=(1,))),
-        ('"`b; c`"', Part(Kind.COMMAND, "`b; c`", quoted=True, commands=(1, 2))),
-        ("<(b)", Part(Kind.PROCESS, "<(b)", commands=(1,))),
-        ("$((1 + $(b)))", Part(Kind.ARITHMETIC, "$((1 + $(b)))", commands=(1,))),
-        ("$[1]", Part(Kind.ARITHMETIC, "$[1]")),
-        ("${x:-$(b)}", Part(Kind.EXPANSION, "${x:-$(b)}", commands=(1,))),
-        ("${x[1]}", Part(Kind.EXPANSION, "${x[1]}")),
+        ("$x", Part(PartKind.VARIABLE, "x")),
+        ("${x}", Part(PartKind.VARIABLE, "x")),
+        ('"$x"', Part(PartKind.VARIABLE, "x", quoted=True)),
+        ("$@", Part(PartKind.VARIABLE, "@")),
+        ("$1", Part(PartKind.VARIABLE, "1")),
+        ("$(b)", Part(PartKind.COMMAND, "$(b)", commands=(1,))),
+        ('"`b; c`"', Part(PartKind.COMMAND, "`b; c`", quoted=True, commands=(1, 2))),
+        ("<(b)", Part(PartKind.PROCESS, "<(b)", commands=(1,))),
+        ("$((1 + $(b)))", Part(PartKind.ARITHMETIC, "$((1 + $(b)))", commands=(1,))),
+        ("$[1]", Part(PartKind.ARITHMETIC, "$[1]")),
+        ("${x:-$(b)}", Part(PartKind.EXPANSION, "${x:-$(b)}", commands=(1,))),
+        ("${x[1]}", Part(PartKind.EXPANSION, "${x[1]}")),
     ],
 )
 def test_what_expands_is_a_part_of_its_own(text: str, part: Part) -> None:
@@ -81,10 +81,10 @@ def test_lines_are_not_joined_in_single_quotes() -> None:
 
 def test_a_word_keeps_its_parts_in_order() -> None:
     assert word("b\"c $x\"'d'").parts == (
-        Part(Kind.TEXT, "b"),
-        Part(Kind.TEXT, "c ", quoted=True),
-        Part(Kind.VARIABLE, "x", quoted=True),
-        Part(Kind.TEXT, "d", quoted=True),
+        Part(PartKind.TEXT, "b"),
+        Part(PartKind.TEXT, "c ", quoted=True),
+        Part(PartKind.VARIABLE, "x", quoted=True),
+        Part(PartKind.TEXT, "d", quoted=True),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from shelltie.safety.judge import find_shfmt
 from shelltie.shell.parse import parse
-from shelltie.shell.script import Problem
+from shelltie.shell.script import Doubt
 from shelltie.shell.shfmt import SHFMT_ARGS, agree
 from shelltie.verdict import Code, Span
 
@@ -25,7 +25,7 @@ def shfmt(text: str) -> bytes:
     ).stdout
 
 
-def disagreement(text: str, of: str | None = None) -> Problem | None:
+def disagreement(text: str, of: str | None = None) -> Doubt | None:
     return agree(parse(text), shfmt(text if of is None else of))
 
 

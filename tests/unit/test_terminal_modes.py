@@ -2,9 +2,9 @@
 
 import pytest
 
-from shelltie.frontends.cli.safe_replay import Modes, until_detached, without_questions
+from shelltie.frontends.cli.safe_replay import TerminalModes, until_detached, without_questions
 
-ALWAYS = Modes().undo()
+ALWAYS = TerminalModes().undo()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_ctrl_c_detaches_only_where_nothing_is_typed() -> None:
 
 
 def test_what_was_switched_is_switched_back() -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.see(b"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h text \x1b[>1u")
 
     undone = modes.undo()
@@ -73,7 +73,7 @@ def test_what_was_switched_is_switched_back() -> None:
 
 
 def test_what_was_switched_back_already_is_left_alone() -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.see(b"\x1b[?1049h\x1b[?25l\x1b[?1049l\x1b[?25h\x1b[?7h")
 
     assert modes.undo() == ALWAYS
@@ -82,7 +82,7 @@ def test_what_was_switched_back_already_is_left_alone() -> None:
 def test_a_sequence_cut_anywhere_is_seen() -> None:
     sequence = b"x\x1b[?1049hy"
     for place in range(len(sequence)):
-        modes = Modes()
+        modes = TerminalModes()
         modes.see(sequence[:place])
         modes.see(sequence[place:])
         assert b"\x1b[?1049l" in modes.undo()

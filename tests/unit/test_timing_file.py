@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.output.timing_file import Times, pieces
+from shelltie.output.timing_file import TimingFile, pieces
 
 
 def test_pieces_are_in_order_and_what_came_together_is_one(tmp_path: Path) -> None:
     path = tmp_path / "run.times"
-    times = Times(path)
+    times = TimingFile(path)
     for position in range(1, 1001):
         times.note(position)
     times.close()
@@ -21,7 +21,7 @@ def test_pieces_are_in_order_and_what_came_together_is_one(tmp_path: Path) -> No
 
 
 def test_a_run_that_prints_for_ever_does_not_fill_the_disk(tmp_path: Path) -> None:
-    times = Times(tmp_path / "run.times")
+    times = TimingFile(tmp_path / "run.times")
     for position in range(1, 60_000):
         times._last = -1.0  # as if time had passed
         times.note(position)
@@ -47,7 +47,7 @@ def test_a_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, garbage: 
 def test_a_file_of_somebody_else_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "run.times"
     path.write_text("theirs", encoding="ascii")
-    times = Times(path)
+    times = TimingFile(path)
     times.note(5)
     times.close()
 

@@ -3,7 +3,16 @@ import signal
 import pytest
 
 from shelltie.model import DEFAULT_ESCALATION, Limit, Limits
-from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
+from shelltie.running.watchdog import (
+    GiveUp,
+    LookAtTree,
+    Observe,
+    Send,
+    Step,
+    TimeOut,
+    Warn,
+    Watchdog,
+)
 
 
 def dog(
@@ -110,11 +119,11 @@ def test_a_silence_the_policy_chose_is_looked_at_before_it_ends_anything() -> No
     watchdog = dog(600, 60, literal=False)
 
     assert watchdog.due(30) == [Observe(), Warn(Limit.SILENCE, idle=30, left=30)]
-    assert watchdog.due(60) == [Judge(idle=60)]
-    watchdog.forgive(60)
+    assert watchdog.due(60) == [LookAtTree(idle=60)]
+    watchdog.extend_silence(60)
     assert watchdog.due(61) == []
     assert watchdog.due(119.9) == []
-    assert watchdog.due(120) == [Judge(idle=120)]
+    assert watchdog.due(120) == [LookAtTree(idle=120)]
 
 
 @pytest.mark.proves("D10")
@@ -125,7 +134,7 @@ def test_a_silence_the_caller_gave_is_literal() -> None:
 def test_forgiven_silence_still_ends_at_the_total_limit() -> None:
     watchdog = dog(100, 60, literal=False)
     watchdog.due(60)
-    watchdog.forgive(60)
+    watchdog.extend_silence(60)
 
     assert watchdog.next_at == 70  # the warning before the total limit
     watchdog.due(70)
@@ -155,8 +164,8 @@ def test_next_at_never_lies_before_the_next_thing_to_do() -> None:
         assert at >= now
         due = watchdog.due(at)
         assert due
-        if isinstance(due[0], Judge):
-            watchdog.forgive(at)
+        if isinstance(due[0], LookAtTree):
+            watchdog.extend_silence(at)
         now = at
     assert now == 100
 
@@ -186,7 +195,7 @@ def test_a_silence_that_is_forgiven_is_not_warned_of_again() -> None:
 
     first = watchdog.due(30)
     watchdog.due(60)
-    watchdog.forgive(60)
+    watchdog.extend_silence(60)
     later = [step for now in range(61, 120) for step in watchdog.due(now)]
 
     assert Warn(Limit.SILENCE, idle=30, left=30) in first
@@ -196,14 +205,14 @@ def test_a_silence_that_is_forgiven_is_not_warned_of_again() -> None:
 def test_a_byte_after_a_silence_was_forgiven_begins_a_new_one() -> None:
     watchdog = dog(None, 60, literal=False)
     watchdog.due(60)
-    watchdog.forgive(60)
+    watchdog.extend_silence(60)
 
     watchdog.heard(100)
 
     assert watchdog.next_at == 130
     assert watchdog.due(120) == []
     assert watchdog.due(130) == [Observe(), Warn(Limit.SILENCE, idle=30, left=30)]
-    assert watchdog.due(160) == [Judge(idle=60)]
+    assert watchdog.due(160) == [LookAtTree(idle=60)]
 
 
 def test_a_byte_before_a_silence_was_forgiven_does_not_shorten_the_next() -> None:
@@ -211,10 +220,10 @@ def test_a_byte_before_a_silence_was_forgiven_does_not_shorten_the_next() -> Non
     watchdog.heard(10)
     watchdog.due(70)
 
-    watchdog.forgive(70)
+    watchdog.extend_silence(70)
 
     assert watchdog.due(129) == []
-    assert watchdog.due(130) == [Judge(idle=120)]
+    assert watchdog.due(130) == [LookAtTree(idle=120)]
 
 
 def test_what_is_heard_after_the_end_was_decided_changes_nothing() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from shelltie.errors import CannotStart
-from shelltie.providers.workspace.guards import Held
+from shelltie.providers.workspace.guards import RememberedFiles
 
 
 @pytest.mark.parametrize("name", ["link", "link/inside", "to-file"])
@@ -13,7 +13,7 @@ def test_nothing_is_held_that_is_a_link_or_reached_through_one(tmp_path: Path, n
     (place / "file").touch()
     (place / "link").symlink_to("real")
     (place / "to-file").symlink_to("file")
-    held = Held()
+    held = RememberedFiles()
 
     with pytest.raises(CannotStart, match="is a link"):
         held.take(place / name)
@@ -25,7 +25,7 @@ def test_nothing_is_held_that_is_a_link_or_reached_through_one(tmp_path: Path, n
 def test_what_is_held_is_known_by_what_it_is(tmp_path: Path) -> None:
     place = tmp_path.resolve() / "place"
     place.mkdir()
-    held = Held()
+    held = RememberedFiles()
 
     held.take(place)
     before = held.unchanged

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 # What is found in the last event or at the end of stderr, and what to do then.
 _FOUND = (
@@ -31,17 +31,15 @@ _FOUND = (
         "it was not allowed to do what it wanted",
     ),
 )
-_PATTERNS = [(regex(p, re.IGNORECASE), action, why) for p, action, why in _FOUND]
+_PATTERNS = [(lazy(p, re.IGNORECASE), action, why) for p, action, why in _FOUND]
 _RETRY = {"retry_longer": True, "wait_and_retry": True, "check_network": True}
 _LOOKED_AT = 4096  # characters of what it said last
 _NOT_FOUND = 127  # what a shell says when there is no such program
-_MISSING = regex(
-    r"(?P<program>\S+): (?:command not found|not found|No such file or directory)\s*\Z"
-)
+_MISSING = lazy(r"(?P<program>\S+): (?:command not found|not found|No such file or directory)\s*\Z")
 
 
 @frozen
-class Seen:
+class FailedTask:
     """What is known of a task that ended badly."""
 
     kind: str
@@ -67,7 +65,7 @@ def missing_program(exit_code: int | None, said: str) -> str | None:
     return None if found is None else found["program"]
 
 
-def advise(seen: Seen) -> Advice:
+def advise(seen: FailedTask) -> Advice:
     """What whoever asked should do."""
     if missing_program(seen.exit_code, seen.said) is not None:
         why = "the program is not there: install it, or give its whole path"
@@ -80,7 +78,7 @@ def advise(seen: Seen) -> Advice:
     return Advice(action, _RETRY.get(action, False), why)
 
 
-def _by_kind(seen: Seen) -> tuple[str, str]:
+def _by_kind(seen: FailedTask) -> tuple[str, str]:
     match seen.kind:
         case "inactivity" if seen.never_started:
             return "different_approach", "it never printed a byte: it hung before it began"
@@ -96,5 +94,5 @@ def _by_kind(seen: Seen) -> tuple[str, str]:
             return "read_error", "it ended by itself; what it said last tells why"
 
 
-def _last(seen: Seen) -> str:
+def _last(seen: FailedTask) -> str:
     return f"last event: {seen.last_event.get('type', 'unnamed')}" if seen.last_event else "events"

@@ -26,7 +26,7 @@ MODES: dict[str, tuple[float | None, float | None]] = {
 
 
 @frozen
-class Span:
+class AllowedRange:
     """What a limit may be, and what it is if nobody says; seconds."""
 
     least: float
@@ -38,8 +38,8 @@ class Span:
 class AgentCaps:
     """What the server allows."""
 
-    idle: Span = Span(IDLE_MIN, IDLE_MAX, IDLE_DEFAULT)
-    hard: Span = Span(HARD_MIN, HARD_MAX, HARD_DEFAULT)
+    idle: AllowedRange = AllowedRange(IDLE_MIN, IDLE_MAX, IDLE_DEFAULT)
+    hard: AllowedRange = AllowedRange(HARD_MIN, HARD_MAX, HARD_DEFAULT)
 
 
 def agent_limits(
@@ -66,7 +66,7 @@ def agent_limits(
 
 
 def _clamped(
-    given: object, name: str, span: Span, usual: float | None
+    given: object, name: str, span: AllowedRange, usual: float | None
 ) -> tuple[float | None, str | None]:
     if given is None:
         return (None if usual is None else min(max(usual, span.least), span.most)), None

@@ -10,11 +10,11 @@ from shelltie.basics.frozen import frozen
 _LINE_MAX = 1024 * 1024
 _KEPT_MAX = 1024 * 1024  # of the lines of all kept events together
 
-Event = dict[str, Any]
+AgentEvent = dict[str, Any]
 
 
 @frozen
-class Seen:
+class ParsedChunk:
     """What a chunk brought; `others` are lines that are neither."""
 
     events: int = 0
@@ -39,13 +39,13 @@ class EventLines:
         self._beat = beat
         self._keep = keep
         self._room = room
-        self._kept: deque[tuple[int, Event]] = deque()
+        self._kept: deque[tuple[int, AgentEvent]] = deque()
         self._kept_size = 0
         self._partial = bytearray()
         self._too_long = False
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[AgentEvent]:
         """The last events, oldest first."""
         return [event for _, event in self._kept]
 
@@ -60,12 +60,12 @@ class EventLines:
         begun = self._partial.lstrip()
         return self._too_long or (bool(begun) and not begun.startswith(b"{"))
 
-    def feed(self, data: bytes) -> Seen:
+    def feed(self, data: bytes) -> ParsedChunk:
         """Take the next bytes; lines may be split anywhere."""
         *lines, rest = data.split(b"\n")
         if not lines:
             self._hold(rest)
-            return Seen()
+            return ParsedChunk()
         self._hold(lines[0])
         first = b"" if self._too_long else bytes(self._partial)
         self._partial.clear()
@@ -73,7 +73,7 @@ class EventLines:
         self._hold(rest)
         return self._take([first, *lines[1:]])
 
-    def flush(self) -> Seen:
+    def flush(self) -> ParsedChunk:
         """The end of the output: the last line may lack its newline."""
         return self.feed(b"\n")
 
@@ -84,7 +84,7 @@ class EventLines:
         else:
             self._partial += part
 
-    def _take(self, lines: list[bytes]) -> Seen:
+    def _take(self, lines: list[bytes]) -> ParsedChunk:
         events = heartbeats = others = 0
         for line in filter(None, map(bytes.strip, lines)):
             event = parse(line)
@@ -95,14 +95,14 @@ class EventLines:
             else:
                 events += 1
                 self._keep_event((len(line), event))
-        return Seen(events, heartbeats, others)
+        return ParsedChunk(events, heartbeats, others)
 
-    def _beats(self, line: bytes, event: Event | None) -> bool:
+    def _beats(self, line: bytes, event: AgentEvent | None) -> bool:
         if event is not None and event.get("type") == "heartbeat":
             return True
         return self._beat is not None and self._beat(line.decode("utf-8", "replace"))
 
-    def _keep_event(self, entry: tuple[int, Event]) -> None:
+    def _keep_event(self, entry: tuple[int, AgentEvent]) -> None:
         self.count += 1
         self._kept.append(entry)
         self._kept_size += entry[0]
@@ -110,13 +110,13 @@ class EventLines:
             self._kept_size -= self._kept.popleft()[0]
 
 
-def parse(line: bytes) -> Event | None:
+def parse(line: bytes) -> AgentEvent | None:
     """The JSON object that a line is, or `None`."""
     line = line.strip()
     if not line.startswith(b"{") or len(line) > _LINE_MAX:
         return None
     try:
-        event: Event = json.loads(line.decode("utf-8", "replace"))
+        event: AgentEvent = json.loads(line.decode("utf-8", "replace"))
         # What cannot be sent on is no event: lone surrogates, infinite numbers, endless nesting.
         json.dumps(event, allow_nan=False, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):

@@ -28,7 +28,7 @@ LOGGER_NAME = "codex-timeout-watchdog"
 TAIL_MAX = 65536
 EVENTS_MAX = 50
 
-Reason = Literal["inactivity", "deadline", "manual"]
+TimeoutReasonName = Literal["inactivity", "deadline", "manual"]
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class TimeoutError:  # noqa: A001  the name of the design; ours is never importe
 
     code: Literal["ETIMEDOUT", "EIDLE"]
     kind: Literal["inactivity", "deadline"]
-    reason: Reason
+    reason: TimeoutReasonName
     message: str
     idle_ms: int
     wall_clock_ms: int
@@ -178,7 +178,7 @@ class TimeoutWatchdog:
         self._alarms.set(self._alarm, None)
         self._alarms.set(self._progress, None)
 
-    def abort(self, reason: Reason) -> TimeoutError | None:
+    def abort(self, reason: TimeoutReasonName) -> TimeoutError | None:
         """End the process now; nothing happens after `stop`.
 
         Raises: AlreadyAborted the second time.
@@ -204,7 +204,7 @@ class TimeoutWatchdog:
                 case _:
                     pass
 
-    def _abort(self, reason: Reason, now: float) -> TimeoutError:
+    def _abort(self, reason: TimeoutReasonName, now: float) -> TimeoutError:
         self._alarms.set(self._progress, None)
         error = self._error(reason, now)
         self.aborted = error
@@ -221,7 +221,7 @@ class TimeoutWatchdog:
         self._alarms.set(self._alarm, self._dog.next_at)
         return self.aborted
 
-    def _error(self, reason: Reason, now: float) -> TimeoutError:
+    def _error(self, reason: TimeoutReasonName, now: float) -> TimeoutError:
         killed = self._alive()
         inactive = reason == "inactivity"
         return TimeoutError(
@@ -238,7 +238,7 @@ class TimeoutWatchdog:
             signal=signal_name(signal.SIGTERM) if killed else None,
         )
 
-    def _message(self, reason: Reason) -> str:
+    def _message(self, reason: TimeoutReasonName) -> str:
         if reason == "manual":
             return f"{self._subject} execution was manually aborted."
         limit = Limit.SILENCE if reason == "inactivity" else Limit.TOTAL

@@ -55,7 +55,7 @@ class Approved:
         made = entry(question)
         self._digests_of([made])  # what could not be read back would break the file
 
-        def edit(known: list[dict[str, object]]) -> Iterator[toml_list.Entry]:
+        def edit(known: list[dict[str, object]]) -> Iterator[toml_list.TomlTable]:
             self._digests_of(known)
             yield from known
             yield made

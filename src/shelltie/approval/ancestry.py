@@ -27,7 +27,7 @@ _MARK = b"SHELLTIE_RUN="  # in the environment of every command of ours
 
 
 @frozen
-class Seen:
+class ProcessView:
     """A process as it was seen; `started` tells it from another one with the same pid."""
 
     pid: int
@@ -39,12 +39,12 @@ class Seen:
     terminal: int = 0  # that controls it
 
 
-Look = Callable[[int], Seen | None]
-View = Callable[[], Look]
+LookUp = Callable[[int], ProcessView | None]
+ProcessLookup = Callable[[], LookUp]
 
 
-def objection(
-    pid: int, server: int | None = None, *, unheld: bool = False, view: View | None = None
+def why_not_a_person(
+    pid: int, server: int | None = None, *, unheld: bool = False, view: ProcessLookup | None = None
 ) -> str | None:
     """Why this process may not answer for a person; `None` if nothing speaks against it.
 
@@ -61,9 +61,9 @@ def objection(
     return "its ancestors change while they are looked at"
 
 
-def ancestry(pid: int, look: Look) -> tuple[Seen, ...]:
+def ancestry(pid: int, look: LookUp) -> tuple[ProcessView, ...]:
     """The process, its parent and so on, as far as they can be seen."""
-    found: list[Seen] = []
+    found: list[ProcessView] = []
     while pid > 0 and len(found) < _DEPTH_MAX:
         seen = look(pid)
         if seen is None:
@@ -73,12 +73,12 @@ def ancestry(pid: int, look: Look) -> tuple[Seen, ...]:
     return tuple(found)
 
 
-def _in_order(line: tuple[Seen, ...]) -> bool:
+def _in_order(line: tuple[ProcessView, ...]) -> bool:
     """Nobody is older than their parent, nor than the subreaper that adopted them."""
     return all(child.started >= parent.started for child, parent in pairwise(line))
 
 
-def _objection(line: tuple[Seen, ...], server: int | None) -> str | None:
+def _objection(line: tuple[ProcessView, ...], server: int | None) -> str | None:
     if not line:
         return "it cannot be seen: it has ended, or lives in another pid namespace"
     if any(one.leashed for one in line) or any(one.pid == server for one in line[1:]):
@@ -90,7 +90,7 @@ def _objection(line: tuple[Seen, ...], server: int | None) -> str | None:
     return None
 
 
-def _newcomer(one: Seen, server: int | None, look: Look) -> str | None:
+def _newcomer(one: ProcessView, server: int | None, look: LookUp) -> str | None:
     """Why nobody can say that it sits at a terminal which was there before the server."""
     leader, us = look(one.session), None if server is None else look(server)
     if leader is not None and us is not None and one.terminal and leader.started < us.started:
@@ -101,11 +101,11 @@ def _newcomer(one: Seen, server: int | None, look: Look) -> str | None:
     )
 
 
-def _view() -> Look:
+def _view() -> LookUp:
     return _from_proc if sys.platform == "linux" else processes_by_ps().get
 
 
-def _from_proc(pid: int) -> Seen | None:
+def _from_proc(pid: int) -> ProcessView | None:
     folder = Path("/proc") / str(pid)
     try:
         name, _, rest = (folder / "stat").read_bytes().rpartition(b")")
@@ -114,7 +114,7 @@ def _from_proc(pid: int) -> Seen | None:
     except OSError:
         return None
     fields = rest.split()
-    return Seen(
+    return ProcessView(
         pid=pid,
         parent=int(fields[1]),
         started=int(fields[19]),
@@ -143,9 +143,9 @@ def _nested(status: str) -> bool:
     return len(next(lines, "").split()) > 2
 
 
-def processes_by_ps() -> dict[int, Seen]:
+def processes_by_ps() -> dict[int, ProcessView]:
     """Everybody, where there is no /proc; the age of a process is then unknown."""
-    found: dict[int, Seen] = {}
+    found: dict[int, ProcessView] = {}
     command = ["/bin/ps", "-axww", "-o", "pid=,ppid=,command="]
     with (
         suppress(OSError, subprocess.TimeoutExpired),
@@ -157,5 +157,5 @@ def processes_by_ps() -> dict[int, Seen]:
             numbers, words = line.split()[:2], line.split()[2:]
             if len(numbers) == 2:
                 pid, parent = map(int, numbers)
-                found[pid] = Seen(pid, parent, 0, _keeps(words))
+                found[pid] = ProcessView(pid, parent, 0, _keeps(words))
     return found

@@ -8,7 +8,7 @@ import re
 from typing import Any, AnyStr, Generic, cast
 
 
-def regex(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+def lazy(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """What `re.compile` gives, later."""
     return cast("re.Pattern[AnyStr]", _Later(text, flags))
 

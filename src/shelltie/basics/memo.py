@@ -11,7 +11,7 @@ Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
 
-def remembered(ask: Callable[[str, *Ts], T]) -> Callable[[str, *Ts], T]:
+def memoized(ask: Callable[[str, *Ts], T]) -> Callable[[str, *Ts], T]:
     """The same function, which knows its latest answers. All it is given must be hashable."""
     known = cast(Callable[[str, *Ts], T], lru_cache(_LATEST)(ask))
 

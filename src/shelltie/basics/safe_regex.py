@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence, Set
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 LENGTH_MAX = 1000
 _HEAD = (4000, 4000, 2000, 250, 100)  # characters looked at, by the power of the worst time
@@ -22,7 +22,7 @@ _REACH = (4000, 4000, 1000, 100)  # the same where each look should take 10 ms a
 _WAYS_MAX = 100_000
 _COPIES_MAX = 20
 
-_TOKEN = regex(
+_TOKEN = lazy(
     r"""
       (?P<atom>\[\^?\]?(?>(?:\\.|[^\]\\])*)\] | \\. | \(\?(?:P=\w+|\#[^)]*|[a-zA-Z]+)\))
     | (?P<open>\((?:\?(?:P<\w+>|<[=!]|[:=!>]|\(\w+\)|[a-zA-Z-]+:))?)
@@ -33,8 +33,8 @@ _TOKEN = regex(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_POSSESSIVE_GROUP = regex(r"\)(?:[*+?]|\{[\d,]*\})\+")
-_VERBOSE_FLAG = regex(r"\(\?[aiLmsu]*x")
+_POSSESSIVE_GROUP = lazy(r"\)(?:[*+?]|\{[\d,]*\})\+")
+_VERBOSE_FLAG = lazy(r"\(\?[aiLmsu]*x")
 _LINE_BREAKS = frozenset(("\n", "\r", r"\n", r"\r"))
 _BLANKS = frozenset((" ", r"\s", r"\t", r"[ \t]", r"[\s]"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
@@ -15,7 +15,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _PROBLEMS_MAX = 100
 # Strings come first, so that nothing inside one is a comment; what is not closed ends the text.
-_COMMENT = regex(
+_COMMENT = lazy(
     r'"(?>(?:[^"\\]++|\\.)*)"?+|(?P<comment>//[^\n]*+|/\*(?>(?:[^*]++|\*(?!/))*)(?>(?:\*/)?))',
     re.DOTALL,
 )
@@ -29,11 +29,11 @@ def without_comments(text: str) -> str:
     )
 
 
-class Wrong(ValueError):
+class InvalidValue(ValueError):
     """An item is not what it should be; the message says what it should be."""
 
 
-class Reader:
+class DocumentReader:
     """Takes values out of a document and remembers what was wrong with it."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Reader:
         """The checked value, or `otherwise` and a problem more."""
         try:
             return check(value)
-        except Wrong as error:
+        except InvalidValue as error:
             self.say(path, str(error))
             return otherwise
 
@@ -118,7 +118,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def _of_kind(kind: type[_Value], what: str) -> Callable[[object], _Value]:
     def check(value: object) -> _Value:
         if not isinstance(value, kind):
-            raise Wrong(f"must be {what}, not {reprlib.repr(value)}")
+            raise InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
         return value
 
     return check
@@ -136,7 +136,7 @@ def number_up_to(highest: float, what: str) -> Callable[[object], float]:
     def check(value: object) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 < value <= highest:  # type: ignore[operator]  # is_number says so
-            raise Wrong(f"must be {what}, not {reprlib.repr(value)}")
+            raise InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
         return float(value)  # type: ignore[arg-type]
 
     return check
@@ -162,6 +162,6 @@ def one_of(choices: type[_Choice]) -> Callable[[object], _Choice]:
         for choice in choices:
             if choice == value:
                 return choice
-        raise Wrong(f"must be one of {', '.join(choices)}, not {reprlib.repr(value)}")
+        raise InvalidValue(f"must be one of {', '.join(choices)}, not {reprlib.repr(value)}")
 
     return check

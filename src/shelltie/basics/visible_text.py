@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 GUTTER, MORE = "│ ", "┊ "
 _BLANKS_MAX = 16  # as many in a row are shown as they are; more are counted
@@ -19,8 +19,8 @@ _OUR_OWN = "⟨⟩"
 # Letters and symbols by their category that look like nothing at all.
 _BLANK = "\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159\U00016fe4"
 _PIECE = 8  # of plain letters, where a line may be broken
-_RUNS = regex(r"[!-~]+| +|[^ -~]+")
-_AS_IT_IS = regex(rf" {{0,{_BLANKS_MAX}}}[!-~]++(?>(?: {{1,{_BLANKS_MAX}}}[!-~]++)*)")
+_RUNS = lazy(r"[!-~]+| +|[^ -~]+")
+_AS_IT_IS = lazy(rf" {{0,{_BLANKS_MAX}}}[!-~]++(?>(?: {{1,{_BLANKS_MAX}}}[!-~]++)*)")
 _NAMES = {"\t": "tab", "\n": "newline"}
 
 
@@ -203,7 +203,7 @@ def script(char: str) -> str:
 
 
 _NOTES_MAX = 8
-_WORD = regex(r"\w+")
+_WORD = lazy(r"\w+")
 _WORD_SHOWN = 40
 # Unicode does not say of these that they stand for the ASCII character they look like.
 _PASSES_FOR = {

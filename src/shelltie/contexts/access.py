@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from shelltie.contexts.allowlist import Allowlist, AllowlistFile, Entry
-from shelltie.contexts.argument_filter import Level, Refusal, refusal
+from shelltie.contexts.allowlist import AllowedProgram, Allowlist, AllowlistFile
+from shelltie.contexts.argument_filter import FilterLevel, Refusal, refusal
 from shelltie.errors import CannotStart, CommandNotAllowed, InvalidParameters, UnsafeArguments
 
 _LINKS_MAX = 40  # the kernel follows no more
@@ -100,7 +100,7 @@ class Access:
         allowlist: AllowlistFile,
         path: str,
         *,
-        level: Level = Level.DEFAULT,
+        level: FilterLevel = FilterLevel.DEFAULT,
         relative_paths: bool = False,
     ) -> None:
         """`path` is the server's own PATH: a caller's has no say in which program is run."""
@@ -147,7 +147,12 @@ class Access:
         return allowlist
 
     def _by_path(
-        self, name: str, entry: Entry, program: Path | None, cwd: str | None, allowlist: Allowlist
+        self,
+        name: str,
+        entry: AllowedProgram,
+        program: Path | None,
+        cwd: str | None,
+        allowlist: Allowlist,
     ) -> Path:
         if name.startswith("/"):
             if program is None or not same_file(Path(name), program):
@@ -191,7 +196,7 @@ def _split(command: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(words)
 
 
-def _listed(name: str, allowlist: Allowlist) -> Entry:
+def _listed(name: str, allowlist: Allowlist) -> AllowedProgram:
     if allowlist.problem is not None:
         raise _not_allowed(
             name, allowlist, "no_allowlist", f"no usable allowlist: {allowlist.problem}"

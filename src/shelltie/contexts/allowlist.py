@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.validate import (
-    Wrong,
+    InvalidValue,
     did_you_mean,
     json_boolean,
     json_list,
@@ -22,17 +22,17 @@ from shelltie.basics.validate import (
 )
 from shelltie.contexts.argument_filter import ArgumentRules, Denied
 from shelltie.errors import ConfigWrong
-from shelltie.settings.files import TICK, Mark, mark, read_text
+from shelltie.settings.files import TICK, FileStamp, mark, read_text
 
 _Item = TypeVar("_Item")
 
 _ENTRIES_MAX = 1000
 # Only ASCII, so that no other letter can look like one of these.
-_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,254}")
+_NAME = lazy(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,254}")
 
 
 @frozen
-class Entry:
+class AllowedProgram:
     """One program that may be run."""
 
     name: str
@@ -45,7 +45,7 @@ class Entry:
 class Allowlist:
     """What a file allows, and what else it says (`about`). With a `problem` nothing is allowed."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, AllowedProgram] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)
     problem: str | None = None
 
@@ -57,19 +57,19 @@ def parse(text: str) -> Allowlist:
     """
     try:
         document = json.loads(without_comments(text), object_pairs_hook=_pairs)
-    except Wrong:
+    except InvalidValue:
         raise
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"not valid JSON: {error}") from error
+        raise InvalidValue(f"not valid JSON: {error}") from error
     if isinstance(document, list):
         return Allowlist(_entries("", document))
     if not isinstance(document, dict):
-        raise Wrong('must be a list of commands, or an object with "commands"')
+        raise InvalidValue('must be a list of commands, or an object with "commands"')
     if "commands" not in document:
-        raise Wrong("commands: is missing" + _instead("commands", document))
+        raise InvalidValue("commands: is missing" + _instead("commands", document))
     about = {key: value for key, value in document.items() if key != "commands"}
     for key in sorted(about.keys() & _RULES.keys()):
-        raise Wrong(f"{key}: belongs into the entry of a command, not beside commands")
+        raise InvalidValue(f"{key}: belongs into the entry of a command, not beside commands")
     return Allowlist(_entries("commands", document["commands"]), about)
 
 
@@ -78,7 +78,7 @@ def _pairs(items: list[tuple[str, object]]) -> dict[str, object]:
     if len(result) < len(items):
         keys = [key for key, _ in items]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise Wrong(f"{reprlib.repr(twice)}: is given twice in one object")
+        raise InvalidValue(f"{reprlib.repr(twice)}: is given twice in one object")
     return result
 
 
@@ -87,31 +87,33 @@ def _instead(key: str, given: Mapping[str, object]) -> str:
     return next((f"; is it {name}?" for name in given if did_you_mean(name, [key])), "")
 
 
-def _entries(at: str, value: object) -> Mapping[str, Entry]:
+def _entries(at: str, value: object) -> Mapping[str, AllowedProgram]:
     items = _placed(at, json_list, value)
     if len(items) > _ENTRIES_MAX:
-        raise Wrong(f"{at or 'the list'}: has {len(items)} commands, more than {_ENTRIES_MAX}")
-    entries: dict[str, Entry] = {}
+        raise InvalidValue(
+            f"{at or 'the list'}: has {len(items)} commands, more than {_ENTRIES_MAX}"
+        )
+    entries: dict[str, AllowedProgram] = {}
     for index, item in enumerate(items):
         entry = _entry(f"{at}[{index}]", item)
         if entries.setdefault(entry.name, entry) != entry:
-            raise Wrong(f"{at}[{index}]: {entry.name} is listed twice, with other rules")
+            raise InvalidValue(f"{at}[{index}]: {entry.name} is listed twice, with other rules")
     return entries
 
 
-def _entry(at: str, value: object) -> Entry:
+def _entry(at: str, value: object) -> AllowedProgram:
     if isinstance(value, str):
-        return Entry(_placed(at, _name, value))
+        return AllowedProgram(_placed(at, _name, value))
     if not isinstance(value, dict):
-        raise Wrong(f"{at}: must be a name or an object {{…}}, not {reprlib.repr(value)}")
+        raise InvalidValue(f"{at}: must be a name or an object {{…}}, not {reprlib.repr(value)}")
     for key in value:
         if key not in _KEYS:
             known = did_you_mean(key, _KEYS) or f"; known: {', '.join(_KEYS)}"
-            raise Wrong(f"{at}.{reprlib.repr(key)[1:-1]}: is not known{known}")
+            raise InvalidValue(f"{at}.{reprlib.repr(key)[1:-1]}: is not known{known}")
     if "name" not in value:
-        raise Wrong(f"{at}: name is missing")
+        raise InvalidValue(f"{at}: name is missing")
     checked = {key: _placed(f"{at}.{key}", _KEYS[key], item) for key, item in value.items()}
-    return Entry(
+    return AllowedProgram(
         checked["name"],
         checked.get("path"),
         ArgumentRules(**{key: checked[key] for key in _RULES if key in checked}),
@@ -122,8 +124,8 @@ def _entry(at: str, value: object) -> Entry:
 def _placed(at: str, check: Callable[[object], _Item], value: object) -> _Item:
     try:
         return check(value)
-    except Wrong as error:
-        raise Wrong(f"{at}: {error}" if at else str(error)) from error
+    except InvalidValue as error:
+        raise InvalidValue(f"{at}: {error}" if at else str(error)) from error
 
 
 def _name(value: object) -> str:
@@ -132,8 +134,8 @@ def _name(value: object) -> str:
         return name
     if len(words := name.split()) > 1 and _NAME.fullmatch(words[0]):
         form = json.dumps({"name": words[0], "allow": [" ".join(words[1:])[:100]]})
-        raise Wrong(f"is a command with arguments, not a name; write {form}")
-    raise Wrong(
+        raise InvalidValue(f"is a command with arguments, not a name; write {form}")
+    raise InvalidValue(
         f"must be the bare name of a program, without a path, blanks or patterns,"
         f" not {reprlib.repr(name)}"
     )
@@ -142,7 +144,7 @@ def _name(value: object) -> str:
 def _path(value: object) -> str:
     path = json_text(value)
     if not path.startswith("/") or "\0" in path or path.endswith("/"):
-        raise Wrong(f"must be the absolute path of a program, not {reprlib.repr(path)}")
+        raise InvalidValue(f"must be the absolute path of a program, not {reprlib.repr(path)}")
     return path
 
 
@@ -150,7 +152,7 @@ def _list_of(check: Callable[[str], _Item]) -> Callable[[object], tuple[_Item, .
     def checked(value: object) -> tuple[_Item, ...]:
         items = json_list(value)
         if not items:
-            raise Wrong("is empty; leave the key out if nothing is meant")
+            raise InvalidValue("is empty; leave the key out if nothing is meant")
         return tuple(check(json_text(item)) for item in items)
 
     return checked
@@ -160,19 +162,21 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise Wrong(f"{reprlib.repr(text)} cannot be split into words: {error}") from error
+        raise InvalidValue(f"{reprlib.repr(text)} cannot be split into words: {error}") from error
 
 
 def _beginning(text: str) -> tuple[str, ...]:
     if not (words := _words(text)):
-        raise Wrong("an empty text would allow everything; leave the key out if that is meant")
+        raise InvalidValue(
+            "an empty text would allow everything; leave the key out if that is meant"
+        )
     return words
 
 
 def _denied(text: str) -> Denied:
     words = _words(text)
     if not 1 <= len(words) <= 2 or not words[0].strip("-"):
-        raise Wrong(
+        raise InvalidValue(
             f"must be an option or a word, or one and how its value begins,"
             f" not {reprlib.repr(text)}"
         )
@@ -181,7 +185,7 @@ def _denied(text: str) -> Denied:
 
 def _option(text: str) -> str:
     if not re.fullmatch(r"-[^\s=-]|--?[^\s=-][^\s=]+", text):
-        raise Wrong(f"must be an option like -m or --message, not {reprlib.repr(text)}")
+        raise InvalidValue(f"must be an option like -m or --message, not {reprlib.repr(text)}")
     return text
 
 
@@ -222,7 +226,7 @@ class AllowlistFile:
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
         self.name = name
-        self._mark: Mark | None = None
+        self._mark: FileStamp | None = None
         self._text: str | None = None
         self._allowlist = Allowlist(problem="not read yet")
         self._load()
@@ -240,5 +244,5 @@ class AllowlistFile:
             text = read_text(self.path, guarded=True)
             if text != self._text:
                 self._allowlist, self._text = parse(text), text
-        except (ConfigWrong, Wrong) as error:
+        except (ConfigWrong, InvalidValue) as error:
             self._allowlist, self._text = Allowlist(problem=f"{self.name}: {error}"), None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _LENGTH_MAX = 5000
 _FOUND_MAX = 10  # that many are told
@@ -18,7 +18,7 @@ _SHELL = r"\$\(|\$\{|\$[A-Za-z_]\w*|[;|&<>\n\r`]"
 _ROOT = ("/", "/*", "/**")
 
 
-class Level(StrEnum):
+class FilterLevel(StrEnum):
     """How much of what only a shell would understand is refused."""
 
     DEFAULT = "default"
@@ -27,8 +27,8 @@ class Level(StrEnum):
 
 
 _SYNTAX = {
-    Level.DEFAULT: regex(_SHELL, re.ASCII),
-    Level.STRICT: regex(_SHELL + r"|[{}\[\]?*~]", re.ASCII),
+    FilterLevel.DEFAULT: lazy(_SHELL, re.ASCII),
+    FilterLevel.STRICT: lazy(_SHELL + r"|[{}\[\]?*~]", re.ASCII),
 }
 
 
@@ -97,7 +97,7 @@ class Refusal:
     found: tuple[str, ...] = ()
 
 
-def refusal(args: Sequence[str], rules: ArgumentRules, level: Level) -> Refusal | None:
+def refusal(args: Sequence[str], rules: ArgumentRules, level: FilterLevel) -> Refusal | None:
     """What is wrong with the arguments, or nothing."""
     return (
         _unsafe_text(args, rules.free_text_after, level)
@@ -106,10 +106,10 @@ def refusal(args: Sequence[str], rules: ArgumentRules, level: Level) -> Refusal 
     )
 
 
-def _unsafe_text(args: Sequence[str], free: Sequence[str], level: Level) -> Refusal | None:
+def _unsafe_text(args: Sequence[str], free: Sequence[str], level: FilterLevel) -> Refusal | None:
     for index, text in enumerate(args):
         wrong = _impossible(index, text)
-        if wrong is None and level is not Level.OFF:
+        if wrong is None and level is not FilterLevel.OFF:
             wrong = _too_long(index, text)
             if wrong is None and not _is_free(args, index, free):
                 wrong = _shell_syntax(index, text, level)
@@ -138,8 +138,8 @@ def _too_long(index: int, text: str) -> Refusal | None:
     return Refusal(index, why, (f"Argument too long (max {_LENGTH_MAX} chars)",))
 
 
-def _shell_syntax(index: int, text: str, level: Level) -> Refusal | None:
-    if level is Level.STRICT and text in _ROOT:
+def _shell_syntax(index: int, text: str, level: FilterLevel) -> Refusal | None:
+    if level is FilterLevel.STRICT and text in _ROOT:
         issue = "Dangerous argument detected: root directory deletion"
         return Refusal(index, f"is {text}, the root of the file system", (issue,), (text,))
     found = tuple(dict.fromkeys(match[0][:100] for match in _SYNTAX[level].finditer(text)))

@@ -12,7 +12,7 @@ import anyio
 from shelltie.basics.frozen import frozen
 from shelltie.contexts.fields import OWN
 from shelltie.errors import CannotStart, ProcessError, SessionBusy, TerminalError
-from shelltie.events import Asker, Publish, SessionRan
+from shelltie.events import Asker, Publish, ContextRan
 from shelltie.model import Caller, Escalation, ExitStatus, Limits, Outcome, RunId, State, Stream
 from shelltie.output.head_tail import Window
 from shelltie.running.alarms import Alarm
@@ -31,7 +31,7 @@ class GoesOn(TerminalError):
         self.stderr = stderr
 
 
-class SessionOver(TerminalError):
+class ContextOver(TerminalError):
     """The context was closed before the command came to its end."""
 
 
@@ -156,8 +156,8 @@ class Context:
         if waiting.cancelled_caught:
             raise self._over()
 
-    def _over(self) -> SessionOver:
-        return SessionOver(f"the command was not run: session {self.id} was closed while it waited")
+    def _over(self) -> ContextOver:
+        return ContextOver(f"the command was not run: session {self.id} was closed while it waited")
 
     # The command whose turn it is
 
@@ -186,7 +186,7 @@ class Context:
             raise going
         ended = self._conclude(going)
         if run.outcome is None:
-            raise SessionOver(f"session {self.id} was closed, but not all of its command ended")
+            raise ContextOver(f"session {self.id} was closed, but not all of its command ended")
         return ended
 
     async def _end_of(self, run: Run, until: float) -> None:
@@ -230,7 +230,7 @@ class Context:
     def _record(self, ended: Executed) -> None:
         self.last = ended.outcome
         self._publish(
-            SessionRan(
+            ContextRan(
                 self.asker,
                 time.time(),
                 ended.command,

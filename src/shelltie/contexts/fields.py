@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limits, human_duration
 
-_TASK = regex(r"[A-Za-z0-9._-]{1,128}")
-_AGENT = regex(r"[A-Za-z0-9._:@/+-]{1,128}")
+_TASK = lazy(r"[A-Za-z0-9._-]{1,128}")
+_AGENT = lazy(r"[A-Za-z0-9._:@/+-]{1,128}")
 _PATH_MAX = 4096
 _VARIABLES_MAX = 500
 _VARIABLES_SIZE_MAX = 100 * 1024  # the kernel takes 128 KiB for one variable, and no more

@@ -14,7 +14,7 @@ from typing import Self
 import anyio
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.contexts import fields
 from shelltie.contexts.access import Access
 from shelltie.contexts.context import Context, Executed
@@ -29,9 +29,9 @@ from shelltie.errors import (
 )
 from shelltie.events import (
     Asker,
-    SessionClosed,
-    SessionOpened,
-    SessionRefused,
+    ContextClosed,
+    ContextOpened,
+    ContextRefused,
 )
 from shelltie.model import (
     Command,
@@ -44,23 +44,23 @@ from shelltie.model import (
 )
 from shelltie.running.admission import Party
 from shelltie.running.alarms import Alarm, Alarms
-from shelltie.running.options import Wish, new_run_id
+from shelltie.running.options import RunOptions, new_run_id
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
 _TOMBSTONES = 1000
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
-_PRINTABLE_ID = regex(r"[!-~]{1,200}")
+_PRINTABLE_ID = lazy(r"[!-~]{1,200}")
 # What else has an id, and what to do with it.
 _OTHER_IDS = (
     (
-        regex(r"term-\d{1,18}"),
+        lazy(r"term-\d{1,18}"),
         "this is the id of an interactive session; use it with terminal_continue,"
         " terminal_output or terminal_stop",
     ),
-    (regex(r"(term|sess)_[0-9A-Z]{26}"), "this is the id of an ACP terminal or session"),
-    (regex(r"task-\d{13,}(-\d+)?"), "this is the id of an agent's task"),
-    (regex(r"[0-9A-HJKMNP-TV-Z]{26}"), "this is the id of a run"),
+    (lazy(r"(term|sess)_[0-9A-Z]{26}"), "this is the id of an ACP terminal or session"),
+    (lazy(r"task-\d{13,}(-\d+)?"), "this is the id of an agent's task"),
+    (lazy(r"[0-9A-HJKMNP-TV-Z]{26}"), "this is the id of a run"),
 )
 
 
@@ -143,7 +143,7 @@ class Contexts:
         context.warnings = tuple(_warnings(given, kept, directory))
         self._contexts[context.id] = context
         self._watch(context)
-        self._publish(SessionOpened(asker, context.created, directory))
+        self._publish(ContextOpened(asker, context.created, directory))
         return context
 
     def get(self, session_id: str, owner: str = "") -> Context:
@@ -159,7 +159,7 @@ class Contexts:
             )
         return context
 
-    def everybody(self) -> list[Context]:
+    def all(self) -> list[Context]:
         """All of them, for a person."""
         return list(self._contexts.values())
 
@@ -232,7 +232,7 @@ class Contexts:
             raise
         asked = Command(text, argv, context.cwd, context.environment)
         # What it leaves behind is ended with it, whatever the settings say: a task ends for good.
-        wish = Wish(
+        wish = RunOptions(
             None,
             limits,
             context.own,
@@ -249,7 +249,7 @@ class Contexts:
             text = shlex.join((command, *args))
             run, now, code = new_run_id(), time.time(), refusal.code
             self._publish(
-                SessionRefused(
+                ContextRefused(
                     run, now, text, code, str(refusal), context.asker, dict(refusal.details)
                 )
             )
@@ -293,7 +293,7 @@ class Contexts:
 
     def _tell_closed(self, context: Context) -> None:
         assert context.closed is not None
-        self._publish(SessionClosed(context.asker, time.time(), context.closed, context.commands))
+        self._publish(ContextClosed(context.asker, time.time(), context.closed, context.commands))
 
     def _watch(self, context: Context) -> None:
         """Close it when nobody has used it for long."""

@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import cache
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import variable_kinds
 from shelltie.errors import InvalidParameters
 from shelltie.output.secret_names import is_path_to_secret, is_secret_name
@@ -36,11 +36,11 @@ RUN_MARK = "SHELLTIE_RUN"  # lets a person find what belongs to a run
 # Who asked, in the words of a front-end. Once they are set, no call changes them.
 _ASKER = frozenset({"CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID"})
 # With one of these our shell would read the judged text otherwise than we did.
-_REWRITE = regex(
+_REWRITE = lazy(
     r"(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_COMPAT|POSIXLY_CORRECT|PROMPT_COMMAND|PS0|PS4|CDPATH"
     r"|GLOBIGNORE|EXECIGNORE)$|BASH_FUNC_"
 )
-_USERINFO = regex(r"^((?:[\w.+-]+://)?).*@")  # a password may have an @ of its own
+_USERINFO = lazy(r"^((?:[\w.+-]+://)?).*@")  # a password may have an @ of its own
 # What a hostile repository would have git run. Against its diff.external, filters and textconv no
 # setting helps: an empty diff.external makes git fail.
 _HARDENED_GIT = {

@@ -1,6 +1,6 @@
 """What a variable is, by its name or value: a secret, a channel, a hook or harmless. Pure."""
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.output import secret_shapes
 
 
@@ -43,7 +43,7 @@ _HOOKS = _names(
     " GIO_EXTRA_MODULES"
     " TERMINFO TERMINFO_DIRS TERMCAP LOCPATH NLSPATH HOSTALIASES LOCALDOMAIN RES_OPTIONS"
 )
-_HOOK_PATTERN = regex(
+_HOOK_PATTERN = lazy(
     r"(?:NPM_CONFIG|PIP|YARN|CARGO_BUILD)_|UV_(?:\w*_)?INDEX"
     r"|CARGO_TARGET_\w+_(?:LINKER|RUNNER|RUSTFLAGS)$"
 )

@@ -15,12 +15,12 @@ from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.wire import terminal_events
 from shelltie.frontends.wire.run import Result, report
-from shelltie.limits.resolve import Asked
+from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.providers.provider import Provider
 from shelltie.running import retry
 from shelltie.running.admission import Party
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import config as settings
@@ -114,7 +114,7 @@ class Terminal:
         made, wish = self._understood(command, options)
         again = retry.checked(options.get("retry", self._config.retries))
         attempt = partial(self.supervisor.run, made)
-        attempts = await retry.run(attempt, wish, again, self.supervisor.longest)
+        attempts = await retry.run(attempt, wish, again, self.supervisor.max_total)
         notes = retry.notes(attempts, again)
         return report(attempts[-1], redact=self._config.redact, attempts=attempts, notes=notes)
 
@@ -125,8 +125,8 @@ class Terminal:
         """
         return await self.supervisor.start(*self._understood(command, options))
 
-    def _understood(self, command: object, options: Options) -> tuple[Command, Wish]:
-        return understand(command, _own(options), self._party)
+    def _understood(self, command: object, options: Options) -> tuple[Command, RunOptions]:
+        return parse_options(command, _own(options), self._party)
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -151,11 +151,11 @@ def _own(options: Options) -> Options:
     return options
 
 
-def understand(
+def parse_options(
     command: object,
     options: Options,
     party: Party = Party(),  # noqa: B008  frozen
-) -> tuple[Command, Wish]:
+) -> tuple[Command, RunOptions]:
     """What a caller gave, in our words.
 
     Raises: InvalidParameters.
@@ -173,7 +173,7 @@ def understand(
         resources=options.get("resources") or Resources(),
     )
     limits = asked(options.get("timeout"), options.get("silence"))
-    return made, Wish(
+    return made, RunOptions(
         limits=limits,
         escalation=options.get("escalation"),
         survivors=options.get("survivors"),
@@ -191,13 +191,13 @@ def _path(name: str, given: object) -> str:
     return path
 
 
-def asked(timeout: object = None, silence: object = None) -> Asked:
+def asked(timeout: object = None, silence: object = None) -> AskedLimits:
     """The limits a caller gave.
 
     Raises: InvalidParameters.
     """
     try:
-        return Asked(
+        return AskedLimits(
             total=seconds(timeout, "timeout_sec"),
             silence=seconds(silence, "no_output_timeout_sec"),
             silence_off=silence == 0,

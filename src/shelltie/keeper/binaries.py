@@ -13,25 +13,25 @@ SCRIPT = Path(__file__).with_name("pykeeper.py")
 _PATIENCE = 5.0  # with a program that only says its version
 
 
-class Kind(StrEnum):
+class KeeperKind(StrEnum):
     """Which of the two programs keeps."""
 
     C = "c"
     PYTHON = "python"
 
 
-def choose(wanted: str | None) -> tuple[tuple[str, ...], Kind]:
+def choose(wanted: str | None) -> tuple[tuple[str, ...], KeeperKind]:
     """How to start a keeper: the binary where it runs, unless the one in Python is wanted.
 
     Raises: ConfigWrong for a keeper we do not have, CannotStart if "c" is wanted and does not run.
     """
-    if wanted not in (None, *Kind):
+    if wanted not in (None, *KeeperKind):
         raise ConfigWrong(f"there is no keeper {wanted!r}: say 'c', 'python' or nothing")
-    if wanted != Kind.PYTHON and _binary_runs():
-        return (str(BINARY),), Kind.C
-    if wanted == Kind.C:
+    if wanted != KeeperKind.PYTHON and _binary_runs():
+        return (str(BINARY),), KeeperKind.C
+    if wanted == KeeperKind.C:
         raise CannotStart(f"{BINARY} is missing or does not run here: build it, or say 'python'")
-    return (sys.executable, "-I", "-S", str(SCRIPT)), Kind.PYTHON
+    return (sys.executable, "-I", "-S", str(SCRIPT)), KeeperKind.PYTHON
 
 
 def _binary_runs() -> bool:

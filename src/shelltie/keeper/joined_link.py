@@ -7,13 +7,13 @@ import socket
 import struct
 from contextlib import suppress
 
-from shelltie.keeper.binaries import Kind
+from shelltie.keeper.binaries import KeeperKind
 from shelltie.keeper.link import Link
 
 _PEER = struct.Struct("3i")  # pid, uid, gid
 
 
-class Visitor:
+class JoinedKeeper:
     """Who has connected, as a process that can be watched and ended.
 
     Raises: OSError if it is gone; ProcessLookupError also if it cannot be seen from here.
@@ -44,9 +44,9 @@ class Visitor:
             signal.pidfd_send_signal(self._handle, number)
 
 
-class VisitorLink(Link):
+class JoinedLink(Link):
     """The link to one that is the first process of its pid namespace."""
 
-    def __init__(self, channel: socket.socket, keeper: Visitor) -> None:
-        self._hold(channel, keeper, Kind.C, contained=True)
+    def __init__(self, channel: socket.socket, keeper: JoinedKeeper) -> None:
+        self._hold(channel, keeper, KeeperKind.C, contained=True)
         self.pid = keeper.pid

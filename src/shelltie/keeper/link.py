@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 
 from shelltie.errors import CannotStart
-from shelltie.keeper.binaries import Kind
+from shelltie.keeper.binaries import KeeperKind
 from shelltie.keeper.pid_namespace import ask_who_sends, command_of, outside, receive
 from shelltie.keeper.protocol import (
     BODY_MAX,
@@ -22,17 +22,17 @@ from shelltie.keeper.protocol import (
     HEADER,
     Failed,
     Gone,
+    LeashWord,
     Lost,
     Noted,
     Started,
     Stuck,
-    Word,
     parse_swept,
     parse_word,
     run_frame,
     shoot_frame,
 )
-from shelltie.keeper.sigstop import GIVEN_UP, KeeperWatch, Process
+from shelltie.keeper.sigstop import GIVEN_UP, KeeperWatch, StoppableProcess
 from shelltie.keeper.start import complaint, start_keeper
 from shelltie.model import Directory, Resources
 
@@ -80,7 +80,11 @@ class Leash:
     """One command. `listen` hears what its leash says, in order; the last word is Gone or Lost."""
 
     def __init__(
-        self, link: "Link", leash_id: int, control: socket.socket, listen: Callable[[Word], None]
+        self,
+        link: "Link",
+        leash_id: int,
+        control: socket.socket,
+        listen: Callable[[LeashWord], None],
     ) -> None:
         self.id = leash_id
         self.pid = 0  # until it has said that the command runs
@@ -88,7 +92,7 @@ class Leash:
         self._link = link
         self._control = control
         self._lines = _Lines(control, from_inside=link.contained)
-        self._listen: Callable[[Word], None] | None = listen
+        self._listen: Callable[[LeashWord], None] | None = listen
         self._loop = asyncio.get_running_loop()
         # By number: asyncio looks a socket up by its repr, which costs more than the rest.
         self._loop.add_reader(control.fileno(), self.poll)
@@ -144,7 +148,7 @@ class Leash:
         self._hear(Failed("keeper", errno.ESRCH, reason))
         self.finish(Gone(0, 0.0))
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: LeashWord) -> None:
         self.spoke = True
         if isinstance(word, Gone | Lost):
             self.finish(word)
@@ -154,7 +158,7 @@ class Leash:
         if self._listen is not None:
             self._listen(word)
 
-    def _in_our_numbers(self, word: Word) -> Word:
+    def _in_our_numbers(self, word: LeashWord) -> LeashWord:
         leash = self._lines.sender
         if isinstance(word, Started):
             return Started(command_of(leash, word.pid), leash)
@@ -174,7 +178,7 @@ class _Parcel:
     descriptors: tuple[int, ...] = ()  # our own copies, until they are sent
 
 
-class Keeper(Process, Protocol):
+class Keeper(StoppableProcess, Protocol):
     """A process that can be watched and ended, too."""
 
     def poll(self) -> int | None:
@@ -201,7 +205,7 @@ class Link:
     def __init__(
         self,
         argv: Sequence[str],
-        kind: Kind,
+        kind: KeeperKind,
         *,
         contained: bool = False,
         stderr: int | None = None,
@@ -214,7 +218,9 @@ class Link:
             raise CannotStart(f"the keeper {argv[0]} cannot be started: {error}{more}") from error
         self._hold(channel, keeper, kind, contained=contained)
 
-    def _hold(self, channel: socket.socket, keeper: Keeper, kind: Kind, *, contained: bool) -> None:
+    def _hold(
+        self, channel: socket.socket, keeper: Keeper, kind: KeeperKind, *, contained: bool
+    ) -> None:
         self.kind = kind
         self.contained = contained
         self._loop = asyncio.get_running_loop()
@@ -266,7 +272,7 @@ class Link:
         *,
         tty: bool,
         resources: Resources,
-        listen: Callable[[Word], None],
+        listen: Callable[[LeashWord], None],
         joins: tuple[int, ...] = (),
         directory: Directory | None = None,
     ) -> Leash:

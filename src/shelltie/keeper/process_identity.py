@@ -14,7 +14,7 @@ _PATIENCE = 5.0
 
 
 @frozen
-class Identity:
+class ProcessIdentity:
     """A process of some boot and pid namespace. No two ever have the same."""
 
     pid: int
@@ -35,9 +35,9 @@ class Identity:
         return self.boot == boot() and bool(self.started) and started(self.pid) == self.started
 
 
-def of(pid: int) -> Identity:
+def of(pid: int) -> ProcessIdentity:
     """The process that has this pid now; without `started` if there is none."""
-    return Identity(pid, started(pid) or "", boot(), namespace())
+    return ProcessIdentity(pid, started(pid) or "", boot(), namespace())
 
 
 def boot() -> str:

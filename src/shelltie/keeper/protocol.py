@@ -118,7 +118,7 @@ class Noted:
     undone: bool = False
 
 
-Word = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost
+LeashWord = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost
 
 
 def run_frame(
@@ -150,7 +150,7 @@ def shoot_frame(leash_id: int) -> bytes:
     return HEADER.pack(len(body), SHOOT) + body
 
 
-def parse_word(line: bytes) -> Word:
+def parse_word(line: bytes) -> LeashWord:
     """What a leash said in one line."""
     name, *numbers = line.decode("ascii").split()
     match name, numbers:

@@ -23,7 +23,7 @@ GIVEN_UP = (
 _CONTINUED = "its keeper had been stopped (SIGSTOP), and was continued"
 
 
-class Process(Protocol):
+class StoppableProcess(Protocol):
     """The process of a keeper, or of the program that put it into its namespaces."""
 
     pid: int
@@ -64,7 +64,7 @@ class Creditor(Protocol):
 class KeeperWatch:
     """Looks after one keeper while it owes something."""
 
-    def __init__(self, keeper: Process, creditor: Creditor) -> None:
+    def __init__(self, keeper: StoppableProcess, creditor: Creditor) -> None:
         self._keeper = keeper
         self._creditor = creditor
         self._loop = asyncio.get_running_loop()

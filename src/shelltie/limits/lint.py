@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.limits.policy import Category, CategoryPattern, MatchStrategy, TimeoutPolicy
 
 # Longer names that really exist; for others a letter is appended.
@@ -20,8 +20,8 @@ _LONGER = {
     "npm install": "npm install-test",
 }
 _VERSIONED = {"python": "python3", "pip": "pip3"}
-_LOOK_AHEAD = regex(r"\(\?!(\.\*[^()|]*)\|([^()]*)\)")
-_INNERMOST = regex(r"\((?:\?:)?([^()]*)\)")
+_LOOK_AHEAD = lazy(r"\(\?!(\.\*[^()|]*)\|([^()]*)\)")
+_INNERMOST = lazy(r"\((?:\?:)?([^()]*)\)")
 _EXAMPLES_MAX = 60
 
 

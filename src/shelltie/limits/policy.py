@@ -10,8 +10,8 @@ from enum import StrEnum
 from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import Pattern, compile_pattern
 from shelltie.basics.validate import (
-    Reader,
-    Wrong,
+    DocumentReader,
+    InvalidValue,
     did_you_mean,
     duration,
     duration_or_none,
@@ -134,7 +134,7 @@ def parse(text: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
 
     Never raises: a bad item is left out, and a file without a usable category is the fallback.
     """
-    reader = Reader()
+    reader = DocumentReader()
     try:
         document = json.loads(without_comments(text), object_pairs_hook=reader.pairs)
     except (ValueError, RecursionError) as error:
@@ -149,11 +149,13 @@ def parse(text: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
     return _read(reader, document)
 
 
-def _unusable(reader: Reader, reason: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
+def _unusable(reader: DocumentReader, reason: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
     return fallback(reason), (f"{reason}; medium 120/30 is used for everything", *reader.problems)
 
 
-def _read(reader: Reader, document: dict[str, object]) -> tuple[TimeoutPolicy, tuple[str, ...]]:
+def _read(
+    reader: DocumentReader, document: dict[str, object]
+) -> tuple[TimeoutPolicy, tuple[str, ...]]:
     reader.unknown_keys("", document, _KEYS)
     for key in ("version", "description"):
         reader.option(document, key, json_text, "")
@@ -183,7 +185,7 @@ def _read(reader: Reader, document: dict[str, object]) -> tuple[TimeoutPolicy, t
 
 
 def _categories(
-    reader: Reader, document: Mapping[str, object], rule: ExplicitSilence
+    reader: DocumentReader, document: Mapping[str, object], rule: ExplicitSilence
 ) -> dict[str, Category]:
     categories = {}
     for name, value in reader.items("categories", document.get("categories")).items():
@@ -195,7 +197,7 @@ def _categories(
 
 
 def _category(
-    reader: Reader, path: str, name: str, given: Mapping[str, object], rule: ExplicitSilence
+    reader: DocumentReader, path: str, name: str, given: Mapping[str, object], rule: ExplicitSilence
 ) -> Category | None:
     reader.unknown_keys(f"{path}.", given, _CATEGORY_KEYS)
     limits = []
@@ -216,7 +218,7 @@ def _category(
 
 
 def _default_category(
-    reader: Reader, document: Mapping[str, object], categories: dict[str, Category]
+    reader: DocumentReader, document: Mapping[str, object], categories: dict[str, Category]
 ) -> str:
     name = reader.option(document, "default_category", json_text, MEDIUM.name)
     if name in categories and "default_category" in document:
@@ -237,7 +239,7 @@ def _brief(category: Category) -> str:
 
 
 def _patterns(
-    reader: Reader, document: Mapping[str, object], categories: Mapping[str, Category]
+    reader: DocumentReader, document: Mapping[str, object], categories: Mapping[str, Category]
 ) -> tuple[CategoryPattern, ...]:
     if "command_patterns" not in document:
         reader.say("command_patterns", "is missing, so every command has the default category")
@@ -262,11 +264,11 @@ def _pattern(value: object) -> Pattern:
     try:
         return compile_pattern(text)
     except ValueError as error:
-        raise Wrong(f"{text[:80]!r} {error}") from error
+        raise InvalidValue(f"{text[:80]!r} {error}") from error
 
 
 def _match_order(
-    reader: Reader, document: Mapping[str, object], categories: Mapping[str, Category]
+    reader: DocumentReader, document: Mapping[str, object], categories: Mapping[str, Category]
 ) -> tuple[str, ...]:
     names = []
     for index, value in enumerate(reader.option(document, "match_order", json_list, [])):
@@ -280,7 +282,7 @@ def _match_order(
     return tuple(names)
 
 
-def _explicit_silence(reader: Reader, document: Mapping[str, object]) -> ExplicitSilence:
+def _explicit_silence(reader: DocumentReader, document: Mapping[str, object]) -> ExplicitSilence:
     path = "explicit_silence"
     given = reader.items(path, document.get(path, {}))
     reader.unknown_keys(f"{path}.", given, _SILENCE_KEYS)
@@ -305,7 +307,9 @@ def _explicit_silence(reader: Reader, document: Mapping[str, object]) -> Explici
     )
 
 
-def _command_timeouts(reader: Reader, document: Mapping[str, object]) -> dict[str, float | None]:
+def _command_timeouts(
+    reader: DocumentReader, document: Mapping[str, object]
+) -> dict[str, float | None]:
     found = {}
     for name, value in reader.items(
         "command_timeouts", document.get("command_timeouts", {})
@@ -327,7 +331,7 @@ def _escalation(value: object) -> Escalation:
         for name, pause in zip(items[::2], items[1::2], strict=True)
     ]
     if not steps or steps[-1].signal != signal.SIGKILL:
-        raise Wrong('must end with "SIGKILL", or a command may survive its limit')
+        raise InvalidValue('must end with "SIGKILL", or a command may survive its limit')
     return tuple(steps)
 
 
@@ -339,7 +343,7 @@ def _signal(value: object) -> int:
     try:
         return signal.Signals["SIG" + name.removeprefix("SIG")]
     except KeyError:
-        raise Wrong(f"{value!r} is not the name of a signal, such as SIGTERM") from None
+        raise InvalidValue(f"{value!r} is not the name of a signal, such as SIGTERM") from None
 
 
 _KEYS = (

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
-from shelltie.basics.memo import remembered
+from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.memo import memoized
 from shelltie.limits.policy import CategoryPattern, TimeoutPolicy, or_endless
 from shelltie.model import Limits, seconds
 from shelltie.shell.split import segments, strip_prefixes
@@ -15,13 +15,13 @@ _TEXT_MAX = 32 * 1024
 _SEGMENTS_MAX = 200
 _ASKED_MAX = 24 * 3600.0
 _MATCHED_MAX = 4000
-_LONG_BLANKS = regex(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
+_LONG_BLANKS = lazy(r"\s{33,}")  # `\s+\s+` takes the longer for each of them
 # `.venv/bin/pytest` is pytest; `bin/test` and `./test` are the project's own.
-_BIN = regex(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
+_BIN = lazy(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
 
 
 @frozen
-class Asked:
+class AskedLimits:
     """What the caller gave; `None` leaves it to the policy, `silence_off` is no silence limit."""
 
     total: float | None = None
@@ -53,11 +53,11 @@ def calculate_timeouts(
     total = seconds(timeout_sec, "timeout_sec")
     silence = seconds(no_output_timeout_sec, "no_output_timeout_sec")
     off = no_output_timeout_sec is not None and silence is None
-    return resolve(policy, command, Asked(total, silence, off))
+    return resolve(policy, command, AskedLimits(total, silence, off))
 
 
 def resolve(
-    policy: TimeoutPolicy, text: str, asked: Asked, *, session: Asked | None = None
+    policy: TimeoutPolicy, text: str, asked: AskedLimits, *, session: AskedLimits | None = None
 ) -> Limits:
     """The limits of a command: the call decides, else its session, else the policy.
 
@@ -75,7 +75,7 @@ def resolve(
 
 
 def _total(
-    policy: TimeoutPolicy, found: Sequence[_Found], asked: Asked, session: Asked | None
+    policy: TimeoutPolicy, found: Sequence[_Found], asked: AskedLimits, session: AskedLimits | None
 ) -> Limits:
     """The total limit, with the silence limit that belongs to it."""
     if asked.total is not None:
@@ -128,7 +128,7 @@ def _clamped(policy: TimeoutPolicy, limits: Limits) -> Limits:
     return _noted(replace(limits, total=most, clamped=True), note)
 
 
-def _silence(limits: Limits, asked: Asked, session: Asked | None) -> Limits:
+def _silence(limits: Limits, asked: AskedLimits, session: AskedLimits | None) -> Limits:
     for given, whose in ((asked, "no_output_timeout_sec of the call"), (session, "session policy")):
         if given and given.silence_off:
             return replace(
@@ -144,7 +144,7 @@ def _noted(limits: Limits, note: str) -> Limits:
     return replace(limits, notes=(*limits.notes, note))
 
 
-@remembered
+@memoized
 def _look_up(text: str, policy: TimeoutPolicy) -> tuple[_Found, ...]:
     """What the policy says about each command of the text; never empty."""
     whole = _matchable(text[:_TEXT_MAX].strip())

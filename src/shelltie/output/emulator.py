@@ -6,11 +6,11 @@ from typing import Any
 import pyte
 from pyte.screens import Cursor
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _ALTERNATE_SCREENS = {47, 1047, 1049}
-_AT_ESCAPES = regex(rb"(?=\x1b)")
-_SEQUENCE = regex(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[^\[])")
+_AT_ESCAPES = lazy(rb"(?=\x1b)")
+_SEQUENCE = lazy(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[^\[])")
 
 
 class Emulator(pyte.Screen):

@@ -1,9 +1,9 @@
 """Whether a program draws on the whole screen, by what it tells its terminal. Pure."""
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 # The alternate screen, and the keys of an application: vim and less ask for both, top for the keys.
-_MODE = regex(rb"\x1b\[\?(?:1049|1047|47|1)([hl])")
+_MODE = lazy(rb"\x1b\[\?(?:1049|1047|47|1)([hl])")
 _LONGEST = 8  # bytes of such a sequence
 
 

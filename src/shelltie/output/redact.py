@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Stream
 from shelltie.output.secret_names import is_everyday_word, is_path_to_secret, is_secret_name
 from shelltie.output.secret_shapes import (
@@ -29,21 +29,21 @@ _MARK = "[REDACTED:assigned]"
 _KEY_NEAR = 200  # a private key without an end has its first line here
 # Code says such things all the time: this is for records only.
 _VALUE = r"(?P<value>(?!\[REDACTED:|[$<{(\-])[^\s\"',;&|)}\]]{4,})"
-_TIGHT = regex(_VALUE.replace("{4,}", "{3,}"))
-_LOOSE = regex(_VALUE)
+_TIGHT = lazy(_VALUE.replace("{4,}", "{3,}"))
+_LOOSE = lazy(_VALUE)
 # Without the value: if this name is no secret's, there may be another one in it: `env:TOKEN=x`.
-_ASSIGNED = regex(r"(?<![\w.-])(?P<name>[\w.-]{1,100})(?P<given>[\"']?\s?[:=]\s?[\"']?)")
-_FLAG = regex(
+_ASSIGNED = lazy(r"(?<![\w.-])(?P<name>[\w.-]{1,100})(?P<given>[\"']?\s?[:=]\s?[\"']?)")
+_FLAG = lazy(
     r"(?<![\w-])(?P<name>--(?!(?:no|skip|with|without|disable|enable)-)[\w-]{1,100})"
     r"(?P<given> [\"']?)"
 )
 # What it is called or where it is. What is secret in an address, or follows a header, has a shape.
-_NO_VALUE = regex(
+_NO_VALUE = lazy(
     r"(?:file|path|dir|name|id|(?<!hook)(?<!hook[_-])ur[il])s?$|authorization$", re.IGNORECASE
 )
-_SEARCH = regex(r"\b(?:[efz]?grep|rg|ag|ack)(?: -[\w-]{1,40}){0,8} $")
+_SEARCH = lazy(r"\b(?:[efz]?grep|rg|ag|ack)(?: -[\w-]{1,40}){0,8} $")
 # `-u` is a login for these; for `date` it is the time zone, for `docker run` a user.
-_LOGIN = regex(
+_LOGIN = lazy(
     r"(?P<name>(?:\b(?:curl|wget|svn|jfrog|(?:mysql|mariadb)[\w-]{0,16})(?: [^|;&\n]{0,200}?)?"
     r" (?:-[a-zA-Z]{0,8}u ?|--(?:proxy-)?user[ =])"
     r"|\b(?:docker|podman|nerdctl|buildah) (?:(?!curl )[^|;&\n]){0,200}?--user[ =](?P<group>)"
@@ -52,7 +52,7 @@ _LOGIN = regex(
 )
 
 # Programs whose short option is a password: for some only if nothing is between them.
-_SHORT = regex(
+_SHORT = lazy(
     r"(?P<name>\b(?:(?:mysql|mariadb)[\w-]{0,16}(?: [^|;&\n]{0,200}?)? -p"
     r"|7z[ar]?(?: [^|;&\n]{0,200}?)? -p"
     r"|sshpass(?: [^|;&\n]{0,80}?)? -p ?"

@@ -14,7 +14,7 @@ _FED_MAX = 256 * 1024  # a second of drawing or two; a program repaints its scre
 
 
 @frozen
-class Shown:
+class ScreenText:
     """The rows without what is blank at their ends; the cursor's row and column begin with 0."""
 
     rows: tuple[str, ...]
@@ -39,7 +39,7 @@ class Screen:
         self._position = 0
         self._turn = anyio.Lock()
 
-    async def show(self, output: Store, size: TerminalSize) -> Shown:
+    async def show(self, output: Store, size: TerminalSize) -> ScreenText:
         """What a terminal of that size shows after all that was printed."""
         async with self._turn:
             start = max(self._position, output.total - _FED_MAX)
@@ -49,14 +49,14 @@ class Screen:
             self._position = piece.end
             return await anyio.to_thread.run_sync(self._draw, piece.data, size)
 
-    def _draw(self, data: bytes, size: TerminalSize) -> Shown:
+    def _draw(self, data: bytes, size: TerminalSize) -> ScreenText:
         emulator = self._emulator
         if size != self._size:
             emulator.resize(size.rows, size.columns)
             self._size = size
         emulator.take(data)
         rows = tuple(row.rstrip() for row in emulator.display)
-        return Shown(rows, emulator.cursor.y, min(emulator.cursor.x, size.columns - 1))
+        return ScreenText(rows, emulator.cursor.y, min(emulator.cursor.x, size.columns - 1))
 
 
 def _emulator(size: TerminalSize) -> Any:  # noqa: ANN401  its type comes with the extra

@@ -1,6 +1,6 @@
 """Names of variables that hold secrets, for the environment, verdicts and records. Pure."""
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 
 def _names(text: str) -> frozenset[str]:
@@ -58,10 +58,10 @@ _SETTINGS = _names(
 # Code is full of them: a small one alone names the key of a table, a part of a text, a success.
 _EVERYDAY = _names("key keys token tokens pass auth cookie cookies pat salt sk cred webhook")
 _AMOUNTS = _names("MAX MIN NUM N TOTAL LIMIT BUDGET COUNT")
-_SEGMENT = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SEGMENT = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-_FILE_NAME = regex(r"_(?:FILE|PATH|DIR)$")
-_FILE = regex(r"(?:/|~/|\./)\S*\.\w{2,5}$")
+_FILE_NAME = lazy(r"_(?:FILE|PATH|DIR)$")
+_FILE = lazy(r"(?:/|~/|\./)\S*\.\w{2,5}$")
 
 
 def is_secret_name(name: str) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 HEAD_MAX = 4096  # no head below looks farther than this
 TAIL_MAX = 512  # nor does a tail, each time it is tried
 
-_TOKEN = regex(r"(?:\.?[\w-]){1,250}", re.ASCII)
-_BASE64 = regex(r"[\w.~+/=-]{1,500}", re.ASCII)
+_TOKEN = lazy(r"(?:\.?[\w-]){1,250}", re.ASCII)
+_BASE64 = lazy(r"[\w.~+/=-]{1,500}", re.ASCII)
 
 
 @frozen
@@ -37,7 +37,7 @@ class Shape:
 
 
 def _shape(kind: str, head: str, tail: re.Pattern[str] | None = _TOKEN) -> Shape:
-    return Shape(kind, regex(head, re.ASCII), tail)
+    return Shape(kind, lazy(head, re.ASCII), tail)
 
 
 # Heads begin with a literal, which `re` finds a gigabyte of text a second for. What must not stand
@@ -108,11 +108,11 @@ SHAPES = (
 )
 
 KEY_MAX = 16 * 1024  # how far the end of a private key may be from its beginning
-KEY_BEGIN = regex(r"-----BEGIN [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
-KEY_END = regex(r"-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
-KEY_BODY = regex(r"[A-Za-z0-9+/=]{32}")
+KEY_BEGIN = lazy(r"-----BEGIN [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+KEY_END = lazy(r"-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+KEY_BODY = lazy(r"[A-Za-z0-9+/=]{32}")
 # What follows, line by line, where the end is missing. Lines may be numbered, quoted or escaped.
-KEY_LINE = regex(
+KEY_LINE = lazy(
     r"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,16}(?:\d{1,6}[:|\t])?[ \t>+|\"']{0,4}"
     r"(?:[A-Za-z0-9+/=]{40,200}"
     r"|(?=[A-Za-z+/=]{0,39}\d)[A-Za-z0-9+/=]{8,39}(?![^\s\\\"'])"
@@ -138,9 +138,9 @@ _COMMON = frozenset(
     {"password", "changeme", "localhost", "username", "postgres", "postgresql", "production"}
     | {"development", "disabled", "undefined", "required", "anonymous", "external", "internal"}
 )
-_PASSWORD_IN_URL = regex(r"://[^\s/:@]*:([^\s/]+)@")
-_PERCENT = regex(r"%[0-9A-F]{2}")
-_BASE64_RUN = regex(r"[\w+/=-]{1,400}|\r?\n[\w+/=-]{40,200}", re.ASCII)
+_PASSWORD_IN_URL = lazy(r"://[^\s/:@]*:([^\s/]+)@")
+_PERCENT = lazy(r"%[0-9A-F]{2}")
+_BASE64_RUN = lazy(r"[\w+/=-]{1,400}|\r?\n[\w+/=-]{40,200}", re.ASCII)
 
 
 @frozen

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shelltie.model import Stream
 from shelltie.output.head_tail import Window
-from shelltie.output.timing_file import Times
+from shelltie.output.timing_file import TimingFile
 
 _GIVEN_BACK = 256 * 1024  # bytes: room for the journal and the files beside it
 _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate
@@ -30,7 +30,7 @@ class Spool:
         path: Path,
         cap: int = 64 * 1024 * 1024,
         threshold: int = 1024 * 1024,
-        times: Times | None = None,
+        times: TimingFile | None = None,
         created: Callable[[], None] = lambda: None,
         wrote: Callable[[int], None] = lambda _: None,
     ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shelltie.model import RunId
 from shelltie.output.spool import Spool
-from shelltie.output.timing_file import SUFFIX, Times
+from shelltie.output.timing_file import SUFFIX, TimingFile
 
 # No more than this at any time. To look at all of them is dear, so it is done when some were made
 # or much was written, and leaves room for as many and as much again.
@@ -36,7 +36,7 @@ class Spools:
     def new(self, run: RunId, threshold: int, *, timed: bool) -> Spool:
         """The file of a run; with `timed` it can be replayed."""
         path = self._folder / f"{run}.log"
-        times = Times(path.with_suffix(SUFFIX)) if timed else None
+        times = TimingFile(path.with_suffix(SUFFIX)) if timed else None
         return Spool(path, self._cap, threshold, times, self._created, self._wrote)
 
     def _created(self) -> None:

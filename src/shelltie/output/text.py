@@ -2,7 +2,7 @@
 
 import codecs
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _LINE_SEARCH = 1024  # how far from a cut a line may end for the cut to move there
 _LAST_LINE_SEARCH = 16 * 1024
@@ -13,12 +13,12 @@ _LAST_LINE_MAX = 200
 _WIDTH = 4096
 _ROWS = 60
 
-_CONTROLS = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_INVISIBLE = regex(r"[\x00-\x06\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
+_CONTROLS = lazy(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_INVISIBLE = lazy(r"[\x00-\x06\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
 # Colours are by far the most frequent sequences: they are taken together with the text.
-_COLOUR = regex(r"\x1b\[[0-?]{0,64}m")
-_PLAIN = regex(r"(?>(?:[^\x07\b\r\x1b]++|\x1b\[[0-?]{0,64}+m)+)")
-_ESCAPE = regex(
+_COLOUR = lazy(r"\x1b\[[0-?]{0,64}m")
+_PLAIN = lazy(r"(?>(?:[^\x07\b\r\x1b]++|\x1b\[[0-?]{0,64}+m)+)")
+_ESCAPE = lazy(
     r"\x1b(?:"
     r"\[(?P<arguments>[0-?]{0,64}[ -/]{0,8})(?P<move>[@-~]?)"
     r"|(?P<string>[\]PX^_])"  # a title, a link, a picture, …
@@ -26,7 +26,7 @@ _ESCAPE = regex(
     r")"
 )
 # A newline ends it as well: one that was never closed must not hide the rest of the output.
-_STRING = regex(r"[^\x07\x1b\n]*(?P<closed>\x07?)")
+_STRING = lazy(r"[^\x07\x1b\n]*(?P<closed>\x07?)")
 _ALTERNATE_SCREEN = frozenset({"?1049", "?1047", "?47"})
 
 

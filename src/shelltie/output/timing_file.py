@@ -11,7 +11,7 @@ _LINES_MAX = 50_000  # about a megabyte
 _BUFFER = 8 * 1024
 
 
-class Times:
+class TimingFile:
     """A line for each piece: the seconds since the start, and how far the spool then was.
 
     It never disturbs a run: what cannot be written is left out.

@@ -30,7 +30,7 @@ class Parent:
 
 
 @frozen
-class Group:
+class CommandCgroup:
     """The cgroup of one command; in version 1 there is one for each controller."""
 
     paths: tuple[Path, ...]
@@ -72,7 +72,9 @@ def wanted(resources: Resources) -> dict[str, float]:
     return {_CONTROLLERS[name]: value for name, value in values.items() if value is not None}
 
 
-def make(limits: Mapping[str, float], parents: tuple[Parent, ...]) -> tuple[Group, set[str]]:
+def make(
+    limits: Mapping[str, float], parents: tuple[Parent, ...]
+) -> tuple[CommandCgroup, set[str]]:
     """A cgroup with these limits, and which of them cannot be set.
 
     Raises: OSError.
@@ -91,11 +93,11 @@ def make(limits: Mapping[str, float], parents: tuple[Parent, ...]) -> tuple[Grou
                 joins.append(os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
                 left -= holds
     except OSError:
-        group = Group(tuple(paths), tuple(joins))
+        group = CommandCgroup(tuple(paths), tuple(joins))
         group.sealed()
         group.removed()
         raise
-    return Group(tuple(paths), tuple(joins)), left
+    return CommandCgroup(tuple(paths), tuple(joins)), left
 
 
 def _limit(path: Path, version: int, controller: str, value: float) -> None:
@@ -160,14 +162,14 @@ def our_parents() -> tuple[Parent, ...]:
     return ()
 
 
-def group_of(pid: int) -> Group:
+def group_of(pid: int) -> CommandCgroup:
     """The cgroups that a process of somebody else's is in, only to be looked at."""
     with suppress(OSError):
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
         own = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
         found = (path for path, _, _ in _memberships(mounts, own))
-        return Group(tuple(path for path in found if _tells(path)), ())
-    return Group((), ())
+        return CommandCgroup(tuple(path for path in found if _tells(path)), ())
+    return CommandCgroup((), ())
 
 
 def parents(mounts: str, own: str) -> Iterator[Parent]:

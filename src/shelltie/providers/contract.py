@@ -18,11 +18,11 @@ from pathlib import Path
 import anyio
 
 from shelltie.errors import CannotStart
-from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Signalled, Started, Word
+from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Signalled, Started
 from shelltie.model import Isolation, Resources, TerminalSize
 from shelltie.providers.provider import Prepared, Process, Provider
 
-Check = Callable[[Provider, Path], Awaitable[None]]
+ContractCheck = Callable[[Provider, Path], Awaitable[None]]
 
 _PATIENCE = 20.0
 _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -30,15 +30,15 @@ _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 _HIDES = "(trap '' TERM HUP INT; setsid sh -c 'sleep 300 & sleep 300' & ) ; echo ready; sleep 300"
 
 
-class Told:
+class ObservedCommand:
     """A started command, what it printed and every word about it."""
 
     def __init__(self, provider: Provider, prepared: Prepared) -> None:
-        self.words: list[Word] = []
+        self.words: list[LeashWord] = []
         self._more = anyio.Event()
         self.process: Process = provider.spawn(prepared, self._hear)
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: LeashWord) -> None:
         self.words.append(word)
         self._more.set()
         self._more = anyio.Event()
@@ -52,7 +52,7 @@ class Told:
         assert isinstance(last, Gone | Lost)
         return last
 
-    async def heard(self, kind: type[Word]) -> None:
+    async def heard(self, kind: type[LeashWord]) -> None:
         """Wait for a word of that kind."""
         with anyio.fail_after(_PATIENCE):
             while not any(isinstance(word, kind) for word in self.words):
@@ -98,13 +98,13 @@ async def _started(
     stays_open: bool = False,
     one_output: bool = False,
     resources: Resources = Resources(),  # noqa: B008  frozen
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[ObservedCommand]:
     cwd = str(workspace)
     prepared = Prepared(argv, env, cwd, stdin, pty, resources, stays_open, cwd, one_output)
-    told: Told | None = None
+    told: ObservedCommand | None = None
     try:
         await provider.ready(str(workspace))
-        told = Told(provider, prepared)
+        told = ObservedCommand(provider, prepared)
         yield told
     finally:
         with anyio.CancelScope(shield=True):
@@ -304,7 +304,7 @@ async def many_run_side_by_side(provider: Provider, workspace: Path) -> None:
             ("sh", "-c", "echo $$"), _PATH, str(workspace), None, None, Resources(),
             workspace=str(workspace),
         )  # fmt: skip
-        others = [Told(provider, prepared) for _ in range(10)]
+        others = [ObservedCommand(provider, prepared) for _ in range(10)]
         for other in others:
             assert await other.exit_code() == 0
             other.close()
@@ -319,7 +319,7 @@ async def limits_hold(provider: Provider, workspace: Path) -> None:
         assert (await told.read(told.process.stdout)).split() == [b"33", b"33", b"0"]
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[ContractCheck, ...] = (
     it_has_a_name_and_a_level,
     a_command_starts_ends_and_leaves_nobody,
     a_death_by_signal_is_told,
@@ -345,6 +345,6 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def name_of(check: Check) -> str:
+def name_of(check: ContractCheck) -> str:
     """For a test's name."""
     return getattr(check, "__name__", "check")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.protocol import Word
+from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
@@ -24,7 +24,7 @@ class LocalProvider:
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
 
-    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+    def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
         return spawn(self._living_link(), prepared, listen)
 

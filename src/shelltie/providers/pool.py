@@ -15,13 +15,13 @@ import anyio
 
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
-from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Noted, Word
+from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Directory, Resources
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
-from shelltie.providers.workspace.git import Watched
-from shelltie.providers.workspace.guards import Held, put_aside
-from shelltie.providers.workspace.inotify import Arrivals
+from shelltie.providers.workspace.git import UnguardedName
+from shelltie.providers.workspace.guards import RememberedFiles, put_aside
+from shelltie.providers.workspace.inotify import DirectoryWatch
 
 _SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
 _TOO_OFTEN = 5
@@ -33,17 +33,17 @@ _PATIENCE = 10.0  # with a keeper that does not answer
 
 
 @dataclass(slots=True)
-class Room:
+class Sandbox:
     """The place of one workspace. `visible` is where its commands may have their directory."""
 
     place: Path
     visible: tuple[str, ...]
     link: Link
     idle: asyncio.TimerHandle | None = None
-    held: Held = field(default_factory=Held)
-    watched: tuple[Watched, ...] = ()
+    held: RememberedFiles = field(default_factory=RememberedFiles)
+    watched: tuple[UnguardedName, ...] = ()
     sure_until: float = 0.0
-    arrivals: Arrivals | None = None
+    arrivals: DirectoryWatch | None = None
     undone: list[str] = field(default_factory=list)
     closing: bool = False
 
@@ -52,18 +52,18 @@ class Room:
         """Whether it still guards what it was made to. If not, no further command is let in."""
         return self.held.unchanged
 
-    def tidy(self) -> None:
+    def undo_forbidden(self) -> None:
         """Undo what must not stay, and remember it."""
         self.undone += map(str, put_aside(self.watched))
 
-    def shut(self) -> None:
+    def free(self) -> None:
         """Give back what it needed; nobody is in it any more."""
 
 
-R = TypeVar("R", bound=Room)
+R = TypeVar("R", bound=Sandbox)
 
 
-class Rooms(Generic[R]):
+class SandboxPool(Generic[R]):
     """Every room of a provider. `kind` is what people call one; `more` is how to show it more."""
 
     def __init__(self, kind: str, more: str, idle: float) -> None:
@@ -74,18 +74,18 @@ class Rooms(Generic[R]):
         self._named: dict[str, R] = {}  # the same, as calls have named them
         self._left: list[R] = []  # dead or dismissed, perhaps with leashes
 
-    def named(self, workspace: str) -> R | None:
+    def by_name(self, workspace: str) -> R | None:
         """The one that was made for this name. What a link means was settled then."""
-        return self._fit(self._named.get(workspace))
+        return self._usable(self._named.get(workspace))
 
-    def at(self, place: Path, workspace: str) -> R | None:
+    def by_path(self, place: Path, workspace: str) -> R | None:
         """The one of that directory, which goes by this name, too, from now on."""
-        room = self._fit(self._rooms.get(place))
+        room = self._usable(self._rooms.get(place))
         if room is not None:
             self._named[workspace] = room
         return room
 
-    def _fit(self, room: R | None) -> R | None:
+    def _usable(self, room: R | None) -> R | None:
         if room is None or not room.link.alive:
             return None
         now = asyncio.get_running_loop().time()
@@ -94,12 +94,12 @@ class Rooms(Generic[R]):
         if not room.link.serves:
             return None
         if not room.current or room.link.doubtful:
-            self._retire(room)
+            self._stop_admitting(room)
             return None
         room.sure_until = now + _SURE
         return room
 
-    def make_way(self, place: Path) -> None:
+    def replace(self, place: Path) -> None:
         """Another is to be made there; what is over is forgotten."""
         if place in self._rooms:
             self._left.append(self._rooms.pop(place))
@@ -109,7 +109,7 @@ class Rooms(Generic[R]):
             _leave(room)
 
     @property
-    def left(self) -> tuple[R, ...]:
+    def stopping(self) -> tuple[R, ...]:
         """Those that let nobody in any more, and are still there."""
         return tuple(one for one in self._left if one.link.alive)
 
@@ -118,11 +118,15 @@ class Rooms(Generic[R]):
         self._rooms[room.place] = self._named[workspace] = room
         if room.watched:
             places = {one.path.parent for one in room.watched}
-            room.arrivals = Arrivals(places, partial(self._look, room))
+            room.arrivals = DirectoryWatch(places, partial(self._look, room))
         return room
 
     def spawn(
-        self, room: R, prepared: Prepared, env: Mapping[str, str], listen: Callable[[Word], None]
+        self,
+        room: R,
+        prepared: Prepared,
+        env: Mapping[str, str],
+        listen: Callable[[LeashWord], None],
     ) -> LeashedProcess:
         """Start it there, with the variables that make sense there.
 
@@ -148,27 +152,27 @@ class Rooms(Generic[R]):
         _cancel(room)
         return process
 
-    def _hearing(self, room: R, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+    def _hearing(self, room: R, listen: Callable[[LeashWord], None]) -> Callable[[LeashWord], None]:
         open_end, since = True, len(room.undone)
 
-        def hear(word: Word) -> None:
+        def hear(word: LeashWord) -> None:
             nonlocal open_end
             open_end = open_end and not isinstance(word, Failed) and not _by_itself(word)
             over = open_end and isinstance(word, Gone | Lost) and not room.closing
             if over and not room.link.serves:
                 listen(Noted(f"its {self._kind} ended while it ran"))
             if isinstance(word, Gone | Lost):
-                room.tidy()
+                room.undo_forbidden()
                 undone = ", ".join(dict.fromkeys(room.undone[since:]))
                 if undone:
                     listen(Noted(_UNDONE.format(undone), undone=True))
             listen(word)
             if isinstance(word, Gone | Lost):
-                self.rest(room)
+                self.release(room)
 
         return hear
 
-    def rest(self, room: R, at_least: float = 0.0) -> None:
+    def release(self, room: R, at_least: float = 0.0) -> None:
         """Nobody needs it now; before long it is let go, and at once if nobody may come."""
         _cancel(room)
         if not room.link.alive or not room.link.idle:
@@ -181,23 +185,23 @@ class Rooms(Generic[R]):
 
     def _look(self, room: R) -> None:
         """Something has come, perhaps what must not stay. Who does not give up is stopped."""
-        room.tidy()
+        room.undo_forbidden()
         if len(room.undone) >= _TOO_OFTEN:
             if self._rooms.get(room.place) is room:
-                self._retire(room)
+                self._stop_admitting(room)
             room.link.dismiss()
 
     def _dismiss(self, room: R) -> None:
         if room.link.idle and self._rooms.get(room.place) is room:
-            self._retire(room)
+            self._stop_admitting(room)
 
-    def _retire(self, room: R) -> None:
+    def _stop_admitting(self, room: R) -> None:
         """Let nobody in any more; who is in it may stay to his end."""
         _cancel(room)
         self._left.append(self._rooms.pop(room.place))
         self._named = {name: one for name, one in self._named.items() if one is not room}
         if room.link.idle:
-            room.tidy()
+            room.undo_forbidden()
             room.link.dismiss()
 
     async def close(self) -> None:
@@ -211,15 +215,15 @@ class Rooms(Generic[R]):
             _leave(room)
 
 
-def _by_itself(word: Word) -> bool:
+def _by_itself(word: LeashWord) -> bool:
     return isinstance(word, Exited) and not os.WIFSIGNALED(word.wait_status)
 
 
-def _leave(room: Room) -> None:
-    room.tidy()
+def _leave(room: Sandbox) -> None:
+    room.undo_forbidden()
     if room.arrivals is not None:
         room.arrivals.close()
-    room.shut()
+    room.free()
 
 
 def _is_directory(path: str, directory: Directory) -> bool:
@@ -231,7 +235,7 @@ def _is_directory(path: str, directory: Directory) -> bool:
     return (seen.st_dev, seen.st_ino) == directory
 
 
-def _cancel(room: Room) -> None:
+def _cancel(room: Sandbox) -> None:
     if room.idle is not None:
         room.idle.cancel()
         room.idle = None
@@ -239,10 +243,10 @@ def _cancel(room: Room) -> None:
 
 async def answers(link: Link, shell: str = "") -> bool:
     """Whether the keeper is there, and a shell works; it can say that a directory is no program."""
-    words: list[Word] = []
+    words: list[LeashWord] = []
     over = anyio.Event()
 
-    def hear(word: Word) -> None:
+    def hear(word: LeashWord) -> None:
         words.append(word)
         if isinstance(word, Gone | Lost):
             over.set()

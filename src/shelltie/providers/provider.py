@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from shelltie.basics.frozen import frozen
-from shelltie.keeper.protocol import Word
+from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Directory, Isolation, Resources, TerminalSize
 
 OTHER_DIRECTORY = (
@@ -94,7 +94,7 @@ class Provider(Protocol):
         """
         ...
 
-    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> Process:
+    def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> Process:
         """Start it, without waiting; `listen` hears how it goes.
 
         Raises: CannotStart, and then nothing was started.

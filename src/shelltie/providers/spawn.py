@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Leash, Link
-from shelltie.keeper.protocol import Gone, Lost, Noted, Word
+from shelltie.keeper.protocol import Gone, LeashWord, Lost, Noted
 from shelltie.model import Resources, TerminalSize
 from shelltie.providers import cgroup
 from shelltie.providers.provider import Prepared
@@ -59,7 +59,7 @@ class LeashedProcess:
         self._leash.poll()
 
 
-def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+def spawn(link: Link, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
     """Open the streams and have the keeper start the command.
 
     Raises: CannotStart, and then nothing was started.
@@ -91,7 +91,7 @@ def spawn(link: Link, prepared: Prepared, listen: Callable[[Word], None]) -> Lea
     return LeashedProcess(leash, ends)
 
 
-def _grouped(resources: Resources) -> tuple[cgroup.Group | None, str]:
+def _grouped(resources: Resources) -> tuple[cgroup.CommandCgroup | None, str]:
     """The cgroup for limits of a whole tree, and what to tell of those that do not hold."""
     limits = cgroup.wanted(resources)
     if not limits:
@@ -105,11 +105,13 @@ def _grouped(resources: Resources) -> tuple[cgroup.Group | None, str]:
     return group, note
 
 
-def limited(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
+def limited(
+    group: cgroup.CommandCgroup, listen: Callable[[LeashWord], None]
+) -> Callable[[LeashWord], None]:
     """Who listens, and is told at the end what there was not enough of meanwhile."""
     before = group.exhausted()
 
-    def hear(word: Word) -> None:
+    def hear(word: LeashWord) -> None:
         if isinstance(word, Gone | Lost):
             for what, count in group.exhausted().items():
                 if count > before[what]:
@@ -119,8 +121,10 @@ def limited(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Wo
     return hear
 
 
-def _removing(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[Word], None]:
-    def hear(word: Word) -> None:
+def _removing(
+    group: cgroup.CommandCgroup, listen: Callable[[LeashWord], None]
+) -> Callable[[LeashWord], None]:
+    def hear(word: LeashWord) -> None:
         listen(word)
         if isinstance(word, Gone | Lost):
             _remove(group)
@@ -128,7 +132,7 @@ def _removing(group: cgroup.Group, listen: Callable[[Word], None]) -> Callable[[
     return hear
 
 
-def _remove(group: cgroup.Group, tries: int = 50) -> None:
+def _remove(group: cgroup.CommandCgroup, tries: int = 50) -> None:
     """The leash is in it until it is reaped, of which nobody tells."""
     if not group.removed() and tries:
         asyncio.get_running_loop().call_later(0.02, _remove, group, tries - 1)

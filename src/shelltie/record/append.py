@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from shelltie.keeper import process_identity
-from shelltie.record.chain import GENESIS, Entry, Head, link
+from shelltie.record.chain import GENESIS, ChainEntry, Head, link
 from shelltie.record.facts import Fact
 from shelltie.record.tables import Tables
 
@@ -18,7 +18,7 @@ _LAST = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1"
 _as_text = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
-class Book:
+class ChainWriter:
     """The tables, for the one thread that writes them, inside a transaction of its own."""
 
     def __init__(self, connection: sqlite3.Connection, server: str) -> None:
@@ -55,7 +55,7 @@ class Book:
         body = _as_text(fact.body)
         at = round(fact.at * 1_000_000)
         self._tables.apply(Fact(fact.run, at / 1_000_000, fact.kind, fact.body))
-        entry = Entry(self.head.seq + 1, at, self.server, fact.run, fact.kind, body)
+        entry = ChainEntry(self.head.seq + 1, at, self.server, fact.run, fact.kind, body)
         self.head = Head(entry.seq, link(self.head.hash, entry))
         values = (entry.seq, entry.at, entry.server, entry.run, entry.kind, entry.body)
         self.connection.execute(

@@ -13,7 +13,7 @@ _PROBLEMS_MAX = 100
 
 
 @frozen
-class Entry:
+class ChainEntry:
     """One fact. `at` is in microseconds since 1970, `body` a JSON object on one line."""
 
     seq: int
@@ -35,7 +35,7 @@ class Head:
         return f"{self.seq}:{self.hash}"
 
 
-def link(previous: str, entry: Entry) -> str:
+def link(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry that follows the one with the hash `previous`.
 
     SHA-256 of the seven values, each on a line of its own: any tool can do it again.
@@ -76,13 +76,13 @@ class _Walk:
     heads: Mapping[int, str]
     problems: list[str] = field(default_factory=list)
     count: int = 0
-    first: tuple[Entry, str] | None = None
+    first: tuple[ChainEntry, str] | None = None
     last: Head | None = None
     # Through which entry, the hash of that one, and when.
     trims: dict[int, tuple[str, int]] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
 
-    def step(self, entry: Entry, digest: str) -> None:
+    def step(self, entry: ChainEntry, digest: str) -> None:
         self.count += 1
         if self.last is None:
             self.first = entry, digest  # what it follows is known when its trim was seen
@@ -95,7 +95,7 @@ class _Walk:
             self._note_trim(entry)
         self.last = Head(entry.seq, digest)
 
-    def _note_trim(self, entry: Entry) -> None:
+    def _note_trim(self, entry: ChainEntry) -> None:
         try:
             said = json.loads(entry.body)
             through, digest = int(said["through"]), str(said["hash"])
@@ -136,7 +136,7 @@ class _Walk:
         found = self.trims.get(self.begin - 1)
         return None if found is None else found[1]
 
-    def _check_first(self, entry: Entry, digest: str) -> None:
+    def _check_first(self, entry: ChainEntry, digest: str) -> None:
         before = entry.seq - 1
         previous = GENESIS if before == 0 else self.trims.get(before, (None,))[0]
         if previous is None:
@@ -153,7 +153,7 @@ class _Walk:
             self.problems.append(problem)
 
 
-def check(entries: Iterable[tuple[Entry, str]], heads: Iterable[Head] = ()) -> Checked:
+def check(entries: Iterable[tuple[ChainEntry, str]], heads: Iterable[Head] = ()) -> Checked:
     """Whether each entry follows from the one before it, up to `heads` that were kept elsewhere.
 
     `entries` come in order, each with its hash. The chain alone cannot tell that its end was cut

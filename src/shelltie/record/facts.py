@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.memo import remembered
+from shelltie.basics.memo import memoized
 from shelltie.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -18,11 +18,11 @@ from shelltie.events import (
     RunEnded,
     RunReady,
     RunStarted,
-    SessionClosed,
+    ContextClosed,
     SessionNamed,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
     ShellCommandBegan,
     ShellCommandEnded,
 )
@@ -82,7 +82,7 @@ class _Case:
 
 
 @dataclass(slots=True)
-class Scribe:
+class FactMaker:
     """Turns events into facts. `secrets` are values that no record may have, by their names."""
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -93,7 +93,7 @@ class Scribe:
 
     def __post_init__(self) -> None:
         self._usual = Redactor(self.secrets)
-        self._told_usually = remembered(partial(_told, self._usual))
+        self._told_usually = memoized(partial(_told, self._usual))
         self._writes = self._write  # bound once: to bind it costs more than to write
 
     def fact(self, event: Event) -> Fact | None:
@@ -149,7 +149,7 @@ class Scribe:
         return "refused", self._refusal(event)
 
     @_write.register
-    def _(self, event: SessionRefused) -> tuple[str, Body]:
+    def _(self, event: ContextRefused) -> tuple[str, Body]:
         body = {**self._refusal(event), **_asker(event.asker)}
         return "refused", {**body, "details": self._clean(event.details)}
 
@@ -207,19 +207,19 @@ class Scribe:
     # Contexts
 
     @_write.register
-    def _(self, event: SessionOpened) -> tuple[str, Body]:
+    def _(self, event: ContextOpened) -> tuple[str, Body]:
         return "session_opened", {
             **_asker(event.asker),
             "cwd": self._told(self._usual, event.cwd),
         }
 
     @_write.register
-    def _(self, event: SessionClosed) -> tuple[str, Body]:
+    def _(self, event: ContextClosed) -> tuple[str, Body]:
         told: Body = {"reason": event.reason, "commands": event.commands}
         return "session_closed", {**_asker(event.asker), **told}
 
     @_write.register
-    def _(self, event: SessionRan) -> tuple[str, Body] | None:
+    def _(self, event: ContextRan) -> tuple[str, Body] | None:
         """A run has its own end. Only of a program that was not there this is all there is."""
         if event.run is not None:
             return None

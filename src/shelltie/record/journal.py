@@ -20,7 +20,7 @@ from shelltie.errors import JournalBroken
 from shelltie.events import Event, Publish, RunLost
 from shelltie.model import PastSession
 from shelltie.record import queries
-from shelltie.record.facts import Fact, Scribe
+from shelltie.record.facts import Fact, FactMaker
 from shelltie.record.writer import Terms, Writer
 
 UNRECORDED = "not recorded"  # how the warning about it begins
@@ -49,7 +49,7 @@ class Journal:
         self._due: asyncio.TimerHandle | None = None
         # Both belong to whoever has the lock: the loop, which never waits for it, or the thread.
         self._lock = threading.Lock()
-        self._scribe = Scribe(known_secrets)
+        self._scribe = FactMaker(known_secrets)
         self._wake = threading.Event()
         self._over = threading.Event()
         self._left = anyio.Event()
@@ -94,7 +94,7 @@ class Journal:
         self.problem = None
         return True
 
-    async def kept(self) -> str | None:
+    async def flush(self) -> str | None:
         """Wait until what was published so far is written; or say why it is not.
 
         Raises: JournalBroken if it must be.
@@ -125,19 +125,19 @@ class Journal:
     async def lost(self, client: str) -> list[RunLost]:
         """What ran for this client, lately, in servers that died; the newest first."""
         with suppress(JournalBroken):
-            await self.kept()
+            await self.flush()
         return await anyio.to_thread.run_sync(queries.lost, self._terms.path, client)
 
     async def lost_one(self, name: str, client: str) -> RunLost | None:
         """The lost run or session of this client with that id, however old."""
         with suppress(JournalBroken):
-            await self.kept()
+            await self.flush()
         return await anyio.to_thread.run_sync(queries.lost_one, self._terms.path, name, client)
 
     async def past_session(self, session: str, client: str) -> PastSession | None:
         """What became of the session of this client with that id."""
         with suppress(JournalBroken):
-            await self.kept()
+            await self.flush()
         path = self._terms.path
         return await anyio.to_thread.run_sync(queries.past_session, path, session, client)
 

@@ -15,10 +15,10 @@ from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.model import PastSession, RunId, State
 from shelltie.record import recovery
-from shelltie.record.chain import Checked, Entry, Head, check
+from shelltie.record.chain import ChainEntry, Checked, Head, check
 from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.tables import LOST, plain
-from shelltie.record.verify import Retold
+from shelltie.record.verify import RebuiltTables
 
 _LATELY = 24 * 3600.0
 _LOST_MAX = 20
@@ -43,10 +43,10 @@ _DIFFERENCES_MAX = 20
 
 
 @frozen
-class Line:
+class AuditLine:
     """An entry with its hash."""
 
-    entry: Entry
+    entry: ChainEntry
     hash: str
 
     def to_json(self) -> dict[str, object]:
@@ -94,7 +94,7 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
     """
     with closing(_opened(path)) as connection:
         try:
-            retold = Retold(connection)
+            retold = RebuiltTables(connection)
             connection.execute("BEGIN")  # all of it as it is now, whoever writes meanwhile
             broken = connection.execute("PRAGMA quick_check(10)").fetchall()
             senseless: list[str] = []
@@ -109,8 +109,8 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
 
 
 def _heard(
-    lines: Iterator[tuple[Entry, str]], retold: Retold, senseless: list[str]
-) -> Iterator[tuple[Entry, str]]:
+    lines: Iterator[tuple[ChainEntry, str]], retold: RebuiltTables, senseless: list[str]
+) -> Iterator[tuple[ChainEntry, str]]:
     """The same, while the tables are made again from them."""
     for entry, digest in lines:
         problem = retold.hear(entry)
@@ -119,7 +119,7 @@ def _heard(
         yield entry, digest
 
 
-def entries(path: Path, after: int = 0) -> Iterator[Line]:
+def entries(path: Path, after: int = 0) -> Iterator[AuditLine]:
     """Every entry, in order.
 
     Raises: Unusable, Unreadable.
@@ -129,7 +129,7 @@ def entries(path: Path, after: int = 0) -> Iterator[Line]:
         yield from _guarded(path, connection, query, (after,))
 
 
-def tail(path: Path, count: int) -> list[Line]:
+def tail(path: Path, count: int) -> list[AuditLine]:
     """The last ones, in order.
 
     Raises: Unusable, Unreadable.
@@ -195,7 +195,7 @@ def abandoned(path: Path, spools: Path) -> list[RunLost]:
 
 
 @frozen
-class Past:
+class PastRuns:
     """A run that is over, and where what it printed is, as far as it was kept."""
 
     run: str
@@ -206,7 +206,7 @@ class Past:
     printed: int | None = None
 
 
-def past(path: Path, prefix: str) -> list[Past]:
+def past(path: Path, prefix: str) -> list[PastRuns]:
     """The runs whose ids begin so, or the session of that id.
 
     Raises: Unusable, Unreadable.
@@ -217,7 +217,7 @@ def past(path: Path, prefix: str) -> list[Past]:
             rows = connection.execute(_PAST, (prefix, prefix + "~", prefix.lower())).fetchall()
         except sqlite3.Error as error:
             raise Unreadable(f"{path}: it is damaged: {error}") from error
-    return [Past(*row) for row in rows]
+    return [PastRuns(*row) for row in rows]
 
 
 def _as_lost(row: Sequence[object]) -> RunLost:
@@ -249,19 +249,19 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _guarded(
     path: Path, connection: sqlite3.Connection, query: str, values: Sequence[object]
-) -> Iterator[Line]:
+) -> Iterator[AuditLine]:
     try:
         for entry, digest in _lines(connection, query, values):
-            yield Line(entry, digest)
+            yield AuditLine(entry, digest)
     except sqlite3.Error as error:
         raise Unreadable(f"{path}: it is damaged: {error}") from error
 
 
 def _lines(
     connection: sqlite3.Connection, query: str, values: Sequence[object] = ()
-) -> Iterator[tuple[Entry, str]]:
+) -> Iterator[tuple[ChainEntry, str]]:
     for *fields, digest in connection.execute(query, values):
-        yield Entry(*fields), digest
+        yield ChainEntry(*fields), digest
 
 
 _COLUMNS = """
@@ -270,7 +270,7 @@ _COLUMNS = """
 _PREFIX_MIN = 4
 
 
-class NoSuchRun(TerminalError):
+class NoRecordedRun(TerminalError):
     """The journal knows no run with this id, or several."""
 
 
@@ -364,13 +364,15 @@ def find(path: Path, name: str) -> PastRun:
     """
     prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
     if len(prefix) < _PREFIX_MIN or not prefix.isalnum():
-        raise NoSuchRun(f"write at least {_PREFIX_MIN} letters of a run's id, not {name[:40]!r}")
+        raise NoRecordedRun(
+            f"write at least {_PREFIX_MIN} letters of a run's id, not {name[:40]!r}"
+        )
     query = f"{_COLUMNS} WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"
     found = list(_rows(path, query, (prefix, prefix + "~")))
     if not found:
-        raise NoSuchRun(f"no run begins with {prefix[:40]}: `shelltie history` lists them")
+        raise NoRecordedRun(f"no run begins with {prefix[:40]}: `shelltie history` lists them")
     if len(found) > 1:
-        raise NoSuchRun(f"several runs begin with {prefix}: write more of it")
+        raise NoRecordedRun(f"several runs begin with {prefix}: write more of it")
     return found[0]
 
 

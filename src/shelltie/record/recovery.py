@@ -18,9 +18,9 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen
 from shelltie.events import RunLost
 from shelltie.keeper import process_identity
-from shelltie.keeper.process_identity import Identity
+from shelltie.keeper.process_identity import ProcessIdentity
 from shelltie.model import RunId
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.facts import Body, Fact
 from shelltie.record.tables import LOST
 
@@ -52,10 +52,10 @@ class _Orphan:
     began: float
     stays_open: bool
     session: str
-    leader: Identity | None = None
+    leader: ProcessIdentity | None = None
 
 
-def recover(book: Book, spools: Path, inside: str | None = None) -> list[RunLost]:
+def recover(book: ChainWriter, spools: Path, inside: str | None = None) -> list[RunLost]:
     """Settle what dead servers left; what of their output is still there is among the spools.
 
     `inside` is the run that we are in ourselves, which is nothing to be ended by us.
@@ -81,14 +81,14 @@ def abandoned(connection: sqlite3.Connection, spools: Path) -> list[RunLost]:
     return [_lost(one, (), spools) for some in orphans.values() for one in some]
 
 
-def _dead_servers(connection: sqlite3.Connection, own: str) -> dict[str, Identity]:
+def _dead_servers(connection: sqlite3.Connection, own: str) -> dict[str, ProcessIdentity]:
     noted = connection.execute(_SERVERS, (own,)).fetchall()
-    servers = {str(server): Identity(*who) for server, *who in noted}
+    servers = {str(server): ProcessIdentity(*who) for server, *who in noted}
     return {server: one for server, one in servers.items() if not one.alive}
 
 
 def _orphans(
-    connection: sqlite3.Connection, dead: Mapping[str, Identity]
+    connection: sqlite3.Connection, dead: Mapping[str, ProcessIdentity]
 ) -> dict[str, list[_Orphan]]:
     """What the table says, and what the chain says about those that had no time to get there."""
     if not dead:
@@ -138,7 +138,11 @@ def _known(body: object) -> Body:
 
 
 def _orphan(
-    run: object, words: tuple[object, ...], began: object, stays: object, leader: Identity | None
+    run: object,
+    words: tuple[object, ...],
+    began: object,
+    stays: object,
+    leader: ProcessIdentity | None,
 ) -> _Orphan:
     """Whatever a row holds: what is none of what it should be is left out."""
     command, cwd, client, session = map(str, words)
@@ -165,7 +169,7 @@ def _lost(one: _Orphan, ended: tuple[int, ...], spools: Path) -> RunLost:
     )
 
 
-def _settle(book: Book, server: str, pid: int, found: list[RunLost]) -> list[RunLost]:
+def _settle(book: ChainWriter, server: str, pid: int, found: list[RunLost]) -> list[RunLost]:
     """Write it down, unless another server has done so meanwhile."""
     with book.transaction():
         mark = "UPDATE servers SET settled = 1, closed = ? WHERE id = ? AND settled = 0"

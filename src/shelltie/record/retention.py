@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from shelltie.basics.frozen import frozen
-from shelltie.record.append import Book
+from shelltie.record.append import ChainWriter
 from shelltie.record.chain import TRIMMED
 from shelltie.record.facts import Fact
 from shelltie.record.tables import plain
@@ -40,7 +40,7 @@ class Retention:
     size: int = 0
 
 
-def trim(book: Book, retention: Retention, now: float | None = None) -> bool:
+def trim(book: ChainWriter, retention: Retention, now: float | None = None) -> bool:
     """Remove a slice of what is too old or too much; true if there may be more.
 
     Raises: sqlite3.Error.
@@ -56,7 +56,7 @@ def trim(book: Book, retention: Retention, now: float | None = None) -> bool:
     return True
 
 
-def _through(book: Book, retention: Retention, now: float) -> int | None:
+def _through(book: ChainWriter, retention: Retention, now: float) -> int | None:
     """The last entry of the next slice; the newest entry always stays."""
     edges = book.connection.execute("SELECT min(seq), max(seq) FROM entries").fetchone()
     if edges[0] is None:
@@ -67,7 +67,7 @@ def _through(book: Book, retention: Retention, now: float) -> int | None:
     return through if through >= first else None
 
 
-def _too_old(book: Book, retention: Retention, now: float) -> int:
+def _too_old(book: ChainWriter, retention: Retention, now: float) -> int:
     """The last old entry before the first young one; 0 if there is none.
 
     What is not of the past was written while a clock was wrong, and says nothing.
@@ -85,7 +85,7 @@ def _too_old(book: Book, retention: Retention, now: float) -> int:
     return found.fetchone()[0] or 0
 
 
-def _too_much(book: Book, retention: Retention, first: int, last: int) -> int:
+def _too_much(book: ChainWriter, retention: Retention, first: int, last: int) -> int:
     """About as many as are too much; 0 if all fit, or if so few are left that it would not help."""
     size = _size(book) if retention.size else 0
     spare = last - first + 1 - _LEAST
@@ -95,7 +95,7 @@ def _too_much(book: Book, retention: Retention, first: int, last: int) -> int:
     return first - 1 + min(spare, max(_FEW, math.ceil(excess)))
 
 
-def _size(book: Book) -> int:
+def _size(book: ChainWriter) -> int:
     """Bytes in use: pages that were emptied do not count."""
     pages, free, size = (
         book.connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -104,7 +104,7 @@ def _size(book: Book) -> int:
     return int((pages - free) * size)
 
 
-def _cut(book: Book, through: int, now: float) -> None:
+def _cut(book: ChainWriter, through: int, now: float) -> None:
     sql = book.connection.execute
     row = sql("SELECT hash FROM entries WHERE seq = ?", (through,)).fetchone()
     if row is None:  # another server was quicker
@@ -117,7 +117,7 @@ def _cut(book: Book, through: int, now: float) -> None:
     book.add(Fact("", now, TRIMMED, {"through": through, "hash": row[0]}))
 
 
-def _forget_samples(book: Book, through: int) -> None:
+def _forget_samples(book: ChainWriter, through: int) -> None:
     ends = "SELECT at, body FROM entries WHERE seq <= ? AND kind = 'ended'"
     for at, body in book.connection.execute(ends, (through,)).fetchall():
         with suppress(ValueError, TypeError, KeyError, AttributeError):  # somebody changed it

@@ -5,7 +5,7 @@ import math
 import sqlite3
 from collections.abc import Container, Iterator, Mapping
 
-from shelltie.record.chain import Entry
+from shelltie.record.chain import ChainEntry
 from shelltie.record.database import add_temporary_tables, schema
 from shelltie.record.facts import Fact
 from shelltie.record.tables import LOST, Tables
@@ -43,10 +43,10 @@ _UNEVEN = f"""
         UNION ALL SELECT {_SAMPLE}, -1 FROM main.samples)
     GROUP BY 1, 2, 3, 4, 5, 6, 7 HAVING sum(side) != 0"""  # noqa: S608  our own names
 
-Row = tuple[object, ...]
+TableRow = tuple[object, ...]
 
 
-class Retold:
+class RebuiltTables:
     """Hears every entry of a journal, in order, and then compares.
 
     What it makes is on disk, as a chain may be longer than memory is large, and beside the
@@ -59,7 +59,7 @@ class Retold:
         self._servers: dict[str, Tables] = {}
         self._partly: set[str] = set()  # runs whose beginning was not heard
 
-    def hear(self, entry: Entry) -> str | None:
+    def hear(self, entry: ChainEntry) -> str | None:
         """Take the next one; or say what is wrong with it."""
         try:
             body = json.loads(entry.body)
@@ -128,7 +128,7 @@ def _schema_differences(made: Mapping[str, str], kept: Mapping[str, str]) -> Ite
             yield f"{name} in the file is not as we made it"
 
 
-def _columns(ours: Row, theirs: Row, wanted: Container[str]) -> Iterator[str]:
+def _columns(ours: TableRow, theirs: TableRow, wanted: Container[str]) -> Iterator[str]:
     for name, one, other in zip(_COLUMNS, ours, theirs, strict=True):
         if name in wanted and not _same(one, other):
             yield f"the table of runs says of {ours[0]} {name} = {other!r}; the chain says {one!r}"

@@ -18,7 +18,7 @@ from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.keeper import process_identity
 from shelltie.record import anchor
-from shelltie.record.append import Book, complete
+from shelltie.record.append import ChainWriter, complete
 from shelltie.record.database import (
     WAL_MAX,
     error_code,
@@ -68,7 +68,7 @@ class Writer:
         self._leaving = leaving  # nobody waits any more for what is locked
         self._wal = f"{terms.path}-wal"
         self._unwritten = terms.path.with_name(f"{terms.path.name}-missed")
-        self._book: Book | None = None
+        self._book: ChainWriter | None = None
         self._file: tuple[int, int] | None = None
         self._backlog: deque[Fact] = deque(maxlen=_BACKLOG_MAX)
         self._untold = 0  # of those missed
@@ -147,7 +147,7 @@ class Writer:
         if self._unsettled:
             self._settle(book)
 
-    def _settle(self, book: Book) -> None:
+    def _settle(self, book: ChainWriter) -> None:
         """What dead servers left. If that cannot be written now, it is left for the next turn."""
         try:
             self.lost += recover(book, self._terms.spools, self._terms.inside)
@@ -183,14 +183,14 @@ class Writer:
             self._backlog.clear()
         return problem
 
-    def _usable(self) -> Book:
+    def _usable(self) -> ChainWriter:
         """The open file; opened again if somebody has put another one in its place."""
         if self._book is not None and self._file == _file(self._terms.path):
             return self._book
         self._drop()
         self._tried = True
         connection = open_for_writing(self._terms.path, durable=self._terms.required)
-        book = Book(connection, secrets.token_hex(8))
+        book = ChainWriter(connection, secrets.token_hex(8))
         try:
             self._register(book)
             self._take_unwritten(book.server)
@@ -201,14 +201,14 @@ class Writer:
         self._unsettled = True
         return book
 
-    def _register(self, book: Book) -> None:
+    def _register(self, book: ChainWriter) -> None:
         me, now = process_identity.of(os.getpid()), time.time()
         row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)
         with book.transaction():
             book.connection.execute("INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             book.add(Fact("", now, "server_opened", {"pid": me.pid, "started": me.started}))
 
-    def _write_backlog(self, book: Book) -> None:
+    def _write_backlog(self, book: ChainWriter) -> None:
         if not (self._backlog or self._untold):
             return
         for fact in self._backlog:
@@ -243,11 +243,11 @@ class Writer:
             self._keep_head(book)
         return None
 
-    def _checkpoint(self, book: Book) -> None:
+    def _checkpoint(self, book: ChainWriter) -> None:
         self._appended = 0
         book.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _keep_head(self, book: Book) -> None:
+    def _keep_head(self, book: ChainWriter) -> None:
         if self._terms.anchor is None:
             return
         try:

@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Sighting, human_duration, human_size
 from shelltie.running import procfs
 from shelltie.running.input_wait import InputWait, look_for_reader
@@ -18,10 +18,10 @@ _HAS_PROC = Path("/proc/self/stat").exists()
 _TICK = os.sysconf("SC_CLK_TCK")
 _LEAST_CPU = 0.02  # seconds: two ticks of the kernel's clock
 _LEAST_IO = 4096
-_IO_LINES = regex(rb"^[rw]char: (\d+)$", re.MULTILINE)
+_IO_LINES = lazy(rb"^[rw]char: (\d+)$", re.MULTILINE)
 
 
-def look(leash: int, terminal: int | None) -> Sighting:
+def snapshot(leash: int, terminal: int | None) -> Sighting:
     """Everybody below the leash. `terminal` is our end of the pty, where there is one."""
     cpu = _cpu_ticks(leash)
     if cpu is None:
@@ -47,7 +47,7 @@ def look(leash: int, terminal: int | None) -> Sighting:
     )
 
 
-def works(before: Sighting, after: Sighting, span: float) -> bool:
+def did_work(before: Sighting, after: Sighting, span: float) -> bool:
     """Between two sightings the tree used CPU, moved bytes or waited for a disk."""
     if before.cpu is None or after.cpu is None or before.io is None or after.io is None:
         return False
@@ -71,7 +71,7 @@ class Observer:
 
     def look(self) -> Sighting:
         """What is to be seen now; nothing is remembered."""
-        return look(self._leash, self._terminal)
+        return snapshot(self._leash, self._terminal)
 
     def ignores(self, number: int) -> bool:
         """Whether anybody below the leash ignores a signal."""
@@ -79,20 +79,20 @@ class Observer:
 
     def observe(self, now: float) -> None:
         """A look to compare later ones with."""
-        self.last = self._before = look(self._leash, self._terminal)
+        self.last = self._before = snapshot(self._leash, self._terminal)
         self._before_at = now
 
     def works(self, now: float) -> str | None:
         """What it has done since `observe`, in words; nothing if it only waited."""
-        before, after = self._before, look(self._leash, self._terminal)
+        before, after = self._before, snapshot(self._leash, self._terminal)
         self.last = after
         if before is None or after.waits_for_input:
             return None
-        return _in_words(before, after) if works(before, after, now - self._before_at) else None
+        return _in_words(before, after) if did_work(before, after, now - self._before_at) else None
 
     def conclude(self) -> None:
         """A last look, before the tree is ended."""
-        self.last = look(self._leash, self._terminal)
+        self.last = snapshot(self._leash, self._terminal)
 
     @property
     def cpu_used(self) -> float | None:

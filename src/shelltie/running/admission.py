@@ -20,7 +20,7 @@ from shelltie.running.run import Run
 from shelltie.verdict import Decision, Rating, Reason, Span, Verdict
 
 
-class Judge(Protocol):
+class CommandJudge(Protocol):
     """Who rates commands. `look` looks at the text alone; what it calls safe has to be confirmed
     by a second parser and a look at the disk; `judge` does both.
     """
@@ -75,7 +75,7 @@ class Gate:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: CommandJudge,
         profiles: Mapping[str, Decisions],
         broker: Broker,
         publish: Publish,
@@ -229,7 +229,7 @@ class Entry:
         Raises: CommandDenied, InvalidParameters, IsolationUnavailable; then it may not.
         """
         gate = gate or self.gate
-        doubt = self._places.tells_safe_apart(ticket.profile)
+        doubt = self._places.depends_on_safety(ticket.profile)
         verdict = await gate.rate(command, ticket.profile, doubt=doubt)
         try:
             place = await self._places.choose(ticket.place, ticket.profile, verdict)
@@ -293,12 +293,12 @@ class Entry:
         self, place: Place, verdict: Verdict, ticket: Ticket, gate: Gate
     ) -> Place | None:
         """Where it does no harm, if nobody can be asked about it."""
-        lets = self._places.lets_unasked(verdict.rating, ticket.profile)
+        lets = self._places.isolates_instead_of_asking(verdict.rating, ticket.profile)
         if not lets or gate.can_ask(ticket.party):
             return None
         if place.provider.isolation is not Isolation.NONE:
             return place
-        return await self._places.harmless(ticket.place.workspace)
+        return await self._places.strongest_isolated(ticket.place.workspace)
 
     def _refused(self, run: RunId, command: Command, refusal: TerminalError) -> None:
         told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))

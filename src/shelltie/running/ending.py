@@ -11,7 +11,7 @@ from shelltie.running.watchdog import TimeOut
 
 
 @frozen
-class Times:
+class EndTimes:
     """What the clocks say at the end, in seconds."""
 
     elapsed: float
@@ -68,7 +68,7 @@ class Ending:
         return State.KILLED if self.stop_reason is not None else State.FINISHED
 
     def outcome(
-        self, state: State, times: Times, observer: activity.Observer | None, *, started: bool
+        self, state: State, times: EndTimes, observer: activity.Observer | None, *, started: bool
     ) -> Outcome:
         """All of it."""
         error, exit_code, may_pass = self.error or (None, None, False)

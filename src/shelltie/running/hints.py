@@ -4,15 +4,15 @@ import re
 import signal
 from collections.abc import Collection, Set
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State, human_duration
 
-_SERVER = regex(
+_SERVER = lazy(
     r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"
     r"|tail -[fF]|docker compose up|webpack serve"
     r"|(npm|pnpm|yarn|bun)( run)? (dev|start|serve|watch)|next dev|vite( dev)?$)"
 )
-_QUESTION = regex(
+_QUESTION = lazy(
     r"(\[y/n\]|\(y/n\)|\[yes/no\]|\(yes/no.*\)|password.*:|passphrase.*:|\?|:|>)\s*$", re.IGNORECASE
 )
 # Programs, and the variables in which they look for what lets them in.
@@ -223,20 +223,20 @@ def _like(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-_READ_ONLY = regex(r"read-only file ?system|EROFS", re.IGNORECASE)
-_NO_NETWORK = regex(
+_READ_ONLY = lazy(r"read-only file ?system|EROFS", re.IGNORECASE)
+_NO_NETWORK = lazy(
     r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
     r"|name or service not known|failed to lookup address|no address associated with hostname"
     r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
     re.IGNORECASE,
 )
-_MISSING = regex(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
+_MISSING = lazy(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
 # Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
 _SHOWN = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/gnu"),
     *("/dev", "/proc", "/sys"),
 )
-_ABSOLUTE = regex(r"(?<![\w.~-])(/[\w.+@/-]+)")
+_ABSOLUTE = lazy(r"(?<![\w.~-])(/[\w.+@/-]+)")
 
 
 def blocked(said: str, bars: Set[Bar], cwd: str) -> tuple[Bar, ...]:

@@ -12,12 +12,12 @@ import termios
 from collections.abc import Iterable, Iterator, Sequence
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.running.procfs import slurp, stat, target, threads
 
 LINE_END = 256  # bytes of output that tell at what it waits
 _WHERE = b"\x1b[6n"  # asks the terminal for the cursor's place; ours does not answer
-_UNSEEN_END = regex(rb"(?>(?:\r|\x1b\[[0-9;?]*+[hlm])+)\Z")  # modes and colours, no moves
+_UNSEEN_END = lazy(rb"(?>(?:\r|\x1b\[[0-9;?]*+[hlm])+)\Z")  # modes and colours, no moves
 _MOST_THREADS = 500
 _MOST_DESCRIPTORS = 1024
 _TIOCGPTPEER = 0x5441  # opens the other side of a terminal

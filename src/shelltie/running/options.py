@@ -10,7 +10,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
-from shelltie.limits.resolve import Asked, resolve
+from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import (
     DEFAULT_ESCALATION,
     Adaptive,
@@ -23,14 +23,14 @@ from shelltie.model import (
     Survivors,
 )
 from shelltie.running.admission import Party
-from shelltie.running.terms import Rules
+from shelltie.running.terms import RunTerms
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @frozen
-class Habits:
+class RunDefaults:
     """What holds for every run unless a call says otherwise."""
 
     shell: tuple[str, ...]
@@ -48,7 +48,7 @@ class Habits:
 
 
 @frozen
-class Wish:
+class RunOptions:
     """What a call may ask beside the command; `None` leaves it to the policy.
 
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
@@ -59,7 +59,7 @@ class Wish:
     """
 
     profile: str | None = "run"
-    limits: Asked | Limits = field(default_factory=Asked)
+    limits: AskedLimits | Limits = field(default_factory=AskedLimits)
     own: Mapping[str, str] = field(default_factory=dict)
     escalation: Escalation | None = None
     survivors: Survivors | None = None
@@ -70,13 +70,13 @@ class Wish:
     one_output: bool = False
 
 
-def rules_for(
+def terms_for(
     command: Command,
-    wish: Wish,
+    wish: RunOptions,
     experience: Experience,
     policy: TimeoutPolicy,
-    habits: Habits,
-) -> Rules:
+    habits: RunDefaults,
+) -> RunTerms:
     """By which rules it runs: what the call asks for, else the policy, else our habits."""
     limits = wish.limits
     idle_evidence = habits.idle_evidence or policy.idle_evidence
@@ -84,10 +84,10 @@ def rules_for(
         limits = resolve(policy, command.text, limits)
     if habits.adaptive is Adaptive.APPLY and experience.usual is not None:
         limits = proposed(limits, experience.usual, policy.max_total)
-    return Rules(
+    return RunTerms(
         limits=limits,
         experience=experience,
-        escalation=complete(wish.escalation or policy.escalation or habits.escalation),
+        escalation=with_sigkill(wish.escalation or policy.escalation or habits.escalation),
         survivors=wish.survivors or habits.survivors,
         warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,
         evidence=idle_evidence != "none",
@@ -115,14 +115,14 @@ def check(command: Command) -> None:
         )
 
 
-def complete(escalation: Escalation) -> Escalation:
+def with_sigkill(escalation: Escalation) -> Escalation:
     """With SIGKILL as its last step, whatever else was configured."""
     if escalation[-1].signal == signal.SIGKILL:
         return escalation
     return (*escalation, EscalationStep(signal.SIGKILL, 2.0))
 
 
-def merged(asked: Resources, usual: Resources) -> Resources:
+def merge_resources(asked: Resources, usual: Resources) -> Resources:
     """What a call asks for, and what is usual where it says nothing."""
     if asked == Resources():
         return usual

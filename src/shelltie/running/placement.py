@@ -109,16 +109,16 @@ class Places:
                 verdict,
             )
 
-    def tells_safe_apart(self, profile: str) -> bool:
+    def depends_on_safety(self, profile: str) -> bool:
         """Whether it matters here that a command is safe."""
         demands = self._demands.get(profile, {})
         return demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
 
-    def lets_unasked(self, rating: Rating, profile: str) -> bool:
+    def isolates_instead_of_asking(self, rating: Rating, profile: str) -> bool:
         """Whether a command that nobody can be asked about may run where it does no harm."""
         return self._instead and profile == "session" and rating is Rating.UNKNOWN
 
-    async def harmless(self, workspace: str) -> Place | None:
+    async def strongest_isolated(self, workspace: str) -> Place | None:
         """The strongest isolation there is, if there is any."""
         try:
             return await self._first(_Level(Isolation.SANDBOX, strongest=True), workspace)

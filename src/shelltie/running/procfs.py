@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
-_IGNORED = regex(rb"\nSigIgn:\t([0-9a-f]+)")
+_IGNORED = lazy(rb"\nSigIgn:\t([0-9a-f]+)")
 _MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
 
 

@@ -7,7 +7,7 @@ import anyio
 
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limits, Outcome, State
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.verdict import Rating
 
@@ -15,10 +15,10 @@ MOST = 2
 _PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long
 _CAP = 3600.0
 # Starts the command and waits for its end, or as long as its caller does.
-Attempt = Callable[[Wish], Awaitable[Run]]
+Attempt = Callable[[RunOptions], Awaitable[Run]]
 
 
-async def run(attempt: Attempt, wish: Wish, again: int, longest: float | None) -> list[Run]:
+async def run(attempt: Attempt, wish: RunOptions, again: int, longest: float | None) -> list[Run]:
     """Every attempt, the one that counts last. Whoever is cancelled here ends the command, too.
 
     `longest` is what the policy allows at most. One that still goes on is the last.
@@ -47,7 +47,7 @@ def checked(given: object) -> int:
     return given
 
 
-def _next(ended: Run, wish: Wish, longest: float | None) -> Wish | None:
+def _next(ended: Run, wish: RunOptions, longest: float | None) -> RunOptions | None:
     """With what it is worth another try; nothing if it is not, or if nobody knows what it did."""
     outcome = ended.outcome
     if outcome is None:

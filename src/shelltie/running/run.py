@@ -41,18 +41,27 @@ from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared, Process, Provider
 from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
-from shelltie.running.ending import Ending, Times, exit_status
+from shelltie.running.ending import Ending, EndTimes, exit_status
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
-from shelltie.running.stdin import Feeder
+from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
     DRAIN_MOST,
     DRAIN_QUIET,
     FOR_SURVIVORS,
     HANG_UP,
     SHOT_WAIT,
-    Rules,
+    RunTerms,
 )
-from shelltie.running.watchdog import GiveUp, Judge, Observe, Send, Step, TimeOut, Warn, Watchdog
+from shelltie.running.watchdog import (
+    GiveUp,
+    LookAtTree,
+    Observe,
+    Send,
+    Step,
+    TimeOut,
+    Warn,
+    Watchdog,
+)
 from shelltie.verdict import Verdict
 
 
@@ -63,7 +72,7 @@ class Run:
         self,
         run_id: RunId,
         command: Command,
-        rules: Rules,
+        rules: RunTerms,
         surroundings: Surroundings,
         provider: Provider,
         output: Store,
@@ -103,7 +112,7 @@ class Run:
         self._readers: dict[Stream, PipeReader] = {}
         self._hung_up: list[PipeReader] = []
         self._terminal: int | None = None
-        self._feeder: Feeder | None = None
+        self._feeder: StdinWriter | None = None
         self._drain_since: float | None = None
         self._ending = Ending()
         self._shot = False
@@ -133,7 +142,7 @@ class Run:
         return self.outcome
 
     @property
-    def input(self) -> Feeder:
+    def input(self) -> StdinWriter:
         """Where to write what it shall read.
 
         Raises: RunOver.
@@ -260,11 +269,11 @@ class Run:
     def _open_input(self, process: Process, prepared: Prepared) -> None:
         given = prepared.stdin or b""
         if process.stdin is not None:
-            self._feeder = Feeder(process.stdin, given, terminal=False)
+            self._feeder = StdinWriter(process.stdin, given, terminal=False)
         elif prepared.one_output:
             return
         elif prepared.pty is not None and (prepared.stays_open or prepared.stdin is not None):
-            self._feeder = Feeder(process.stdout, given, terminal=True)
+            self._feeder = StdinWriter(process.stdout, given, terminal=True)
             if not prepared.stays_open:
                 self._feeder.end()
 
@@ -287,7 +296,7 @@ class Run:
 
     # What the leash says
 
-    def _hear(self, word: protocol.Word) -> None:
+    def _hear(self, word: protocol.LeashWord) -> None:
         match word:
             case protocol.Started():
                 self.pid = word.pid or None  # it may have ended before its number was looked up
@@ -385,7 +394,7 @@ class Run:
                     self._warn_near(step, now)
                 case Observe():
                     self._observe(now)
-                case Judge():
+                case LookAtTree():
                     self._judge(step, now)
                 case TimeOut():
                     self._time_out(step, now)
@@ -403,7 +412,7 @@ class Run:
         self._ending.warnings.append(message)
         self._publish(LimitNear(self.id, time.time(), step.limit, step.idle, step.left, message))
 
-    def _judge(self, step: Judge, now: float) -> None:
+    def _judge(self, step: LookAtTree, now: float) -> None:
         work = self._observer.works(now) if self._observer else None
         if work is None or self._observer is None:
             self._follow(self._watchdog.time_out(Limit.SILENCE, now), now)
@@ -411,7 +420,7 @@ class Run:
         message = messages.silent_but_working(step.idle, work)
         self._ending.warnings.append(message)
         self._observer.observe(now)
-        self._watchdog.forgive(now)
+        self._watchdog.extend_silence(now)
         self._publish(SilentButWorking(self.id, time.time(), step.idle, message))
 
     def _time_out(self, step: TimeOut, now: float) -> None:
@@ -457,7 +466,7 @@ class Run:
             return
         state = self._ending.settle_on()
         longest = max(self._watchdog.longest, self.idle)
-        times = Times(self.elapsed, self.idle, longest, self.longest_idle)
+        times = EndTimes(self.elapsed, self.idle, longest, self.longest_idle)
         started = self._process is not None
         self.outcome = self._ending.outcome(state, times, self._observer, started=started)
         if self.state is State.CREATED and state in LEGAL_TRANSITIONS[State.RUNNING]:

@@ -15,7 +15,7 @@ _TIOCGPTPEER = 0x5441  # opens the other side of a terminal
 _WRITE_SIZE = 4096  # what a terminal takes at once
 
 
-class Feeder:
+class StdinWriter:
     """Queues bytes for a terminal or for the pipe that is a command's input.
 
     The terminal's descriptor belongs to its reader. A pipe is ours: to close it ends the input.

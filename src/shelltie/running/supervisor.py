@@ -40,13 +40,20 @@ from shelltie.running.admission import Entry, Gate, Party, Ticket
 from shelltie.running.alarms import Alarms
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
-from shelltie.running.options import Habits, Wish, check, merged, new_run_id, rules_for
+from shelltie.running.options import (
+    RunDefaults,
+    RunOptions,
+    check,
+    merge_resources,
+    new_run_id,
+    terms_for,
+)
 from shelltie.running.placement import Asked as AskedPlace
 from shelltie.running.placement import Place, Places
 from shelltie.running.ports import Bus, Measures, Memory
 from shelltie.running.retry import Breaker
 from shelltie.running.run import Run
-from shelltie.running.terms import Rules
+from shelltie.running.terms import RunTerms
 from shelltie.running.unusual import Lookout
 from shelltie.shell.shape import shape
 from shelltie.verdict import Rating, Verdict
@@ -54,7 +61,7 @@ from shelltie.verdict import Rating, Verdict
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
 
 
-class NewOutput(Protocol):
+class OutputFactory(Protocol):
     """Where the output of a run is kept; of one that `stays`, so that it can be read later."""
 
     def __call__(self, run: RunId, *, stays: bool) -> Store: ...
@@ -63,7 +70,7 @@ class NewOutput(Protocol):
 class Record(Protocol):
     """Who writes down what the bus tells."""
 
-    async def kept(self) -> str | None:
+    async def flush(self) -> str | None:
         """Wait until what was told so far is written; or say why it cannot be.
 
         Raises: JournalBroken if nothing may run without a record.
@@ -87,11 +94,11 @@ class Supervisor:
 
     def __init__(
         self,
-        habits: Habits,
+        habits: RunDefaults,
         gate: Gate,
         places: Places,
         policy: Callable[[], TimeoutPolicy],
-        new_output: NewOutput,
+        new_output: OutputFactory,
         bus: Bus,
         login_path: LoginPath | None = None,
         record: Record | None = None,
@@ -124,7 +131,7 @@ class Supervisor:
         with anyio.CancelScope(shield=True):
             await self.close()
 
-    async def start(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
+    async def start(self, command: Command, wish: RunOptions = RunOptions()) -> Run:  # noqa: B008  frozen
         """Start a command when it may run; what it then does is in the run's outcome.
 
         Raises: InvalidParameters, CommandDenied, CannotStart (IsolationUnavailable), JournalBroken;
@@ -149,12 +156,12 @@ class Supervisor:
             Lookout(run, self._alarms, self.bus.publish)
         return run
 
-    async def recorded(self) -> str | None:
+    async def flush_record(self) -> str | None:
         """Wait until what was told so far is on record; or say why it is not.
 
         Raises: JournalBroken.
         """
-        return None if self.record is None else await self.record.kept()
+        return None if self.record is None else await self.record.flush()
 
     def _check_breaker(self) -> None:
         if (left := self._breaker.left(self._alarms.now())) > 0:
@@ -164,7 +171,7 @@ class Supervisor:
             )
 
     @property
-    def longest(self) -> float | None:
+    def max_total(self) -> float | None:
         """What the policy allows at most."""
         return self._policy().max_total
 
@@ -182,7 +189,7 @@ class Supervisor:
         """Wait until it is on record that this will start, or say why it is not."""
         why = "its caller left before it was started"
         try:
-            problem = await self.recorded()
+            problem = await self.flush_record()
             if self._closed:
                 raise InvalidParameters("the supervisor is closed: it starts nothing any more")
         except TerminalError as error:
@@ -196,7 +203,7 @@ class Supervisor:
                 told = CommandRefused(run, time.time(), command.text, "NOT_STARTED", why)
                 self.bus.publish(told)
 
-    async def run(self, command: Command, wish: Wish = Wish()) -> Run:  # noqa: B008  frozen
+    async def run(self, command: Command, wish: RunOptions = RunOptions()) -> Run:  # noqa: B008  frozen
         """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
 
         Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
@@ -212,7 +219,7 @@ class Supervisor:
         """
         try:
             with anyio.move_on_at(until):
-                await self.prove(run)
+                await self.confirm_safe(run)
                 await run.wait()
                 await self._tell_unrecorded(run)
         except BaseException:
@@ -226,14 +233,14 @@ class Supervisor:
         if run.output.spool is None or run.output.spool.problem is None:
             return
         try:
-            problem = await self.recorded()
+            problem = await self.flush_record()
         except JournalBroken as error:
             problem = str(error)
         if problem is not None and problem not in run.warnings:
             run.warn(problem)
 
     async def _enter(
-        self, run: RunId, command: Command, wish: Wish, surroundings: Surroundings
+        self, run: RunId, command: Command, wish: RunOptions, surroundings: Surroundings
     ) -> tuple[Verdict | None, Place]:
         asked = self.asked_place(wish)
         if wish.profile is None:
@@ -242,15 +249,15 @@ class Supervisor:
         ticket = Ticket(wish.profile, asked, wish.party, tuple(withheld))
         return await self.entry.enter(run, command, ticket)
 
-    async def give(
+    async def admit_into_running(
         self, run: RunId, command: Command, party: Party, gate: Gate | None = None
     ) -> None:
         """Let a command be given to what runs here already, without isolation.
 
         Raises: CommandDenied.
         """
-        self._tell_asked(run, command, Wish("session", party=party), {})
-        ticket = Ticket("session", self.asked_place(Wish()), party)
+        self._tell_asked(run, command, RunOptions("session", party=party), {})
+        ticket = Ticket("session", self.asked_place(RunOptions()), party)
         await self.entry.give(run, command, ticket, gate or self.gate, self.places.usual)
 
     async def let_type(
@@ -261,15 +268,15 @@ class Supervisor:
         Raises: CommandDenied.
         """
         withheld = withheld_of(command, run.surroundings.withheld)
-        ticket = Ticket("session", self.asked_place(Wish()), party, tuple(withheld))
+        ticket = Ticket("session", self.asked_place(RunOptions()), party, tuple(withheld))
         await self.entry.let_type(run, command, readings, ticket)
 
-    def asked_place(self, wish: Wish) -> AskedPlace:
+    def asked_place(self, wish: RunOptions) -> AskedPlace:
         """Where a call wants to run."""
         workspace = wish.workspace or self._habits.workspace
         return AskedPlace(wish.isolation, wish.provider, workspace)
 
-    async def prove(self, run: Run) -> None:
+    async def confirm_safe(self, run: Run) -> None:
         """Where nothing depended on it before the start: whether what looks safe is."""
         verdict = run.verdict
         if verdict is not None and verdict.rating is Rating.SAFE and not verdict.agreed:
@@ -278,14 +285,14 @@ class Supervisor:
     def _begin_unrecorded(self, command: Command) -> Run:
         """Start what only we want to know: it is nobody's command, and in no history."""
         run_id = new_run_id()
-        ready = self._prepare(command, run_id, Wish())
-        rules = rules_for(command, Wish(), Experience(), self._policy(), self._habits)
+        ready = self._prepare(command, run_id, RunOptions())
+        rules = terms_for(command, RunOptions(), Experience(), self._policy(), self._habits)
         place = Place(self.places.usual)
         return self._begin(run_id, command, rules, ready, None, place, _tell_nobody)
 
-    def begin_unasked(self, command: Command) -> Run:
+    def start_internal(self, command: Command) -> Run:
         """Start what the user's settings name; nobody judges it."""
-        run_id, wish = new_run_id(), Wish(party=Party(Caller(client="shelltie")))
+        run_id, wish = new_run_id(), RunOptions(party=Party(Caller(client="shelltie")))
         ready = self._prepare(command, run_id, wish)
         self._tell_asked(run_id, command, wish, {})
         place = Place(self.places.usual)
@@ -293,7 +300,7 @@ class Supervisor:
         return self._begin(run_id, command, rules, ready, None, place)
 
     def _tell_asked(
-        self, run: RunId, command: Command, wish: Wish, secrets: Mapping[str, str]
+        self, run: RunId, command: Command, wish: RunOptions, secrets: Mapping[str, str]
     ) -> None:
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         caller, stays = wish.party.caller, command.stays_open
@@ -301,9 +308,9 @@ class Supervisor:
         self.bus.publish(told)
 
     def _ready(
-        self, run: RunId, command: Command, wish: Wish, experience: Experience, place: Place
-    ) -> Rules:
-        rules = rules_for(command, wish, experience, self._policy(), self._habits)
+        self, run: RunId, command: Command, wish: RunOptions, experience: Experience, place: Place
+    ) -> RunTerms:
+        rules = terms_for(command, wish, experience, self._policy(), self._habits)
         where = place.provider.name, str(place.provider.isolation)
         kind = experience.shape, experience.project
         self.bus.publish(RunReady(run, time.time(), *where, rules.limits, *kind))
@@ -313,7 +320,7 @@ class Supervisor:
         self,
         run_id: RunId,
         command: Command,
-        rules: Rules,
+        rules: RunTerms,
         ready: tuple[Prepared, Surroundings],
         verdict: Verdict | None,
         place: Place,
@@ -376,7 +383,7 @@ class Supervisor:
         self.runs.pop(run.id, None)
 
     def _prepare(
-        self, command: Command, run_id: RunId, wish: Wish
+        self, command: Command, run_id: RunId, wish: RunOptions
     ) -> tuple[Prepared, Surroundings]:
         login = self._login_path
         path, path_source = (None, "inherited") if login is None else (login.path, login.source)
@@ -393,7 +400,7 @@ class Supervisor:
             path_source = "env of the call"
         argv = command.argv or (*self._habits.shell, "-c", command.text)
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
-        resources = merged(command.resources, self._habits.resources)
+        resources = merge_resources(command.resources, self._habits.resources)
         prepared = Prepared(
             argv,
             environ.env,

@@ -19,7 +19,7 @@ FOR_SURVIVORS: Escalation = (
 
 
 @frozen
-class Rules:
+class RunTerms:
     """What holds for one run, and what is known of others like it."""
 
     limits: Limits

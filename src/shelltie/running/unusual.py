@@ -66,7 +66,7 @@ class Lookout:
         if seen.waits_for_input and silent >= _SECOND:
             self._tell("input", f"it waits for {'a password' if seen.password else 'input'}")
             return
-        works = before is None or activity.works(before[1], seen, silent - before[0])
+        works = before is None or activity.did_work(before[1], seen, silent - before[0])
         if not works:
             self._run.longest_idle = max(self._run.longest_idle, silent)
         if known is not None:

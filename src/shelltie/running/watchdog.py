@@ -24,7 +24,7 @@ class Observe:
 
 
 @frozen
-class Judge:
+class LookAtTree:
     """The silence limit has passed: does the tree work? Answer with `forgive` or `time_out`."""
 
     idle: float
@@ -51,7 +51,7 @@ class GiveUp:
     """Everything was tried and somebody is still there."""
 
 
-Step = Warn | Observe | Judge | TimeOut | Send | GiveUp
+Step = Warn | Observe | LookAtTree | TimeOut | Send | GiveUp
 
 
 class Watchdog:
@@ -118,10 +118,10 @@ class Watchdog:
             return self.time_out(Limit.TOTAL, now)
         idle = now - self.last
         if now >= self._silence_ends:
-            return [Judge(idle)] if self._evidence else self.time_out(Limit.SILENCE, now)
+            return [LookAtTree(idle)] if self._evidence else self.time_out(Limit.SILENCE, now)
         return self._warnings_due(now, idle)
 
-    def forgive(self, now: float) -> None:
+    def extend_silence(self, now: float) -> None:
         """The tree works: let it be silent for as long again, and compare again then."""
         self._forgiven = now
         self._observed_for = self._silent_since

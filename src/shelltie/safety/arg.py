@@ -5,14 +5,14 @@ from dataclasses import replace
 from itertools import islice
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.shell.script import Part, Word
 from shelltie.verdict import Span
 
 HOLE = "\0"  # stands for what is known only at run time
 _BRACES_MAX = 32
-_PATTERN = regex(r"[*?\[{]|[@!+]\(")
-_BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
+_PATTERN = lazy(r"[*?\[{]|[@!+]\(")
+_BRACES = lazy(r"\{([^{}]*,[^{}]*)\}")
 
 
 @frozen

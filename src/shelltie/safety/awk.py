@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg
 from shelltie.safety.dataflow import scan_input
-from shelltie.safety.inspection import Case
+from shelltie.safety.inspection import Inspection
 from shelltie.safety.lists import is_harmless_target, is_secret_path, protection
 from shelltie.verdict import Code, Rating
 
-_PIECE = regex(
+_PIECE = lazy(
     r"""
       (?P<string>"(?>(?:[^"\\\n]++|\\.)*)"?+)
     | (?P<comment>\#[^\n]*+)
@@ -21,7 +21,7 @@ _PIECE = regex(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = regex(r"/(?>(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*)/")
+_REGEX = lazy(r"/(?>(?:[^/\\\[\n]++|\\.|\[\^?\]?[^\]\n]*+\])*)/")
 _RUNS = "runs a command"
 _READS = "reads a file or the output of a command"
 _NOT_SAFE_NAMES = {
@@ -39,7 +39,7 @@ _KEYWORDS = frozenset(
 )
 
 
-def rate_awk(case: Case, arg: Arg) -> None:
+def rate_awk(case: Inspection, arg: Arg) -> None:
     """Rate an awk program that is given as an argument."""
     if not arg.exact:
         case.unknown(Code.DYNAMIC_ARGUMENT, "the awk program is put together at run time", arg)
@@ -73,7 +73,7 @@ def _is_value(kind: str, piece: str) -> bool:
 class _Program:
     """Goes over the pieces once."""
 
-    def __init__(self, case: Case, arg: Arg) -> None:
+    def __init__(self, case: Inspection, arg: Arg) -> None:
         self.case, self.arg = case, arg
         self.printing = False
         self.depth = 0

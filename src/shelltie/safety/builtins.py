@@ -2,28 +2,28 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
 from shelltie.safety.by_rule import use
 from shelltie.safety.dataflow import rate_input
-from shelltie.safety.inspection import Case
-from shelltie.safety.option_split import Arguments
+from shelltie.safety.inspection import Inspection
+from shelltie.safety.option_split import SplitArguments
 from shelltie.safety.rule import Role, Rule
 from shelltie.safety.shell_syntax import rate_expression, rate_pair, rate_variable_name
-from shelltie.shell.script import Kind
+from shelltie.shell.script import PartKind
 from shelltie.verdict import Code, Rating
 
-_COMMAND = regex(r"\$\(|`")
+_COMMAND = lazy(r"\$\(|`")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 _SHOWS = Rule(("",), "", Rating.SAFE)  # what is printed is seen
 
 
-def _eval(case: Case) -> None:
+def _eval(case: Inspection) -> None:
     case.unknown(Code.INTERPRETER, "eval runs its words as code")
     use(case, Role.SHELL, case.words, Rule(("eval",), "", Rating.UNKNOWN))
 
 
-def _trap(case: Case) -> None:
+def _trap(case: Inspection) -> None:
     words = [arg for arg in case.words if arg.value not in ("-l", "-p", "--")]
     if words:
         case.unknown(Code.CHANGES_STATE, "trap runs a command later")
@@ -31,7 +31,7 @@ def _trap(case: Case) -> None:
         case.shell(words[:1], "trap")
 
 
-def _alias(case: Case) -> None:
+def _alias(case: Inspection) -> None:
     for arg in case.words:
         for guess in arg.guesses:
             _, equals, text = guess.partition("=")
@@ -40,7 +40,7 @@ def _alias(case: Case) -> None:
                 case.again.danger_in_text(text, case, "alias", arg.span)
 
 
-def _declare(case: Case) -> None:
+def _declare(case: Inspection) -> None:
     case.unknown(Code.ENV_INJECTION, f"{case.program} changes or shows variables")
     options = [arg.head for arg in case.words if arg.head.startswith(("-", "+"))]
     for arg in case.words:
@@ -49,7 +49,7 @@ def _declare(case: Case) -> None:
                 _declared(case, guess, arg, evaluated="i" in "".join(options))
 
 
-def _declared(case: Case, text: str, arg: Arg, *, evaluated: bool) -> None:
+def _declared(case: Inspection, text: str, arg: Arg, *, evaluated: bool) -> None:
     name, equals, value = text.partition("=")
     if _COMMAND.search(name) or (evaluated and _COMMAND.search(value)):
         case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs the code in {arg.text}", arg)
@@ -57,30 +57,30 @@ def _declared(case: Case, text: str, arg: Arg, *, evaluated: bool) -> None:
         rate_pair(case, name.rstrip("+"), (value,), arg, before_command=False)
 
 
-def _unset(case: Case) -> None:
+def _unset(case: Inspection) -> None:
     case.unknown(Code.ENV_INJECTION, "unset changes what later commands see")
     for arg in case.words:
         rate_variable_name(case, arg)
 
 
-def _source(case: Case) -> None:
+def _source(case: Inspection) -> None:
     case.unknown(Code.RUNS_CODE, f"{case.program} runs a file in the shell itself")
     rule = Rule((case.program,), "", Rating.UNKNOWN, stdin=Role.SHELL)
-    rate_input(case, rule, Arguments(operands=[*case.words[:1]]))
+    rate_input(case, rule, SplitArguments(operands=[*case.words[:1]]))
 
 
-def _exec(case: Case) -> None:
+def _exec(case: Inspection) -> None:
     words = list(_after(case.words, value={"-a"}, plain={"-c", "-l", "-cl", "-lc"}))
     if words:
         case.again.command(words, case, "exec")
 
 
-def _builtin(case: Case) -> None:
+def _builtin(case: Inspection) -> None:
     if case.words:
         case.again.command(case.words, case, "builtin")
 
 
-def _command(case: Case) -> None:
+def _command(case: Inspection) -> None:
     flags = {arg.value for arg in case.words[:2]}
     if flags & {"-v", "-V", "-pv", "-pV"}:
         return
@@ -99,7 +99,7 @@ def _after(words: Sequence[Arg], *, value: set[str], plain: set[str]) -> Iterato
     yield from words[at:]
 
 
-def _test(case: Case) -> None:
+def _test(case: Inspection) -> None:
     for before, arg in zip(case.words, case.words[1:], strict=False):
         if before.value in ("-v", "-R"):
             rate_variable_name(case, arg)
@@ -109,15 +109,15 @@ def _test(case: Case) -> None:
             case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may become several words", arg)
 
 
-def _is_numeric(case: Case, arg: Arg) -> bool:
+def _is_numeric(case: Inspection, arg: Arg) -> bool:
     return not arg.pattern and all(
-        part.kind is Kind.TEXT
-        or (part.kind is Kind.VARIABLE and case.where.values.is_number(part.text))
+        part.kind is PartKind.TEXT
+        or (part.kind is PartKind.VARIABLE and case.where.values.is_number(part.text))
         for part in arg.parts
     )
 
 
-def _conditional(case: Case) -> None:
+def _conditional(case: Inspection) -> None:
     words = case.words
     for place, arg in enumerate(words):
         if arg.value in ("-v", "-R") and place + 1 < len(words):
@@ -127,7 +127,7 @@ def _conditional(case: Case) -> None:
                 rate_expression(case, side)
 
 
-def _printf(case: Case) -> None:
+def _printf(case: Inspection) -> None:
     if case.words and case.words[0].head.startswith("-v"):
         named = case.words[0].after(2) if case.words[0].head != "-v" else None
         case.unknown(Code.ENV_INJECTION, "printf -v sets a variable")
@@ -142,7 +142,7 @@ def _printf(case: Case) -> None:
 _READ_VALUES = frozenset(("-d", "-i", "-n", "-N", "-p", "-t", "-u", "-O", "-s", "-c"))
 
 
-def _read(case: Case) -> None:
+def _read(case: Inspection) -> None:
     if any(arg.head.startswith("-") and "e" in arg.head for arg in case.words):
         case.unknown(Code.INTERACTIVE, "read -e may run what is bound to keys")
     skip = False
@@ -156,7 +156,7 @@ def _read(case: Case) -> None:
             rate_pair(case, arg.head, ("",), arg, before_command=False)
 
 
-def _mapfile(case: Case) -> None:
+def _mapfile(case: Inspection) -> None:
     for place, arg in enumerate(case.words):
         if arg.head.startswith("-C"):
             text = arg.after(2) if arg.head != "-C" else None
@@ -165,19 +165,19 @@ def _mapfile(case: Case) -> None:
     _read(case)
 
 
-def _wait(case: Case) -> None:
+def _wait(case: Inspection) -> None:
     for before, arg in zip(case.words, case.words[1:], strict=False):
         if before.head.startswith("-") and before.head.endswith("p"):
             case.unknown(Code.ENV_INJECTION, "wait -p sets a variable", arg)
             rate_variable_name(case, arg)
 
 
-def _let(case: Case) -> None:
+def _let(case: Inspection) -> None:
     for arg in case.words:
         rate_expression(case, arg)
 
 
-def _complete(case: Case) -> None:
+def _complete(case: Inspection) -> None:
     case.unknown(Code.CHANGES_STATE, f"{case.program} changes or tries completions")
     for before, arg in zip(case.words, case.words[1:], strict=False):
         if before.value == "-C":
@@ -186,23 +186,23 @@ def _complete(case: Case) -> None:
             case.dangerous(Code.EXEC_FLAG, f"{case.program} -W runs the code in its words", arg)
 
 
-def _enable(case: Case) -> None:
+def _enable(case: Inspection) -> None:
     case.unknown(Code.CHANGES_STATE, "enable changes which commands are built in")
     if any(arg.head.startswith("-") and "f" in arg.head for arg in case.words):
         case.dangerous(Code.REMOTE_CODE, "enable -f loads a library into the shell")
 
 
-def _hash(case: Case) -> None:
+def _hash(case: Inspection) -> None:
     case.unknown(Code.ENV_INJECTION, "hash changes where programs are found")
     if any(arg.head.startswith("-") and "p" in arg.head for arg in case.words):
         case.dangerous(Code.ENV_INJECTION, "hash -p replaces a program by another file")
 
 
-def _set(case: Case) -> None:
+def _set(case: Inspection) -> None:
     case.unknown(Code.ENV_INJECTION, f"{case.program} changes how the shell works, or shows it")
 
 
-def _bind(case: Case) -> None:
+def _bind(case: Inspection) -> None:
     case.unknown(Code.CHANGES_STATE, "bind changes what keys do")
     for arg in case.words:
         for guess in arg.guesses:
@@ -211,7 +211,7 @@ def _bind(case: Case) -> None:
             )
 
 
-BUILTINS: Mapping[str, Callable[[Case], None]] = {
+BUILTINS: Mapping[str, Callable[[Inspection], None]] = {
     "eval": _eval,
     "trap": _trap,
     "alias": _alias,

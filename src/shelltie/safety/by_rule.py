@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from shelltie.safety import other_languages
 from shelltie.safety.arg import Arg, literal, unseen
 from shelltie.safety.awk import rate_awk
-from shelltie.safety.dataflow import Source, origin_of, rate_input, rate_network
-from shelltie.safety.inspection import Case
+from shelltie.safety.dataflow import Origin, origin_of, rate_input, rate_network
+from shelltie.safety.inspection import Inspection
 from shelltie.safety.lists import is_harmless_target, protection, secrecy
-from shelltie.safety.option_split import Arguments, Given, roles, slots_for, split
+from shelltie.safety.option_split import Given, SplitArguments, roles, slots_for, split
 from shelltie.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.safety.rule_set import Node
 from shelltie.safety.sed import rate_sed
@@ -25,7 +25,7 @@ _WRITTEN = {
 }
 
 
-def use(case: Case, role: Role, args: Sequence[Arg], rule: Rule, flag: str = "") -> None:
+def use(case: Inspection, role: Role, args: Sequence[Arg], rule: Rule, flag: str = "") -> None:
     """Rate what `rule`'s program does with these arguments, each of which has the same role."""
     if role is Role.SHELL:
         more = [unseen(args[-1].span)] if rule.appends and args else []
@@ -42,12 +42,12 @@ def use(case: Case, role: Role, args: Sequence[Arg], rule: Rule, flag: str = "")
             rate(case, arg)
 
 
-def _label(case: Case, rule: Rule, flag: str) -> str:
+def _label(case: Inspection, rule: Rule, flag: str) -> str:
     name = " ".join(rule.command) or case.program
     return f"{name} {flag}".rstrip()
 
 
-def _disclosed(case: Case, arg: Arg, rule: Rule) -> None:
+def _disclosed(case: Inspection, arg: Arg, rule: Rule) -> None:
     for name in arg.secrets:
         if rule.network:
             case.dangerous(Code.NETWORK_EXFIL, f"sends the value of ${name} away", arg)
@@ -57,7 +57,7 @@ def _disclosed(case: Case, arg: Arg, rule: Rule) -> None:
             case.unknown(Code.SECRET_READ, f"hands over the value of ${name}", arg)
 
 
-def read(case: Case, arg: Arg) -> None:
+def read(case: Inspection, arg: Arg) -> None:
     """The content of a file is shown."""
     worst = max(
         (secrecy(guess, case.directories) for guess in arg.guesses), key=lambda one: one.rank
@@ -70,7 +70,7 @@ def read(case: Case, arg: Arg) -> None:
         )
 
 
-def write(case: Case, arg: Arg, flag: str = "") -> None:
+def write(case: Inspection, arg: Arg, flag: str = "") -> None:
     """A file is written."""
     if arg.value is not None and is_harmless_target(arg.value):
         return
@@ -79,7 +79,7 @@ def write(case: Case, arg: Arg, flag: str = "") -> None:
         case.unknown(code, f"{flag or case.program} writes {arg.text}", arg)
 
 
-def _change(case: Case, arg: Arg) -> bool:
+def _change(case: Inspection, arg: Arg) -> bool:
     """A file is changed or removed; whether it is one that must not be."""
     for guess in arg.guesses:
         if (code := protection(guess, case.directories)) is not None:
@@ -88,21 +88,21 @@ def _change(case: Case, arg: Arg) -> bool:
     return False
 
 
-def _delete(case: Case, arg: Arg) -> None:
+def _delete(case: Inspection, arg: Arg) -> None:
     _change(case, arg)
 
 
-def _name(case: Case, arg: Arg) -> None:
+def _name(case: Inspection, arg: Arg) -> None:
     if not arg.exact and not arg.pattern and not arg.single:
         case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} is known only at run time", arg)
 
 
-def _url(case: Case, arg: Arg) -> None:
+def _url(case: Inspection, arg: Arg) -> None:
     if arg.head.startswith("file:"):
         read(case, arg)
 
 
-def _assign(case: Case, arg: Arg) -> None:
+def _assign(case: Inspection, arg: Arg) -> None:
     name, equals, value = arg.guesses[0].partition("=")
     if equals:
         rate_pair(case, name, (value,), arg, before_command=True)
@@ -110,30 +110,30 @@ def _assign(case: Case, arg: Arg) -> None:
         case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} is known only at run time", arg)
 
 
-def _runs(case: Case, arg: Arg, flag: str) -> None:
+def _runs(case: Inspection, arg: Arg, flag: str) -> None:
     case.unknown(Code.EXEC_FLAG, f"{flag or case.program} runs another program", arg)
     case.shell([arg], f"{case.program} {flag}".rstrip())
     _from_elsewhere(case, [arg])
 
 
-def _code(case: Case, arg: Arg) -> None:
+def _code(case: Inspection, arg: Arg) -> None:
     case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline", arg)
     for guess in arg.guesses:
         other_languages.scan(case, guess, arg)
     _from_elsewhere(case, [arg])
 
 
-def _from_elsewhere(case: Case, args: Sequence[Arg]) -> None:
+def _from_elsewhere(case: Inspection, args: Sequence[Arg]) -> None:
     """Code that comes out of a substitution."""
     for arg in args:
         source = origin_of(case, arg)
-        if source is Source.FETCHED:
+        if source is Origin.FETCHED:
             case.dangerous(Code.REMOTE_CODE, "runs code that it fetches from the network", arg)
-        elif source is Source.DECODED:
+        elif source is Origin.DECODED:
             case.dangerous(Code.REMOTE_CODE, "runs code that is hidden by an encoding", arg)
 
 
-_USES: dict[Role, Callable[[Case, Arg], None]] = {
+_USES: dict[Role, Callable[[Inspection, Arg], None]] = {
     Role.NAME: _name,
     Role.READ: read,
     Role.DELETE: _delete,
@@ -175,7 +175,7 @@ class _Place:
     path: tuple[str, ...] = ()
 
 
-def rate_by_rule(case: Case, tree: Node) -> None:
+def rate_by_rule(case: Inspection, tree: Node) -> None:
     """Add what the rules of the program say."""
     place = _descend(case, _Place(tree, _rule_of(tree, case.program, None), case.words))
     rule = place.rule
@@ -209,7 +209,7 @@ def _rule_of(node: Node, program: str, above: Rule | None) -> Rule:
     return Rule(command, "", Rating.UNKNOWN, Code.UNKNOWN_FLAG, why, help=False)
 
 
-def _descend(case: Case, place: _Place) -> _Place:
+def _descend(case: Inspection, place: _Place) -> _Place:
     """Follow the subcommands as far as there are rules."""
     deepest = place
     for _ in range(_DEPTH_MAX):
@@ -250,7 +250,7 @@ def _detached(place: _Place) -> _Place:
     return place
 
 
-def _next_word(place: _Place) -> tuple[int | None, Arguments]:
+def _next_word(place: _Place) -> tuple[int | None, SplitArguments]:
     """Where the word stands that chooses the subcommand, and what is given before it.
 
     An option may choose as well: `python -m json.tool`.
@@ -262,7 +262,7 @@ def _next_word(place: _Place) -> tuple[int | None, Arguments]:
     return (given.rest if given.operands else None), given
 
 
-def _rate_parent(case: Case, rule: Rule, given: Arguments, sub: Arg) -> None:
+def _rate_parent(case: Inspection, rule: Rule, given: SplitArguments, sub: Arg) -> None:
     """The options that stood before a subcommand."""
     if not sub.exact:
         case.unknown(Code.DYNAMIC_ARGUMENT, f"{sub.text} is known only at run time", sub)
@@ -278,7 +278,7 @@ def _asks_for_help(place: _Place) -> bool:
     return asked == "--help" or (asked == "--version" and not place.path)
 
 
-def _rate_options(case: Case, rule: Rule, given: Arguments) -> None:
+def _rate_options(case: Inspection, rule: Rule, given: SplitArguments) -> None:
     for arg in given.unknown:
         _unknown_flag(case, rule, arg)
     for arg in given.loose:
@@ -292,7 +292,7 @@ def _rate_options(case: Case, rule: Rule, given: Arguments) -> None:
         rate_inner(case, inner, given)
 
 
-def _rate_option(case: Case, rule: Rule, option: Given) -> None:
+def _rate_option(case: Inspection, rule: Rule, option: Given) -> None:
     flag = option.flag
     if flag.code not in (None, Code.UNKNOWN_FLAG) and flag.role is not Role.WRITE:
         does = _FLAG_MESSAGES.get(flag.code, flag.code.replace("_", " "))
@@ -303,7 +303,7 @@ def _rate_option(case: Case, rule: Rule, option: Given) -> None:
         case.unknown(Code.WRITE_FLAG, f"{flag.name} of {_shown(rule)} writes a file", option.arg)
 
 
-def _rate_operands(case: Case, rule: Rule, given: Arguments) -> None:
+def _rate_operands(case: Inspection, rule: Rule, given: SplitArguments) -> None:
     slots = slots_for(rule, given.names())
     by_role, too_many = roles(slots, given.operands)
     for role, args in by_role:
@@ -315,7 +315,9 @@ def _rate_operands(case: Case, rule: Rule, given: Arguments) -> None:
         case.unknown(Code.UNKNOWN_FLAG, f"{_shown(rule)} has no place for {arg.text}", arg)
 
 
-def _rate_conditions(case: Case, rule: Rule, given: Arguments, whens: Sequence[When]) -> None:
+def _rate_conditions(
+    case: Inspection, rule: Rule, given: SplitArguments, whens: Sequence[When]
+) -> None:
     """What holds is told; an option that only a condition lists is known only by one that holds."""
     told: set[str] = set()
     for when in whens:
@@ -327,11 +329,11 @@ def _rate_conditions(case: Case, rule: Rule, given: Arguments, whens: Sequence[W
             _unknown_flag(case, rule, option.arg)
 
 
-def _unknown_flag(case: Case, rule: Rule, arg: Arg) -> None:
+def _unknown_flag(case: Inspection, rule: Rule, arg: Arg) -> None:
     case.unknown(Code.UNKNOWN_FLAG, f"{arg.text} of {_shown(rule)} is not known to us", arg)
 
 
-def _holds(when: When, given: Arguments) -> bool:
+def _holds(when: When, given: SplitArguments) -> bool:
     names = given.names()
     return (
         (not when.flags or not when.flags.isdisjoint(names))
@@ -349,7 +351,7 @@ def _in_any(pattern: str, args: Sequence[Arg]) -> bool:
     return any(found(pattern, text) for arg in args for text in _texts(arg))
 
 
-def _in_values(flags: frozenset[str], pattern: str, given: Arguments) -> bool:
+def _in_values(flags: frozenset[str], pattern: str, given: SplitArguments) -> bool:
     values = [option.value for option in given.flags if option.flag.name in flags and option.value]
     return _in_any(pattern, values)
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from enum import IntEnum
 from itertools import pairwise
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety import other_languages
 from shelltie.safety.arg import HOLE, Arg, literal
-from shelltie.safety.inspection import Case, base_name
+from shelltie.safety.inspection import Inspection, base_name
 from shelltie.safety.lists import is_secret_path
-from shelltie.safety.option_split import Arguments
+from shelltie.safety.option_split import SplitArguments
 from shelltie.safety.rule import Role, Rule
 from shelltie.shell.parse import READ_MAX
-from shelltie.shell.script import Kind, Redirect, Simple
+from shelltie.shell.script import PartKind, Redirect, Simple
 from shelltie.verdict import Code, Span
 
 _DECODERS = {
@@ -51,11 +51,11 @@ _FETCHERS = frozenset(
         *("iwr", "irm", "invoke-webrequest", "invoke-restmethod"),
     )
 )
-_INPUT = regex(r"/dev/(?:stdin|tty|fd/\d+|pts/\d+)|/proc/(?:self|thread-self|\d+)/fd/\d+")
+_INPUT = lazy(r"/dev/(?:stdin|tty|fd/\d+|pts/\d+)|/proc/(?:self|thread-self|\d+)/fd/\d+")
 _DUMPS = frozenset(("env", "printenv", "set", "export", "declare", "history", "keyctl"))
 
 
-class Source(IntEnum):
+class Origin(IntEnum):
     """How far the origin of a text can be trusted, from best to worst."""
 
     PROGRAM = 0
@@ -63,25 +63,25 @@ class Source(IntEnum):
     FETCHED = 2
 
 
-def origin(case: Case, commands: Iterable[Simple]) -> Source:
+def origin(case: Inspection, commands: Iterable[Simple]) -> Origin:
     """The worst origin among these commands."""
-    return max((origin_of_command(case, simple) for simple in commands), default=Source.PROGRAM)
+    return max((origin_of_command(case, simple) for simple in commands), default=Origin.PROGRAM)
 
 
-def origin_of_command(case: Case, simple: Simple) -> Source:
+def origin_of_command(case: Inspection, simple: Simple) -> Origin:
     """Where what a command prints comes from."""
     args = case.where.values.args(simple.words)
     names = [base_name(arg.value).lower() for arg in args if arg.value is not None]
     if not _FETCHERS.isdisjoint(names[:3]) or (names and _is_network(case, names[0])):
-        return Source.FETCHED
+        return Origin.FETCHED
     for name in names[:3]:
         options = _DECODERS.get(name)
         if options is not None and (not options or not set(options).isdisjoint(names)):
-            return Source.DECODED
-    return Source.PROGRAM
+            return Origin.DECODED
+    return Origin.PROGRAM
 
 
-def _is_network(case: Case, name: str) -> bool:
+def _is_network(case: Inspection, name: str) -> bool:
     node = case.root(name)
     return node is not None and node.rule is not None and node.rule.network
 
@@ -91,9 +91,9 @@ def dumps_environment(simple: Simple) -> bool:
     return bool(simple.words) and simple.words[0].value in _DUMPS
 
 
-def origin_of(case: Case, arg: Arg) -> Source:
+def origin_of(case: Inspection, arg: Arg) -> Origin:
     """The worst origin of what a word holds by substitution."""
-    return origin(case, case.inside(arg, Kind.COMMAND, Kind.PROCESS, Kind.EXPANSION))
+    return origin(case, case.inside(arg, PartKind.COMMAND, PartKind.PROCESS, PartKind.EXPANSION))
 
 
 def bodies(simple: Simple) -> list[Redirect]:
@@ -106,7 +106,7 @@ def with_bodies(simple: Simple) -> Span:
     return simple.span.with_all(it.body.span for it in simple.redirects if it.body is not None)
 
 
-def written_input(case: Case) -> Arg | None:
+def written_input(case: Inspection) -> Arg | None:
     """The input, if it stands in the text; `None` also where several could be meant."""
     inputs = [it for it in case.simple.redirects if it.operator.startswith("<")]
     if inputs:
@@ -115,7 +115,7 @@ def written_input(case: Case) -> Arg | None:
     return output_text(case, case.simple.feeds[0]) if len(case.simple.feeds) == 1 else None
 
 
-def given_input(case: Case) -> Arg | None:
+def given_input(case: Inspection) -> Arg | None:
     """The input of the whole command, where nothing in the text is put before it."""
     redirects = [it for it in case.simple.redirects if it.operator.startswith("<")]
     inputs = [it for it in redirects if it.descriptor in ("", "0")]
@@ -125,7 +125,7 @@ def given_input(case: Case) -> Arg | None:
     return given
 
 
-def _may_be_input(case: Case, redirect: Redirect) -> bool:
+def _may_be_input(case: Inspection, redirect: Redirect) -> bool:
     """It may lead to what the whole command reads: by a copied descriptor, by a name that only the
     run will tell, or over a file that another command of the text writes: `cat > x; sh < x`.
     """
@@ -145,13 +145,13 @@ def names_input(path: str) -> bool:
     return _INPUT.fullmatch(path) is not None
 
 
-def body_text(case: Case, redirect: Redirect) -> Arg | None:
+def body_text(case: Inspection, redirect: Redirect) -> Arg | None:
     """A here-document or here-string, if it stands in the text."""
     args = case.where.values.of(redirect.body) if redirect.body is not None else ()
     return args[0] if len(args) == 1 and args[0].values else None
 
 
-def output_text(case: Case, place: int) -> Arg | None:
+def output_text(case: Inspection, place: int) -> Arg | None:
     """What a command prints, if that stands in the text."""
     if place >= len(case.where.script.commands):
         return None
@@ -174,7 +174,7 @@ _NAMED_BY_ADDRESS = frozenset(("-O", "--remote-name", "-OL", "-LO", "-sO", "-fsS
 _FETCHED = f"{HOLE}fetched"  # in place of a content that only the network knows
 
 
-def rate_run_file(case: Case, arg: Arg) -> None:
+def rate_run_file(case: Inspection, arg: Arg) -> None:
     """A file that is run: dangerous if the same text has fetched it, or written harm into it."""
     values = case.where.values
     if values.files is None:
@@ -190,7 +190,7 @@ def rate_run_file(case: Case, arg: Arg) -> None:
             case.again.danger_in_text(content.guesses[0], case, value, content.span)
 
 
-def _made(case: Case) -> Mapping[str, Arg]:
+def _made(case: Inspection) -> Mapping[str, Arg]:
     """Each file with its content, as far as the text tells; all of it, if it is written twice."""
     made: dict[str, list[Arg]] = {}
     for name, content in _written(case):
@@ -198,9 +198,9 @@ def _made(case: Case) -> Mapping[str, Arg]:
     return {name: _together(contents) for name, contents in made.items()}
 
 
-def _written(case: Case) -> Iterator[tuple[str, Arg]]:
+def _written(case: Inspection) -> Iterator[tuple[str, Arg]]:
     for place, simple in enumerate(case.where.script.commands):
-        fetched = origin_of_command(case, simple) is Source.FETCHED
+        fetched = origin_of_command(case, simple) is Origin.FETCHED
         unseen = literal(_FETCHED, simple.span)
         for redirect in simple.redirects:
             if redirect.operator in _WRITES and redirect.target is not None:
@@ -219,7 +219,7 @@ def _together(contents: Sequence[Arg]) -> Arg:
     return literal(_FETCHED if _FETCHED in texts else "\n".join(texts), span)
 
 
-def _content(case: Case, place: int) -> Arg | None:
+def _content(case: Inspection, place: int) -> Arg | None:
     bodies = [it.body for it in case.where.script.commands[place].redirects if it.body is not None]
     if bodies:
         return next(iter(case.where.values.of(bodies[-1])), None)
@@ -237,7 +237,7 @@ def _saved(simple: Simple) -> Iterator[str]:
         yield from (base_name(word) for word in words[1:] if "/" in word and base_name(word))
 
 
-def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
+def rate_input(case: Inspection, rule: Rule, given: SplitArguments) -> None:
     """A shell or an interpreter that runs its input, or a file that a substitution makes."""
     if case.reasons or rule.stdin is not None or rule.wraps:
         rate_made_files(case, given.operands)
@@ -259,7 +259,7 @@ def rate_input(case: Case, rule: Rule, given: Arguments) -> None:
         other_languages.scan_escapes(case, written.guesses[0], written)
 
 
-def _rate_stdin(case: Case, role: Role, written: Arg | None) -> None:
+def _rate_stdin(case: Inspection, role: Role, written: Arg | None) -> None:
     if written is not None:
         _rate_written(case, role, written)
     elif case.simple.feeds or bodies(case.simple):
@@ -272,7 +272,7 @@ def _rate_stdin(case: Case, role: Role, written: Arg | None) -> None:
         case.unknown(Code.INTERACTIVE, f"{case.program} waits for somebody to type")
 
 
-def _names_input(given: Arguments) -> bool:
+def _names_input(given: SplitArguments) -> bool:
     """It is told to read its input: `make -f -`."""
     values = [option.value for option in given.flags if option.value is not None]
     return any(_is_input(arg) for arg in (*values, *given.operands))
@@ -282,12 +282,12 @@ def _is_input(arg: Arg) -> bool:
     return arg.value == "-" or names_input(arg.value or "")
 
 
-def _has_code(given: Arguments) -> bool:
+def _has_code(given: SplitArguments) -> bool:
     """What it runs stands among its words."""
     return any(option.flag.role in (Role.SHELL, Role.CODE) for option in given.flags)
 
 
-def scan_written(case: Case, written: Arg) -> None:
+def scan_written(case: Inspection, written: Arg) -> None:
     """What is certainly dangerous in a text that may be run, by whatever reads it."""
     text = written.guesses[0]
     if len(text) > READ_MAX:
@@ -297,7 +297,7 @@ def scan_written(case: Case, written: Arg) -> None:
         case.again.danger_in_text(line, case, case.program, span)
 
 
-def _lines(case: Case, text: str, whole: Span) -> Mapping[str, Span]:
+def _lines(case: Inspection, text: str, whole: Span) -> Mapping[str, Span]:
     """Its lines, each once, and where they stand if the text stands there letter for letter."""
     places, at = dict[str, Span](), whole.start
     verbatim = case.where.script.text[whole.start : whole.end] == text
@@ -309,14 +309,14 @@ def _lines(case: Case, text: str, whole: Span) -> Mapping[str, Span]:
     return places
 
 
-def _reads_input(given: Arguments) -> bool:
+def _reads_input(given: SplitArguments) -> bool:
     """It was given nothing else to run."""
     if _has_code(given):
         return False
     return not given.operands or _is_input(given.operands[0]) or "-s" in given.names()
 
 
-def _rate_written(case: Case, role: Role, written: Arg) -> None:
+def _rate_written(case: Inspection, role: Role, written: Arg) -> None:
     text = written.guesses[0]
     if role is Role.SHELL:
         case.again.text(text, case, case.program, written.span)
@@ -325,13 +325,13 @@ def _rate_written(case: Case, role: Role, written: Arg) -> None:
         other_languages.scan(case, text, written)
 
 
-def _rate_fed(case: Case, role: Role) -> None:
+def _rate_fed(case: Inspection, role: Role) -> None:
     feeders = case.feeders()
     source, runs = origin(case, feeders), f"{case.program} runs"
     fed = literal("", with_bodies(case.simple).with_all(map(with_bodies, feeders)))
-    if source is Source.FETCHED:
+    if source is Origin.FETCHED:
         case.dangerous(Code.REMOTE_CODE, f"{runs} what is fetched from the network", fed)
-    elif source is Source.DECODED:
+    elif source is Origin.DECODED:
         case.dangerous(Code.REMOTE_CODE, f"{runs} what is hidden by an encoding", fed)
     elif role is Role.SHELL:
         case.dangerous(Code.RUNS_CODE, f"{runs} whatever another command prints", fed)
@@ -344,14 +344,14 @@ def _rate_fed(case: Case, role: Role) -> None:
     scan_given(case)
 
 
-def scan_given(case: Case) -> None:
+def scan_given(case: Inspection) -> None:
     """What the whole command reads may be run, on whatever way it comes to be."""
     given = case.where.input
     if given is not None and not case.again.guessing:
         scan_written(case.at_input(), given)
 
 
-def scan_input(case: Case) -> None:
+def scan_input(case: Inspection) -> None:
     """A text of its own may make the program run what it reads: `awk '{system($0)}'`."""
     written = written_input(case)
     if written is not None and not case.again.guessing:
@@ -359,12 +359,12 @@ def scan_input(case: Case) -> None:
     scan_given(case)
 
 
-def rate_made_files(case: Case, args: Sequence[Arg]) -> None:
+def rate_made_files(case: Inspection, args: Sequence[Arg]) -> None:
     """`bash <(curl x)`, `make -f <(printf 'x:\\n\\trm -rf ~')`."""
     for arg in args:
-        if not any(part.kind is Kind.PROCESS for part in arg.parts):
+        if not any(part.kind is PartKind.PROCESS for part in arg.parts):
             continue
-        if origin_of(case, arg) is not Source.PROGRAM:
+        if origin_of(case, arg) is not Origin.PROGRAM:
             case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", arg)
         for part in arg.parts:
             made = case.where.values.output_of(part.commands)
@@ -374,12 +374,12 @@ def rate_made_files(case: Case, args: Sequence[Arg]) -> None:
                 other_languages.scan(case, made, arg)
 
 
-def rate_network(case: Case, rule: Rule, args: Sequence[Arg], given: Arguments) -> None:
+def rate_network(case: Inspection, rule: Rule, args: Sequence[Arg], given: SplitArguments) -> None:
     """What a program that talks to an address on its command line gives away."""
     if not rule.network:
         return
     for arg in args:
-        if any(part.kind is Kind.COMMAND for part in arg.parts):
+        if any(part.kind is PartKind.COMMAND for part in arg.parts):
             case.dangerous(Code.NETWORK_EXFIL, f"sends what {arg.text} yields away", arg)
     for arg in (*given.operands, *_values(given), *_input_files(case)):
         if any(is_secret_path(guess, case.directories) for guess in arg.guesses):
@@ -388,7 +388,7 @@ def rate_network(case: Case, rule: Rule, args: Sequence[Arg], given: Arguments) 
         case.dangerous(Code.NETWORK_EXFIL, "sends the environment away")
 
 
-def _values(given: Arguments) -> Iterator[Arg]:
+def _values(given: SplitArguments) -> Iterator[Arg]:
     """Values that may name a file to send; a harmless one does so only by `@`."""
     for option in given.flags:
         value = option.value
@@ -396,6 +396,6 @@ def _values(given: Arguments) -> Iterator[Arg]:
             yield value
 
 
-def _input_files(case: Case) -> tuple[Arg, ...]:
+def _input_files(case: Inspection) -> tuple[Arg, ...]:
     targets = [it.target for it in case.simple.redirects if it.operator == "<" and it.target]
     return case.where.values.args(targets)

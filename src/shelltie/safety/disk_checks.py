@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.verdict import Code
 
 _SIZE_MAX = 1024 * 1024
@@ -16,12 +16,12 @@ _ABOVE_MAX = 64
 _MODULES_MAX = 200
 _DEPTH_MAX = 4
 
-_SECTION = regex(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)', re.DOTALL)
-_KEY = regex(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?))?\s*", re.DOTALL)
-_BLANK = regex(r"\s*(?:[#;].*)?", re.DOTALL)
-_COMMENT = regex(r"\s[#;].*$")
+_SECTION = lazy(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)', re.DOTALL)
+_KEY = lazy(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?))?\s*", re.DOTALL)
+_BLANK = lazy(r"\s*(?:[#;].*)?", re.DOTALL)
+_COMMENT = lazy(r"\s[#;].*$")
 
-_RUNS = regex(
+_RUNS = lazy(
     r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|hookspath|gitproxy|alternaterefscommand)"
     r"|sequence\.editor|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver"
     r"|filter\..*\.(?:clean|smudge|process)|pager\..*|credential\.(?:.*\.)?helper"
@@ -31,7 +31,7 @@ _RUNS = regex(
     r"|init\.templatedir|tar\..*\.command|alias\..*|hook\..*"
 )
 # The usual values that name no program, or one that everybody has.
-_HARMLESS = regex(
+_HARMLESS = lazy(
     r"core\.fsmonitor=(?:true|false|0|1|yes|no|on|off|)"
     r"|(?:core\.pager|pager\..*)=(?:cat|less(?: -[A-Za-z]+)?|true|false|0|1|yes|no|on|off|)"
     r"|filter\.lfs\.(?:clean=git-lfs clean -- %f|smudge=git-lfs smudge (?:--skip )?-- %f"
@@ -163,11 +163,11 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="surrogateescape")
 
 
-_SYSTEM = regex(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin/[^/]+")
+_SYSTEM = lazy(r"/(?:usr/|usr/local/|opt/homebrew/|opt/local/|snap/)?s?bin/[^/]+")
 
 
 @frozen
-class Place:
+class CommandPlace:
     """Where a command is to run. `directories` are those the text itself goes to; one that only
     the run will tell is `None`."""
 
@@ -184,7 +184,7 @@ class Place:
 
 
 def doubts(
-    place: Place, conditions: Collection[str], programs: Collection[str]
+    place: CommandPlace, conditions: Collection[str], programs: Collection[str]
 ) -> list[tuple[Code, str]]:
     """Why the command is not safe there.
 
@@ -195,7 +195,7 @@ def doubts(
     return [*found, *((Code.UNTRUSTED_PROGRAM, why) for why in whys if why is not None)]
 
 
-def are_near(place: Place, conditions: Collection[str], programs: Collection[str]) -> bool:
+def are_near(place: CommandPlace, conditions: Collection[str], programs: Collection[str]) -> bool:
     """Whether all there is to look at are the system's directories of programs.
 
     The start of a program waits for these as well. Any other directory may be far away, and slow.
@@ -204,7 +204,7 @@ def are_near(place: Place, conditions: Collection[str], programs: Collection[str
     return not conditions and all(map(_SYSTEM.fullmatch, files))
 
 
-def _unmet(condition: str, place: Place) -> Iterator[tuple[Code, str]]:
+def _unmet(condition: str, place: CommandPlace) -> Iterator[tuple[Code, str]]:
     if condition == "no-terminal":
         if place.terminal:
             yield Code.INTERACTIVE, "it takes commands from the terminal"
@@ -226,7 +226,7 @@ def _present(directory: Path, names: list[str]) -> Path | None:
     return next((file for file in candidates if file.exists()), None)
 
 
-def _doubt_about(program: str, place: Place) -> str | None:
+def _doubt_about(program: str, place: CommandPlace) -> str | None:
     """Why a program is not the one its name promises; one that is not there is no danger."""
     for name in _candidates(program, place):
         if not name.startswith("/"):
@@ -237,7 +237,7 @@ def _doubt_about(program: str, place: Place) -> str | None:
     return None
 
 
-def _candidates(program: str, place: Place) -> list[str]:
+def _candidates(program: str, place: CommandPlace) -> list[str]:
     """The files that it may be, the first before the others."""
     if "/" in program:
         return [program]
@@ -245,7 +245,7 @@ def _candidates(program: str, place: Place) -> list[str]:
     return [f"{entry.rstrip('/')}/{program}" if entry else program for entry in entries]
 
 
-def _doubt_about_file(file: Path, place: Place) -> str | None:
+def _doubt_about_file(file: Path, place: CommandPlace) -> str | None:
     real = file.resolve()
     if not _SYSTEM.fullmatch(str(file)) and _is_below(real, file, place.cwd.resolve()):
         return f"{file} is a file of the project"

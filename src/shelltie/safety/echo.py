@@ -7,11 +7,11 @@ differently, such as the escapes of `echo`, it tells nothing.
 import re
 from collections.abc import Sequence
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
-_ECHO_OPTION = regex(r"-[neE]+")
-_TEMPLATE = regex(r"(?:[^%\\]|%[%s]|\\[nt\\]|\\x[0-9a-fA-F]{2}|\\[0-7]{3})*", re.DOTALL)
-_SPECIAL = regex(r"%[%s]|\\(?:[nt\\]|x[0-9a-fA-F]{2}|[0-7]{3})")
+_ECHO_OPTION = lazy(r"-[neE]+")
+_TEMPLATE = lazy(r"(?:[^%\\]|%[%s]|\\[nt\\]|\\x[0-9a-fA-F]{2}|\\[0-7]{3})*", re.DOTALL)
+_SPECIAL = lazy(r"%[%s]|\\(?:[nt\\]|x[0-9a-fA-F]{2}|[0-7]{3})")
 _PLAIN = {"%%": "%", r"\n": "\n", r"\t": "\t", "\\\\": "\\"}
 
 

@@ -6,16 +6,16 @@ from typing import Protocol
 
 from shelltie.basics.frozen import frozen
 from shelltie.safety.arg import HOLE, Arg
-from shelltie.safety.rule_set import Node, Rules
+from shelltie.safety.rule_set import Node, RuleSet
 from shelltie.safety.values import Values
-from shelltie.shell.script import Kind, Script, Simple
+from shelltie.shell.script import PartKind, Script, Simple
 from shelltie.verdict import Code, Rating, Reason, Span
 
 _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
 
 
 @frozen
-class Where:
+class CommandScope:
     """The text around a command, and the programs around that text.
 
     `span` is the place of the text in what was asked, when it is only a word there. `input` is what
@@ -30,22 +30,22 @@ class Where:
     input: Arg | None = None
     offset: int = 0
 
-    def within(self, label: str) -> "Where":
+    def within(self, label: str) -> "CommandScope":
         """The same text, inside one more program."""
         return replace(self, wrappers=(*self.wrappers, label))
 
-    def inner(self, script: Script, label: str, span: Span) -> "Where":
+    def inner(self, script: Script, label: str, span: Span) -> "CommandScope":
         """A text inside this one, in one more program."""
         wrappers = (*self.wrappers, label)
         given = self.input
         if self.span is None and self.script.text[span.start : span.end] == script.text:
             offset = self.offset + span.start
-            return Where(script, Values(script), wrappers, input=given, offset=offset)
+            return CommandScope(script, Values(script), wrappers, input=given, offset=offset)
         if given is None or not self.is_input:
-            return Where(script, Values(script), wrappers, self.place(span), given)
+            return CommandScope(script, Values(script), wrappers, self.place(span), given)
         if script.text == given.value:
-            return Where(script, Values(script), wrappers, offset=given.span.start)
-        return Where(script, Values(script), wrappers, given.span)
+            return CommandScope(script, Values(script), wrappers, offset=given.span.start)
+        return CommandScope(script, Values(script), wrappers, given.span)
 
     @property
     def is_input(self) -> bool:
@@ -57,31 +57,31 @@ class Where:
         return self.span or Span(span.start + self.offset, span.end + self.offset)
 
 
-class Again(Protocol):
+class Rater(Protocol):
     """What looks at the commands inside a command."""
 
-    rules: Rules
+    rules: RuleSet
     guessing: bool  # the words of this command are already tried from every start
 
-    def text(self, text: str, case: "Case", label: str, span: Span) -> None:
+    def text(self, text: str, case: "Inspection", label: str, span: Span) -> None:
         """Rate a text for the shell."""
 
-    def command(self, args: Sequence[Arg], case: "Case", label: str) -> None:
+    def command(self, args: Sequence[Arg], case: "Inspection", label: str) -> None:
         """Rate another command."""
 
-    def danger(self, args: Sequence[Arg], case: "Case", label: str) -> bool:
+    def danger(self, args: Sequence[Arg], case: "Inspection", label: str) -> bool:
         """Keep only what is dangerous about a command that may be there; whether it was."""
 
-    def danger_in_text(self, text: str, case: "Case", label: str, span: Span) -> bool:
+    def danger_in_text(self, text: str, case: "Inspection", label: str, span: Span) -> bool:
         """Keep only what is dangerous about a text that may be run; whether it was."""
 
 
 @dataclass(slots=True)
-class Case:
+class Inspection:
     """A command, its arguments (the program is the first) and what is said about it."""
 
-    again: Again
-    where: Where
+    again: Rater
+    where: CommandScope
     simple: Simple
     args: tuple[Arg, ...]
     program: str = ""
@@ -143,7 +143,7 @@ class Case:
                 args[0].span.with_all(arg.span for arg in args),
             )
 
-    def at_input(self) -> "Case":
+    def at_input(self) -> "Inspection":
         """The same command, where what is said of it is about the input of the whole."""
         given = self.where.input
         assert given is not None
@@ -163,7 +163,7 @@ class Case:
                 waiting += self.where.script.commands[place].feeds
         return sorted(found)
 
-    def inside(self, arg: Arg, *kinds: Kind) -> Iterator[Simple]:
+    def inside(self, arg: Arg, *kinds: PartKind) -> Iterator[Simple]:
         """The commands that run inside an argument."""
         for part in arg.parts:
             if part.kind in kinds:

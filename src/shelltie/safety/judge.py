@@ -15,13 +15,13 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import anyio.to_thread
 
-from shelltie.basics.memo import remembered
+from shelltie.basics.memo import memoized
 from shelltie.model import Command
-from shelltie.safety.disk_checks import Place, are_near, doubts
+from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
 from shelltie.safety.lists import Effect, effect, is_secret_path
 from shelltie.safety.name_lists import Lists
-from shelltie.safety.rating import Examined, Mode, Most, examine
-from shelltie.safety.rule_set import Rules
+from shelltie.safety.rating import Examined, Most, RatingMode, examine
+from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX, of_argv, parse
 from shelltie.shell.script import Script
 from shelltie.shell.shfmt import SHFMT_ARGS, agree
@@ -58,9 +58,9 @@ class Judge:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: RuleSet,
         *,
-        mode: Mode = "proven",
+        mode: RatingMode = "proven",
         lists: Lists | None = None,
         path: str = _SYSTEM_PATH,
         shell: str = "/bin/bash",
@@ -69,7 +69,7 @@ class Judge:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
         self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
         self._agreed: OrderedDict[str, bool] = OrderedDict()
-        self._remembered = remembered(self._examine)
+        self._remembered = memoized(self._examine)
         # Threads share one interpreter: two long texts would be ready no sooner, and the event
         # loop would have its turn less often.
         self._threads = anyio.CapacityLimiter(1)
@@ -134,9 +134,9 @@ class Judge:
         script = _script_of(text, argv)
         return examine(script, self._rules, self._mode, self._lists, stdin, most)
 
-    def _place(self, command: Command, examined: Examined) -> Place:
+    def _place(self, command: Command, examined: Examined) -> CommandPlace:
         path = command.env.get("PATH") or self._path
-        return Place(Path(command.cwd), path, command.pty is not None, examined.directories)
+        return CommandPlace(Path(command.cwd), path, command.pty is not None, examined.directories)
 
     async def _agrees(self, command: Command) -> bool:
         """Whether another parser reads the text as we do, and the shell as both of them."""

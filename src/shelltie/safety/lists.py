@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment.variable_kinds import is_hook_name, is_inert_name
 from shelltie.verdict import Code, Rating
 
@@ -25,18 +25,18 @@ def table(name: str) -> Mapping[str, Any]:
 
 def any_of(patterns: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     """One pattern for all of them."""
-    return regex("|".join(f"(?:{pattern})" for pattern in patterns), flags)
+    return lazy("|".join(f"(?:{pattern})" for pattern in patterns), flags)
 
 
 _Parts = tuple[str, ...]
 
-_HOME = regex(r"(?:~[\w.-]*|/root|/home/[^/]+|/Users/[^/]+|/var/root)(?=/|$)")
-_REMOTE = regex(r"^[\w.@-]{2,}:(?!//)(.+)", re.DOTALL)
-_NAMED = regex(r"^-{0,2}[\w.-]+=(.+)", re.DOTALL)
-_GLOB = regex(r"[*?\[]")
-_ADDRESS = regex(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_FILE_ADDRESS = regex(r"^file:(?://(?:localhost)?)?")
-_REVISION = regex(r"@(?:[~^]\d*)+")  # git's: `@~2` is no file
+_HOME = lazy(r"(?:~[\w.-]*|/root|/home/[^/]+|/Users/[^/]+|/var/root)(?=/|$)")
+_REMOTE = lazy(r"^[\w.@-]{2,}:(?!//)(.+)", re.DOTALL)
+_NAMED = lazy(r"^-{0,2}[\w.-]+=(.+)", re.DOTALL)
+_GLOB = lazy(r"[*?\[]")
+_ADDRESS = lazy(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_FILE_ADDRESS = lazy(r"^file:(?://(?:localhost)?)?")
+_REVISION = lazy(r"@(?:[~^]\d*)+")  # git's: `@~2` is no file
 _UNWRAPPED_MAX = 4
 _LENGTH_MAX = 4096  # no system opens a longer path
 
@@ -189,9 +189,9 @@ _HARMLESS_VARIABLES = any_of(_LISTS["harmless"])
 _LOADS = any_of(_LISTS["loads"])
 _RUNS = any_of(_LISTS["runs"])
 _STEERS = any_of(_LISTS["steers"], re.IGNORECASE)
-_LOADING_OPTIONS = {name: regex(pattern) for name, pattern in _LISTS["loading_options"].items()}
+_LOADING_OPTIONS = {name: lazy(pattern) for name, pattern in _LISTS["loading_options"].items()}
 # Where everybody may put a program, and whatever is relative.
-_DOUBTFUL_DIRECTORY = regex(r"(?:/tmp|/var/tmp|/dev/shm)(?:/.*)?|(?![/~$\0]).*", re.DOTALL)
+_DOUBTFUL_DIRECTORY = lazy(r"(?:/tmp|/var/tmp|/dev/shm)(?:/.*)?|(?![/~$\0]).*", re.DOTALL)
 
 
 class Effect(StrEnum):

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.safe_regex import Pattern, compile_pattern
-from shelltie.safety.inspection import Case
+from shelltie.safety.inspection import Inspection
 from shelltie.verdict import Code, Rating
 
 SAFE_NAMES = (
@@ -45,13 +45,13 @@ _RECURSIVE = {
     "chmod": (Code.CHANGES_SYSTEM, "chmod -R changes the rights of whole trees"),
     "chown": (Code.CHANGES_SYSTEM, "chown -R changes the owner of whole trees"),
 }
-_RECURSIVE_OPTION = regex(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
+_RECURSIVE_OPTION = lazy(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
 _LISTED = frozenset(SAFE_NAMES)
-_PLAIN = regex(r"[\w./:@+ -]+")
+_PLAIN = lazy(r"[\w./:@+ -]+")
 _WINDOW = 2  # windows over a long text overlap by half
 
 
-def rate_by_list(case: Case) -> None:
+def rate_by_list(case: Inspection) -> None:
     """The twelve, wherever a command stands, unless a rule has said it already."""
     if any(reason.rating is Rating.DANGEROUS for reason in case.reasons):
         return
@@ -67,7 +67,7 @@ def rate_by_list(case: Case) -> None:
         case.dangerous(Code.DESTROYS_DATA, "git reset moves the branch and may discard changes")
 
 
-def _is_recursive(case: Case) -> bool:
+def _is_recursive(case: Inspection) -> bool:
     for arg in case.words:
         if arg.value == "--":
             return False
@@ -76,7 +76,7 @@ def _is_recursive(case: Case) -> bool:
     return False
 
 
-def _first_operand(case: Case) -> str | None:
+def _first_operand(case: Inspection) -> str | None:
     return next((arg.value for arg in case.words if not arg.head.startswith("-")), None)
 
 

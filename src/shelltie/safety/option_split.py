@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
-from shelltie.safety.rule import Arity, Flag, Role, Rule, Slot, Slots, Style
+from shelltie.safety.rule import Arity, Flag, OptionStyle, Role, Rule, Slot, Slots
 
-_NUMBER = regex(r"-\d+")
-_ASSIGNMENT = regex(r"[^=]+=")  # env takes any name
+_NUMBER = lazy(r"-\d+")
+_ASSIGNMENT = lazy(r"[^=]+=")  # env takes any name
 ANY_NUMBER = "-#"  # how a rule lists `-5`
 
 
@@ -23,7 +23,7 @@ class Given:
 
 
 @dataclass(slots=True)
-class Arguments:
+class SplitArguments:
     """What was given to a command.
 
     `unknown` are options its rule does not list, `loose` are words that may become options.
@@ -42,7 +42,9 @@ class Arguments:
         return frozenset(given.flag.name for given in self.flags)
 
 
-def split(rule: Rule, args: Sequence[Arg], more: Mapping[str, Flag], *, stop: bool) -> Arguments:
+def split(
+    rule: Rule, args: Sequence[Arg], more: Mapping[str, Flag], *, stop: bool
+) -> SplitArguments:
     """Options and operands; `more` are options of the program that may stand here as well.
 
     With `stop` the first operand ends the options.
@@ -60,11 +62,15 @@ class _Reader:
     ) -> None:
         self.rule, self.args, self.flags, self.stop = rule, args, flags, stop
         self.at = 0
-        self.over = rule.style is Style.NONE  # no more options
-        self.found = Arguments(rest=len(args))
+        self.over = rule.style is OptionStyle.NONE  # no more options
+        self.found = SplitArguments(rest=len(args))
 
     def read(self) -> None:
-        if self.rule.style is Style.BUNDLE and self.args and self.args[0].head[:1] not in ("-", ""):
+        if (
+            self.rule.style is OptionStyle.BUNDLE
+            and self.args
+            and self.args[0].head[:1] not in ("-", "")
+        ):
             self._bundle()
         while self.at < len(self.args):
             arg = self.args[self.at]
@@ -82,7 +88,7 @@ class _Reader:
             self._given(self.flags[head], arg)
         elif not head.startswith("-") or head == "-":
             self._operand(arg)
-        elif self.rule.style is Style.WORD:
+        elif self.rule.style is OptionStyle.WORD:
             self._word(arg, head)
         elif head.startswith("--"):
             self._long(arg, head)

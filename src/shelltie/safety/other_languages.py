@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg
-from shelltie.safety.inspection import Case
+from shelltie.safety.inspection import Inspection
 from shelltie.safety.lists import is_secret_path, protection, table
 from shelltie.verdict import Code
 
 _HEAD = 10_000  # characters of a text that are searched
 _PROGRAMS = {
     name: (
-        regex(entry.get("words", ""), re.IGNORECASE | re.DOTALL),
+        lazy(entry.get("words", ""), re.IGNORECASE | re.DOTALL),
         Code(entry["code"]),
         entry["why"],
     )
@@ -20,14 +20,14 @@ _PROGRAMS = {
     for name in entry["names"].split()
 }
 _TEXTS = tuple(
-    (regex(entry["pattern"], re.IGNORECASE | re.DOTALL), Code(entry["code"]), entry["why"])
+    (lazy(entry["pattern"], re.IGNORECASE | re.DOTALL), Code(entry["code"]), entry["why"])
     for entry in table("foreign")["text"]
 )
-_SHELLS = regex(r"(?:powershell|pwsh|cmd)(?:\.exe)?", re.IGNORECASE)
-_ENCODED = regex(r"(?:^|\s)[-/]e(?:nc?|ncodedcommand|c)?(?:\s|$)", re.IGNORECASE)
-_CMDLET = regex(r"[A-Za-z]+-[A-Z][A-Za-z]+")  # Get-ChildItem
-_OPTIONS = regex(r"\s*(?:[-/]\w+\s+)*")
-_EXTENSION = regex(r"\.(?:exe|cmd|bat|com|ps1)$", re.IGNORECASE)
+_SHELLS = lazy(r"(?:powershell|pwsh|cmd)(?:\.exe)?", re.IGNORECASE)
+_ENCODED = lazy(r"(?:^|\s)[-/]e(?:nc?|ncodedcommand|c)?(?:\s|$)", re.IGNORECASE)
+_CMDLET = lazy(r"[A-Za-z]+-[A-Z][A-Za-z]+")  # Get-ChildItem
+_OPTIONS = lazy(r"\s*(?:[-/]\w+\s+)*")
+_EXTENSION = lazy(r"\.(?:exe|cmd|bat|com|ps1)$", re.IGNORECASE)
 
 
 def without_extension(program: str) -> str:
@@ -35,7 +35,7 @@ def without_extension(program: str) -> str:
     return _EXTENSION.sub("", program)
 
 
-def rate_foreign(case: Case) -> None:
+def rate_foreign(case: Inspection) -> None:
     """One command, as PowerShell or cmd.exe would read it."""
     if _CMDLET.fullmatch(case.program):
         case.unknown(Code.FOREIGN_SHELL, f"{case.program} is a word of PowerShell")
@@ -50,7 +50,7 @@ def rate_foreign(case: Case) -> None:
         _rate_shell(case, line)
 
 
-def _rate_shell(case: Case, line: str) -> None:
+def _rate_shell(case: Inspection, line: str) -> None:
     case.unknown(Code.FOREIGN_SHELL, f"{case.program} is a shell whose text we do not judge")
     if _ENCODED.search(line):
         case.dangerous(Code.REMOTE_CODE, "the code is hidden by an encoding")
@@ -69,28 +69,28 @@ _FINDS_MAX = 20
 _ANY_CASE = re.IGNORECASE | re.DOTALL
 _SPELLINGS = tuple(
     (
-        regex(entry["pattern"], _ANY_CASE),
-        regex(entry.get("with", ""), _ANY_CASE),
+        lazy(entry["pattern"], _ANY_CASE),
+        lazy(entry.get("with", ""), _ANY_CASE),
         Code(entry["code"]),
         entry["why"],
     )
     for entry in table("inline")["spelling"]
 )
 _TEXT = r"""(?:"((?>(?:[^"\\\n]++|\\.)*))"|'((?>(?:[^'\\\n]++|\\.)*))')"""
-_INLINE_TEXTS = regex(_TEXT)
+_INLINE_TEXTS = lazy(_TEXT)
 # A call with a text, or with a list of texts: `run(["rm", "-rf", "x"])`.
 _NAMES = "|".join(map(re.escape, table("inline")["calls"]["names"]))
-_CALLS = regex(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?,\s?\[?\s?{_TEXT})*))")
-_BACKTICKS = regex(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
+_CALLS = lazy(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?,\s?\[?\s?{_TEXT})*))")
+_BACKTICKS = lazy(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
 # Lines of sqlite3, psql, ed, vim and expect that are for the shell.
-_LINES = regex(
+_LINES = lazy(
     r"^\s*(?:\.(?:shell|system|sh)\s+|\\!\s*|[:%.,$\d]*!+\s*|spawn\s+|shell\s+)(.+?)\s*$",
     re.MULTILINE,
 )
-_WRITES = regex(r"\b(?:write|append|open|copy|rename|symlink|chmod)", re.IGNORECASE)
+_WRITES = lazy(r"\b(?:write|append|open|copy|rename|symlink|chmod)", re.IGNORECASE)
 
 
-def scan(case: Case, text: str, arg: Arg) -> None:
+def scan(case: Inspection, text: str, arg: Arg) -> None:
     """Tell what is certainly dangerous in a piece of code."""
     text = text.replace(HOLE, " ")[:_LENGTH_MAX]
     for pattern, beside, code, why in _SPELLINGS:
@@ -101,7 +101,7 @@ def scan(case: Case, text: str, arg: Arg) -> None:
     _paths(case, text, arg)
 
 
-def scan_escapes(case: Case, text: str, arg: Arg) -> None:
+def scan_escapes(case: Inspection, text: str, arg: Arg) -> None:
     """Lines by which a pager hands a command to the shell: `!rm -rf ~`."""
     for command in _LINES.findall(text[:_LENGTH_MAX])[:_FINDS_MAX]:
         case.again.danger_in_text(command, case, case.program, arg.span)
@@ -120,7 +120,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _paths(case: Case, text: str, arg: Arg) -> None:
+def _paths(case: Inspection, text: str, arg: Arg) -> None:
     """Files that the code names."""
     for first, second in _INLINE_TEXTS.findall(text)[: _FINDS_MAX * 5]:
         path = first or second

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg, literal
 from shelltie.safety.builtins import BUILTINS
 from shelltie.safety.by_rule import rate_by_rule
 from shelltie.safety.dataflow import rate_run_file
-from shelltie.safety.inspection import Case, Where, base_name
+from shelltie.safety.inspection import CommandScope, Inspection, base_name
 from shelltie.safety.lists import is_secret_path
 from shelltie.safety.name_lists import Lists, is_listed, rate_by_list
 from shelltie.safety.other_languages import dangers_in, rate_foreign, without_extension
-from shelltie.safety.rule_set import Node, Rules
+from shelltie.safety.rule_set import Node, RuleSet
 from shelltie.safety.shell_syntax import (
     rate_assignments,
     rate_dynamic_program,
@@ -28,12 +28,12 @@ from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
 from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict, foremost
 
-Mode = Literal["proven", "listed"]
+RatingMode = Literal["proven", "listed"]
 
 _DEPTH_MAX = 8
 _REASONS_MAX = 20
 _DANGERS_MAX = 200  # whoever is asked is shown them all
-_SYSTEM_DIRECTORY = regex(
+_SYSTEM_DIRECTORY = lazy(
     r"(?:/usr(?:/local)?|/opt/homebrew|/opt/local|/snap)?/s?bin/[^/]+|/usr/libexec/[^/]+"
 )
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
@@ -68,7 +68,7 @@ class Examined:
 
 
 def rate(
-    script: Script, rules: Rules, mode: Mode = "proven", lists: Lists | None = None
+    script: Script, rules: RuleSet, mode: RatingMode = "proven", lists: Lists | None = None
 ) -> Verdict:
     """What the rules say. Safe needs a second look: `Judge` takes it."""
     return examine(script, rules, mode, lists).verdict
@@ -76,8 +76,8 @@ def rate(
 
 def examine(
     script: Script,
-    rules: Rules,
-    mode: Mode = "proven",
+    rules: RuleSet,
+    mode: RatingMode = "proven",
     lists: Lists | None = None,
     stdin: str | None = None,
     most: Most = Most(),  # noqa: B008  frozen
@@ -91,7 +91,7 @@ def examine(
     whole = Span(0, len(script.text) if given is None else given.span.end)
     limits = most.commands, most.words, most.characters
     rater = _Rater(rules, mode, lists or Lists(), whole, *limits)
-    where = Where(script, Values(script), input=given)
+    where = CommandScope(script, Values(script), input=given)
     rater.problems(script)
     rater.script(where)
     return rater.examined()
@@ -101,8 +101,8 @@ def examine(
 class _Rater:
     """Looks at commands and keeps what was found."""
 
-    rules: Rules
-    mode: Mode
+    rules: RuleSet
+    mode: RatingMode
     lists: Lists
     whole: Span
     commands_left: int
@@ -147,14 +147,14 @@ class _Rater:
     def _note(self, rating: Rating, code: Code, message: str, span: Span) -> None:
         self.reasons.append(Reason(code, rating, message, span))
 
-    def script(self, where: Where) -> None:
+    def script(self, where: CommandScope) -> None:
         """Every command of a text."""
         for simple in where.script.commands:
             self._simple(simple, where)
 
-    def _simple(self, simple: Simple, where: Where) -> None:
+    def _simple(self, simple: Simple, where: CommandScope) -> None:
         args = where.values.args(simple.words) if simple.loop is None else ()
-        case = Case(self, where, simple, args)
+        case = Inspection(self, where, simple, args)
         if not self._may_look(case):
             return
         rate_redirects(case)
@@ -165,7 +165,7 @@ class _Rater:
             self._command(case)
         self._keep(case)
 
-    def _may_look(self, case: Case, characters: int = 0) -> bool:
+    def _may_look(self, case: Inspection, characters: int = 0) -> bool:
         """Whether there is not too much in it, with this command or text."""
         before = self._is_too_much
         self.commands_left -= 1
@@ -183,7 +183,7 @@ class _Rater:
 
     # ---- what cases ask for ----------------------------------------------------------------
 
-    def text(self, text: str, case: Case, label: str, span: Span) -> None:
+    def text(self, text: str, case: Inspection, label: str, span: Span) -> None:
         place = literal(text, span)
         if self._is_too_deep(case, place) or not self._may_look(case, len(text)):
             return
@@ -198,22 +198,22 @@ class _Rater:
         self.script(case.where.inner(script, label, span))
         self.guessing = guessing
 
-    def command(self, args: Sequence[Arg], case: Case, label: str) -> None:
+    def command(self, args: Sequence[Arg], case: Inspection, label: str) -> None:
         if not args or self._is_too_deep(case):
             return
         where = case.where.within(label)
-        inner = Case(self, where, case.simple, tuple(args))
+        inner = Inspection(self, where, case.simple, tuple(args))
         if self._may_look(inner):
             self._command(inner)
             self._keep(inner)
 
-    def danger(self, args: Sequence[Arg], case: Case, label: str) -> bool:
+    def danger(self, args: Sequence[Arg], case: Inspection, label: str) -> bool:
         mark, guessing, self.guessing = self._mark(), self.guessing, True
         self.command(args, case, label)
         self.guessing = guessing
         return self._only_danger(mark)
 
-    def danger_in_text(self, text: str, case: Case, label: str, span: Span) -> bool:
+    def danger_in_text(self, text: str, case: Inspection, label: str, span: Span) -> bool:
         key = text, case.where.place(span)
         if key not in self.in_texts:
             mark = self._mark()
@@ -233,7 +233,7 @@ class _Rater:
         self.judged[judged:] = kept
         return bool(bad)
 
-    def _is_too_deep(self, case: Case, arg: Arg | None = None) -> bool:
+    def _is_too_deep(self, case: Inspection, arg: Arg | None = None) -> bool:
         if len(case.where.wrappers) < _DEPTH_MAX:
             return False
         case.dangerous(Code.TOO_DEEP, "too many programs around it to be looked at", arg)
@@ -241,7 +241,7 @@ class _Rater:
 
     # ---- one command -----------------------------------------------------------------------
 
-    def _command(self, case: Case) -> None:
+    def _command(self, case: Inspection) -> None:
         program = case.args[0]
         if program.value is None or not program.exact:
             case.program = base_name(program.head)
@@ -260,7 +260,7 @@ class _Rater:
         rate_by_list(case)
         self._detached(case, path)
 
-    def _place(self, case: Case, path: str) -> None:
+    def _place(self, case: Inspection, path: str) -> None:
         """Where the program is: only a bare name or a system directory can be trusted."""
         if "/" not in path:
             self.programs[path] = None
@@ -271,7 +271,7 @@ class _Rater:
         else:
             self.programs[path] = None
 
-    def _function(self, case: Case) -> None:
+    def _function(self, case: Inspection) -> None:
         case.unknown(Code.RUNS_CODE, f"{case.program} is a function of this text")
         if any(it.words and it.words[0].value == case.program for it in case.feeders()):
             case.dangerous(Code.CHANGES_SYSTEM, f"{case.program} starts itself again and again")
@@ -279,17 +279,17 @@ class _Rater:
         if case.words:
             self.danger(case.words, case, case.program)
 
-    def _by_rules(self, case: Case) -> None:
+    def _by_rules(self, case: Inspection) -> None:
         for tree in self.rules.for_program(case.program):
             if tree is not None:
                 rate_by_rule(case, tree)
             else:
                 self._without_rule(case)
 
-    def _without_rule(self, case: Case) -> None:
+    def _without_rule(self, case: Inspection) -> None:
         other = without_extension(case.program).lower()
         if other != case.program:
-            inner = Case(self, case.where, case.simple, case.args, other)
+            inner = Inspection(self, case.where, case.simple, case.args, other)
             self._as(inner, other)
             case.reasons += [it for it in inner.reasons if it.rating is Rating.DANGEROUS]
         case.unknown(Code.UNKNOWN_PROGRAM, f"{case.program} is not known to us")
@@ -300,25 +300,25 @@ class _Rater:
             scan_suffixes(case, case.words)  # where commands begin is a guess there
         self._unknown_words(case)
 
-    def _as(self, case: Case, name: str) -> None:
+    def _as(self, case: Inspection, name: str) -> None:
         trees: list[Node] = [it for it in self.rules.for_program(name) if it is not None]
         for tree in trees:
             rate_by_rule(case, tree)
 
-    def _unknown_words(self, case: Case) -> None:
+    def _unknown_words(self, case: Inspection) -> None:
         """Secrets that are handed to a program we know nothing of."""
         for arg in case.words:
             if any(is_secret_path(guess, case.directories) for guess in arg.guesses):
                 case.dangerous(Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
 
-    def _detached(self, case: Case, path: str) -> None:
+    def _detached(self, case: Inspection, path: str) -> None:
         """A program of nobody knows where that is to outlive the command."""
         if not case.simple.background or _DETACHING.isdisjoint(case.where.wrappers):
             return
         if case.doubtful or any(it.code is Code.UNKNOWN_PROGRAM for it in case.reasons):
             case.dangerous(Code.PERSISTENCE, f"{path} would go on after the command")
 
-    def _keep(self, case: Case) -> None:
+    def _keep(self, case: Inspection) -> None:
         listed = bool(case.reasons or case.conditions) and self._is_trusted(case)
         if listed:
             case.reasons = [it for it in case.reasons if it.rating is Rating.DANGEROUS]
@@ -332,7 +332,7 @@ class _Rater:
             rating, wrappers = rating or Rating.SAFE, case.where.wrappers
             self.judged.append(Judged(argv, rating, case.span, wrappers, listed))
 
-    def _is_trusted(self, case: Case) -> bool:
+    def _is_trusted(self, case: Inspection) -> bool:
         if not case.args or not case.args[0].exact:
             return False
         path = case.args[0].value or ""

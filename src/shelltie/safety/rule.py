@@ -13,7 +13,7 @@ from shelltie.verdict import Code, Rating
 PATTERN_HEAD = 4000  # characters of a word that a rule's regular expression looks at
 
 
-class Style(StrEnum):
+class OptionStyle(StrEnum):
     """How a program writes its options."""
 
     GNU = "gnu"  # -abc --long --long=v
@@ -119,7 +119,7 @@ class Rule:
     code: Code | None = None
     why: str = ""
     any_flags: bool = False
-    style: Style = Style.GNU
+    style: OptionStyle = OptionStyle.GNU
     stop: bool = False
     everywhere: bool = False
     flags: Mapping[str, Flag] = field(default_factory=dict)

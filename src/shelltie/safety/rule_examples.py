@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rating import rate
 from shelltie.safety.rule import Rule
-from shelltie.safety.rule_set import RuleFile, Rules, read_family
+from shelltie.safety.rule_set import RuleFile, RuleSet, read_family
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 
 _TOLD_MAX = 20
 
 
-def open_rules(files: Sequence[RuleFile] = ()) -> Rules:
+def open_rules(files: Sequence[RuleFile] = ()) -> RuleSet:
     """The rules we ship and the user's own, whose examples all hold.
 
     Raises: ConfigWrong.
     """
-    rules = Rules(files)
+    rules = RuleSet(files)
     wrong: list[str] = []
     for file in files:
         wrong += failures(read_family(file.path, trusted=False), rules, str(file.path))
@@ -26,7 +26,7 @@ def open_rules(files: Sequence[RuleFile] = ()) -> Rules:
     return rules
 
 
-def failures(written: Iterable[Rule], rules: Rules, file: str) -> Iterator[str]:
+def failures(written: Iterable[Rule], rules: RuleSet, file: str) -> Iterator[str]:
     """One line for each example that does not hold."""
     seen: set[int] = set()
     for rule in written:
@@ -35,7 +35,7 @@ def failures(written: Iterable[Rule], rules: Rules, file: str) -> Iterator[str]:
             yield from (f"{file}:{rule.line}: {problem}" for problem in _failures(rule, rules))
 
 
-def _failures(rule: Rule, rules: Rules) -> Iterator[str]:
+def _failures(rule: Rule, rules: RuleSet) -> Iterator[str]:
     for example in rule.match:
         if (got := _rating(example, rules)) is not rule.verdict:
             yield f"match: {example!r} is {got}, not {rule.verdict}"
@@ -48,5 +48,5 @@ def _failures(rule: Rule, rules: Rules) -> Iterator[str]:
                 yield f"when.match: {example!r} is {got}, not {when.verdict}"
 
 
-def _rating(command: str, rules: Rules) -> Rating:
+def _rating(command: str, rules: RuleSet) -> Rating:
     return rate(parse(command), rules).rating

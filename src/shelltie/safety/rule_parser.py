@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.safe_regex import compile_pattern
 from shelltie.basics.validate import did_you_mean
 from shelltie.errors import ConfigWrong
@@ -15,11 +15,11 @@ from shelltie.safety.rule import (
     OPERAND_ROLES,
     Arity,
     Flag,
+    OptionStyle,
     Role,
     Rule,
     Slot,
     Slots,
-    Style,
     When,
 )
 from shelltie.verdict import Code, Rating
@@ -212,7 +212,7 @@ _RULE_KEYS = frozenset(
     (*_VERDICT_KEYS, *_SHAPE_KEYS, *_EFFECT_KEYS, *_FLAG_KEYS, "not_match", "when")
 )
 _CONDITIONS = ("git-config", "no-terminal")
-_SLOT = regex(r"([a-z]+)([?*+]?)")
+_SLOT = lazy(r"([a-z]+)([?*+]?)")
 
 
 @dataclass(slots=True)
@@ -279,7 +279,7 @@ def _rule(block: Block, family: str) -> Rule:
         code=code,
         why=why,
         any_flags=_any_flags(block),
-        style=block.choice("style", Style, Style.GNU),
+        style=block.choice("style", OptionStyle, OptionStyle.GNU),
         stop=block.truth("stop"),
         everywhere=block.truth("everywhere"),
         flags=_with_conditions(_flags(block), whens, listed=not _any_flags(block)),

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rule import Rule
 from shelltie.safety.rule_parser import Sketch, compile_rules, sketch_rules
@@ -18,9 +18,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 INDEX = PROGRAMS / "index.json"
 
 _FILE_MAX = 1024 * 1024
-_VERSION = regex(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
-_EXAMPLES = regex(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
-_GLOB = regex(r"[*?\[]")
+_VERSION = lazy(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
+_EXAMPLES = lazy(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
+_GLOB = lazy(r"[*?\[]")
 
 _Commands = dict[tuple[str, ...], Sketch]
 _TREES_MAX = 2048  # so that made-up names cannot fill the memory
@@ -135,7 +135,7 @@ def _by_program(path: Path, *, trusted: bool) -> dict[str, _Commands]:
     return programs
 
 
-class Rules:
+class RuleSet:
     """What is known of programs; made once, then only read.
 
     Raises: ConfigWrong if a file of the user's cannot be used; nothing is loosened by leaving

@@ -6,25 +6,25 @@ Only what is known to stay inside sed is let through; a script that we cannot fo
 import re
 from collections.abc import Callable
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg
 from shelltie.safety.dataflow import scan_input
-from shelltie.safety.inspection import Case
+from shelltie.safety.inspection import Inspection
 from shelltie.safety.lists import is_harmless_target, protection, secrecy
 from shelltie.verdict import Code, Rating
 
-_SPACE = regex(r"[\s;]*")
-_BLANKS = regex(r"[ \t]*")
-_NUMBER = regex(r"\d+(?:~\d+)?|[+~]\d+|\$")
-_REGEX_FLAGS = regex(r"[IM]*")
-_LINE = regex(r"[^\n]*")
+_SPACE = lazy(r"[\s;]*")
+_BLANKS = lazy(r"[ \t]*")
+_NUMBER = lazy(r"\d+(?:~\d+)?|[+~]\d+|\$")
+_REGEX_FLAGS = lazy(r"[IM]*")
+_LINE = lazy(r"[^\n]*")
 _ALONE = "=dDgGhHnNpPxlqQFz{}"
 _LABELLED = "btT:"
-_LABEL = regex(r"[^;\n}]*")
-_EXIT = regex(r"[ \t]*\d*")
-_TEXT = regex(r"(?:[^\\\n]|\\.)*", re.DOTALL)
-_FLAGS = regex(r"[gpiImM0-9]*")
-_FLAGS_AFTER_E = regex(r"[gpiImM0-9e]*")
+_LABEL = lazy(r"[^;\n}]*")
+_EXIT = lazy(r"[ \t]*\d*")
+_TEXT = lazy(r"(?:[^\\\n]|\\.)*", re.DOTALL)
+_FLAGS = lazy(r"[gpiImM0-9]*")
+_FLAGS_AFTER_E = lazy(r"[gpiImM0-9e]*")
 _COMMANDS_MAX = 1000
 
 
@@ -32,7 +32,7 @@ class _Lost(ValueError):
     """The script is not one we can follow."""
 
 
-def rate_sed(case: Case, arg: Arg) -> None:
+def rate_sed(case: Inspection, arg: Arg) -> None:
     """Rate a sed script that is given as an argument."""
     for guess in arg.guesses:
         try:
@@ -46,7 +46,7 @@ def rate_sed(case: Case, arg: Arg) -> None:
 class _Script:
     """Goes over a script once."""
 
-    def __init__(self, case: Case, arg: Arg, text: str) -> None:
+    def __init__(self, case: Inspection, arg: Arg, text: str) -> None:
         self.case, self.arg, self.text = case, arg, text
         self.at = 0
         self._files: dict[str, Callable[[str], None]] = {

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment.variable_kinds import is_hook_name
 from shelltie.safety.arg import HOLE, Arg, literal
-from shelltie.safety.dataflow import Source, origin_of, scan_given
-from shelltie.safety.inspection import Case, base_name
+from shelltie.safety.dataflow import Origin, origin_of, scan_given
+from shelltie.safety.inspection import Inspection, base_name
 from shelltie.safety.lists import (
     Effect,
     effect,
@@ -19,23 +19,23 @@ from shelltie.safety.lists import (
     secrecy,
 )
 from shelltie.safety.values import CASE
-from shelltie.shell.script import Kind, Part, Redirect, Simple, Word
+from shelltie.shell.script import Part, PartKind, Redirect, Simple, Word
 from shelltie.verdict import Code, Rating
 
-_COMMAND = regex(r"\$\(|`|\$\{")
-_NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
-_SUBSCRIPT = regex(r"\[(?!\s*[@*\d]*\s*\])")
+_COMMAND = lazy(r"\$\(|`|\$\{")
+_NAME = lazy(r"[A-Za-z_]\w*", re.ASCII)
+_SUBSCRIPT = lazy(r"\[(?!\s*[@*\d]*\s*\])")
 # ${x:offset:length}
-_SUBSTRING = regex(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
-_SETS = regex(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
-_SETS_BEFORE = regex(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
-_DEFAULT = regex(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
-_PROMPT = regex(r"@[PA]\}|\$\{!")
-_SUBSTITUTION = regex(r"\$\([^()]*\)|`[^`]*`")
-_HEX = regex(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
+_SUBSTRING = lazy(r"\$\{[\w@*#?-]+(?:\[[^]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
+_SETS = lazy(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASCII)
+_SETS_BEFORE = lazy(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
+_DEFAULT = lazy(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
+_PROMPT = lazy(r"@[PA]\}|\$\{!")
+_SUBSTITUTION = lazy(r"\$\([^()]*\)|`[^`]*`")
+_HEX = lazy(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
 
-def rate_variable_name(case: Case, arg: Arg) -> None:
+def rate_variable_name(case: Inspection, arg: Arg) -> None:
     """A word that names a variable, as `read` and `test -v` take it."""
     for guess in arg.guesses:
         if _COMMAND.search(guess):
@@ -44,7 +44,7 @@ def rate_variable_name(case: Case, arg: Arg) -> None:
             case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may run code in a subscript", arg)
 
 
-def rate_expression(case: Case, arg: Arg) -> None:
+def rate_expression(case: Inspection, arg: Arg) -> None:
     """A word that is evaluated as arithmetic."""
     for guess in arg.guesses:
         if _COMMAND.search(guess):
@@ -54,7 +54,7 @@ def rate_expression(case: Case, arg: Arg) -> None:
     rate_names(case, text, arg)
 
 
-def rate_names(case: Case, text: str, arg: Arg) -> None:
+def rate_names(case: Inspection, text: str, arg: Arg) -> None:
     """The variables in an expression: what they hold is evaluated, and some must not be set."""
     _rate_settings(case, (*_SETS.findall(text), *_SETS_BEFORE.findall(text)), arg)
     names = _NAME.findall(_HEX.sub("0", text))
@@ -67,7 +67,7 @@ def rate_names(case: Case, text: str, arg: Arg) -> None:
         )
 
 
-def _rate_settings(case: Case, names: Iterable[str], arg: Arg) -> None:
+def _rate_settings(case: Inspection, names: Iterable[str], arg: Arg) -> None:
     for name in names:
         if is_hook_name(name):
             case.unknown(
@@ -75,24 +75,24 @@ def _rate_settings(case: Case, names: Iterable[str], arg: Arg) -> None:
             )
 
 
-def rate_expansions(case: Case) -> None:
+def rate_expansions(case: Inspection) -> None:
     """Expansions anywhere in a command that evaluate what a variable holds."""
     for word in words_of(case.simple):
         for part in word.parts:
             arg = Arg((), part.text, word.span, part.text)
-            if part.kind is Kind.EXPANSION:
+            if part.kind is PartKind.EXPANSION:
                 _rate_settings(case, _DEFAULT.findall(part.text), arg)
-            if part.kind is Kind.ARITHMETIC:
+            if part.kind is PartKind.ARITHMETIC:
                 _rate_arithmetic(case, part, arg)
-            elif part.kind is Kind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
+            elif part.kind is PartKind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
                 rate_names(case, piece[1], arg)
-            elif part.kind is Kind.EXPANSION and _PROMPT.search(part.text):
+            elif part.kind is PartKind.EXPANSION and _PROMPT.search(part.text):
                 case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a value", arg)
-            elif part.kind is Kind.EXPANSION and _SUBSCRIPT.search(part.text):
+            elif part.kind is PartKind.EXPANSION and _SUBSCRIPT.search(part.text):
                 case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a subscript", arg)
 
 
-def _rate_arithmetic(case: Case, part: Part, arg: Arg) -> None:
+def _rate_arithmetic(case: Inspection, part: Part, arg: Arg) -> None:
     if part.commands:
         # What it prints is evaluated: `a[$(…)]` would run.
         case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates what a command prints", arg)
@@ -109,12 +109,12 @@ def words_of(simple: Simple) -> Iterator[Word]:
         yield from (word for word in (redirect.target, redirect.body) if word is not None)
 
 
-_EVALUATED = regex(r"\$\(|`")
+_EVALUATED = lazy(r"\$\(|`")
 # Their value goes through the shell's expansions before it is shown.
 _PROMPTS = frozenset(("PS0", "PS1", "PS2", "PS4"))
 
 
-def rate_assignments(case: Case) -> None:
+def rate_assignments(case: Inspection) -> None:
     """The `NAME=value` before a command, or alone."""
     for assignment in case.simple.assignments:
         word = assignment.value
@@ -128,13 +128,13 @@ def rate_assignments(case: Case) -> None:
             rate_pair(case, name[0], guesses, arg, before_command=bool(case.simple.words))
 
 
-def _only_splits_a_line(case: Case, name: str) -> bool:
+def _only_splits_a_line(case: Inspection, name: str) -> bool:
     """`IFS= read -r line`: it is back to what it was when the line is read."""
     words = case.simple.words
     return name == "IFS" and bool(words) and words[0].value in ("read", "mapfile", "readarray")
 
 
-def rate_loop(case: Case) -> None:
+def rate_loop(case: Inspection) -> None:
     """A loop sets its variable, whatever that is called."""
     name = case.simple.loop
     if name is not None and name != CASE:
@@ -143,7 +143,7 @@ def rate_loop(case: Case) -> None:
         rate_pair(case, name, values, Arg((), "", case.simple.span, name), before_command=False)
 
 
-def subscript(case: Case, name: str, arg: Arg) -> None:
+def subscript(case: Inspection, name: str, arg: Arg) -> None:
     """The index of an array is arithmetic, and arithmetic runs what is in `$(…)`."""
     if _EVALUATED.search(name):
         case.unknown(Code.DYNAMIC_ARGUMENT, "a subscript runs a command", arg)
@@ -152,7 +152,7 @@ def subscript(case: Case, name: str, arg: Arg) -> None:
 
 
 def rate_pair(
-    case: Case, name: str, values: Sequence[str], arg: Arg, *, before_command: bool
+    case: Inspection, name: str, values: Sequence[str], arg: Arg, *, before_command: bool
 ) -> None:
     """`name=value`, wherever a command or the shell is told so."""
     for value in values:
@@ -169,7 +169,7 @@ def rate_pair(
                 case.unknown(Code.ENV_INJECTION, f"{name} may mean something to the program", arg)
 
 
-def _hook(case: Case, name: str, value: str, arg: Arg) -> None:
+def _hook(case: Inspection, name: str, value: str, arg: Arg) -> None:
     """The value is itself a command."""
     case.unknown(Code.ENV_INJECTION, f"the value of {name} is run as a command", arg)
     if name in _PROMPTS:
@@ -178,11 +178,11 @@ def _hook(case: Case, name: str, value: str, arg: Arg) -> None:
         return
     if HOLE not in value and not value.startswith("-"):
         case.again.danger_in_text(value.lstrip("|!"), case, f"{name}=", arg.span)
-    if origin_of(case, arg) is not Source.PROGRAM:
+    if origin_of(case, arg) is not Origin.PROGRAM:
         case.dangerous(Code.REMOTE_CODE, f"{name} is set to code from elsewhere", arg)
 
 
-_DESCRIPTOR = regex(r"\d+-?|-")
+_DESCRIPTOR = lazy(r"\d+-?|-")
 _WRITES = {
     Code.NETWORK_EXFIL: "sends data to another machine",
     Code.PERSISTENCE: "changes a file that is run later, or steers a tool",
@@ -191,7 +191,7 @@ _WRITES = {
 }
 
 
-def rate_redirects(case: Case) -> None:
+def rate_redirects(case: Inspection) -> None:
     """Every redirection of a command."""
     for redirect in case.simple.redirects:
         if redirect.descriptor.startswith("{"):
@@ -205,17 +205,17 @@ def rate_redirects(case: Case) -> None:
                 _rate_target(case, redirect, arg)
 
 
-def _rate_body(case: Case, redirect: Redirect) -> None:
+def _rate_body(case: Inspection, redirect: Redirect) -> None:
     if redirect.body is None or not case.simple.words:
         return
     for name in case.where.values.secrets_in(redirect.body):
         case.dangerous(Code.SECRET_READ, f"shows the value of ${name}")
 
 
-def _rate_target(case: Case, redirect: Redirect, arg: Arg) -> None:
+def _rate_target(case: Inspection, redirect: Redirect, arg: Arg) -> None:
     if redirect.operator in (">&", "<&") and _DESCRIPTOR.fullmatch(arg.value or ""):
         return
-    if any(part.kind is Kind.PROCESS for part in arg.parts):
+    if any(part.kind is PartKind.PROCESS for part in arg.parts):
         return  # what runs in there is judged itself
     if redirect.operator == "<":
         _reads(case, arg)
@@ -223,7 +223,7 @@ def _rate_target(case: Case, redirect: Redirect, arg: Arg) -> None:
         _writes(case, redirect, arg)
 
 
-def _reads(case: Case, arg: Arg) -> None:
+def _reads(case: Inspection, arg: Arg) -> None:
     for guess in arg.guesses:
         if protection(guess) is Code.NETWORK_EXFIL:
             case.dangerous(Code.NETWORK_EXFIL, f"opens a connection: {arg.text}", arg)
@@ -236,7 +236,7 @@ def _reads(case: Case, arg: Arg) -> None:
         )
 
 
-def _writes(case: Case, redirect: Redirect, arg: Arg) -> None:
+def _writes(case: Inspection, redirect: Redirect, arg: Arg) -> None:
     if arg.exact and arg.value is not None and is_harmless_target(arg.value) and arg.value != "-":
         return
     for guess in arg.guesses:
@@ -246,23 +246,23 @@ def _writes(case: Case, redirect: Redirect, arg: Arg) -> None:
     case.unknown(Code.WRITE_REDIRECT, f"{redirect.operator} writes {arg.text}", arg)
 
 
-_GLOB = regex(r"[*?\[\]]")
+_GLOB = lazy(r"[*?\[\]]")
 _MATCHES_MAX = 8
 _HIDDEN = (
     *("rm", "dd", "sudo", "su", "sh", "bash", "chmod", "chown", "mv", "shred", "truncate", "kill"),
     *("curl", "wget", "nc", "python3", "perl", "node", "git", "find", "xargs", "env", "crontab"),
 )
-_FORCE = regex(r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*")
+_FORCE = lazy(r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*")
 
 
-def rate_dynamic_program(case: Case) -> None:
+def rate_dynamic_program(case: Inspection) -> None:
     """A program that is a variable, a substitution or a pattern: never safe, maybe dangerous."""
     program = case.args[0]
     case.unknown(
         Code.DYNAMIC_PROGRAM, f"which program {program.text} is, is known only at run time", program
     )
     source = origin_of(case, program)
-    if source is not Source.PROGRAM:
+    if source is not Origin.PROGRAM:
         case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", program)
     for name in _candidates(program):
         case.again.danger([literal(name, program.span), *case.words], case, program.text)

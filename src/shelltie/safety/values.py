@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, product
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.output.secret_names import is_everyday_word, is_secret_name
 from shelltie.safety.arg import HOLE, Arg, unseen, written
 from shelltie.safety.echo import printed
-from shelltie.shell.script import Kind, Part, Script, Simple, Word
+from shelltie.shell.script import Part, PartKind, Script, Simple, Word
 from shelltie.verdict import Span
 
 _SPLIT = "\1"  # where an unquoted value falls apart
@@ -28,19 +28,19 @@ _GIVEN = {"HOME": "~", "PWD": ".", "OLDPWD": ".."}
 # Where they are set at all, usually to this.
 _USUAL = {"XDG_CONFIG_HOME": "~/.config", "XDG_STATE_HOME": "~/.local/state"}
 _NUMBERS = frozenset(("?", "#", "$", "!", "PPID", "UID", "EUID", "RANDOM", "LINENO", "SECONDS"))
-_NUMBER = regex(r"[+-]?\d+")
+_NUMBER = lazy(r"[+-]?\d+")
 _IFS = " "
 _PIPE = "/dev/fd/63"  # what the shell puts in place of `<(…)`
 
-_DEFAULT = regex(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
-_EXPANDED = regex(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
+_DEFAULT = lazy(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
+_EXPANDED = lazy(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
 CASE = "case"  # stands for itself, not for a variable
 _SETTERS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 _PRINT_NAMES = (
     *(["pwd"], ["dirname"], ["basename"], ["realpath"], ["readlink"], ["which"], ["find"], ["ls"]),
     *(["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"]),
 )
-_SET_BY_ARITHMETIC = regex(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
+_SET_BY_ARITHMETIC = lazy(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
 _READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
 
 
@@ -139,29 +139,29 @@ class Values:
         return bool(simple.words) and simple.words[0].value in self._script.functions
 
     def _shallow(self, word: Word) -> tuple[Arg, ...]:
-        if all(part.kind in (Kind.TEXT, Kind.VARIABLE) for part in word.parts):
+        if all(part.kind in (PartKind.TEXT, PartKind.VARIABLE) for part in word.parts):
             return self.of(word)
         return (unseen(word.span),)
 
     def _ways(self, part: Part) -> tuple[str, ...]:
         """The texts a part can stand for."""
         texts = self._texts(part)
-        if part.quoted or part.kind is Kind.TEXT:
+        if part.quoted or part.kind is PartKind.TEXT:
             return texts
         return tuple(self._blanks.sub(_SPLIT, text) for text in texts)
 
     def _texts(self, part: Part) -> tuple[str, ...]:
         match part.kind:
-            case Kind.TEXT:
+            case PartKind.TEXT:
                 return (part.text,)
-            case Kind.VARIABLE:
+            case PartKind.VARIABLE:
                 return self._of_variable(part.text)
-            case Kind.COMMAND:
+            case PartKind.COMMAND:
                 printed = self.output_of(part.commands)
                 return (HOLE if printed is None else printed.rstrip("\n"),)
-            case Kind.PROCESS:
+            case PartKind.PROCESS:
                 return (_PIPE,)
-            case Kind.EXPANSION if default := _DEFAULT.fullmatch(part.text):
+            case PartKind.EXPANSION if default := _DEFAULT.fullmatch(part.text):
                 return tuple(dict.fromkeys((*self._of_variable(default[1]), default[2])))
             case _:
                 return (HOLE,)
@@ -176,12 +176,12 @@ class Values:
     def _is_bound(self, part: Part, at: int) -> bool:
         """Whether the script has said what it is before it stands there."""
         match part.kind:
-            case Kind.TEXT | Kind.ARITHMETIC | Kind.PROCESS:
+            case PartKind.TEXT | PartKind.ARITHMETIC | PartKind.PROCESS:
                 return True
-            case Kind.VARIABLE:
+            case PartKind.VARIABLE:
                 first = self._bound.get(part.text, at)
                 return first < at or part.text in _GIVEN or part.text in _NUMBERS
-            case Kind.COMMAND:
+            case PartKind.COMMAND:
                 return self._prints_names(part.commands)
             case _:
                 return False
@@ -258,7 +258,7 @@ class Values:
 
 def _is_told(word: Word) -> bool:
     """Its value stands in the text, or is a number."""
-    return all(part.kind in (Kind.TEXT, Kind.ARITHMETIC) for part in word.parts)
+    return all(part.kind in (PartKind.TEXT, PartKind.ARITHMETIC) for part in word.parts)
 
 
 def _bindings(simple: Simple) -> Iterator[str]:
@@ -283,13 +283,13 @@ def _assigned(simple: Simple) -> Iterator[str]:
 
 def _names(part: Part) -> Iterator[str]:
     """The variables whose values a part shows; `${X:+y}` and `${#X}` show none."""
-    if part.kind is Kind.VARIABLE:
+    if part.kind is PartKind.VARIABLE:
         yield part.text
-    elif part.kind in (Kind.EXPANSION, Kind.ARITHMETIC):
+    elif part.kind in (PartKind.EXPANSION, PartKind.ARITHMETIC):
         yield from _EXPANDED.findall(part.text)
 
 
 def _is_one_word(part: Part) -> bool:
-    if part.kind is Kind.VARIABLE:
+    if part.kind is PartKind.VARIABLE:
         return part.quoted or part.text in _GIVEN or part.text in _NUMBERS
-    return part.quoted or part.kind in (Kind.TEXT, Kind.ARITHMETIC, Kind.PROCESS)
+    return part.quoted or part.kind in (PartKind.TEXT, PartKind.ARITHMETIC, PartKind.PROCESS)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg, unseen
-from shelltie.safety.inspection import Case, base_name
+from shelltie.safety.inspection import Inspection, base_name
 from shelltie.safety.lists import is_secret_path, secrecy
-from shelltie.safety.option_split import Arguments
+from shelltie.safety.option_split import SplitArguments
 from shelltie.shell.script import Simple
 from shelltie.verdict import Code, Rating
 
@@ -31,7 +31,7 @@ _SEARCHES = frozenset(("grep", "egrep", "fgrep", "rg", "zgrep"))
 _NAMES_ONLY = frozenset(("-l", "-L", "-c", "-q", "-rl", "-il", "--files-with-matches", "--count"))
 
 
-def names_known_files(case: Case, inner: Sequence[Arg]) -> bool:
+def names_known_files(case: Inspection, inner: Sequence[Arg]) -> bool:
     """Whether a program that reads the files it is told here shows nothing it should not."""
     program = base_name(inner[0].value or "")
     if program in _DISCREET:
@@ -57,15 +57,15 @@ def _filters(simple: Simple) -> bool:
 _SUFFIXES_MAX = 30
 _PLACEHOLDER = "{}"
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "eval"))
-_TAKES_TEXT = regex(r"-[a-z]*c|eval")
+_TAKES_TEXT = lazy(r"-[a-z]*c|eval")
 _GOES = frozenset(("cd", "chdir", "pushd"))
 _DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
-_ATTACHED_DIRECTORY = regex(r"-C(?=.)|--(?:chdir|directory|cwd)=")
+_ATTACHED_DIRECTORY = lazy(r"-C(?=.)|--(?:chdir|directory|cwd)=")
 _NAMES = ("-name", "-iname", "-path", "-wholename", "-ipath", "-regex")
 
 
 def rate_inner(
-    case: Case, args: Sequence[Arg], given: Arguments, *, appends: bool | None = None
+    case: Inspection, args: Sequence[Arg], given: SplitArguments, *, appends: bool | None = None
 ) -> None:
     """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
     if not args:
@@ -80,7 +80,7 @@ def rate_inner(
     case.again.command(filled, case, case.program)
 
 
-def _placeholders(given: Arguments) -> set[str]:
+def _placeholders(given: SplitArguments) -> set[str]:
     """What stands for the unseen argument: `{}`, or what `-I` says."""
     named = {
         value.value
@@ -90,7 +90,7 @@ def _placeholders(given: Arguments) -> set[str]:
     return {_PLACEHOLDER, *(name for name in named if name)}
 
 
-def _filled(case: Case, arg: Arg, given: Arguments, *, known: bool) -> Arg:
+def _filled(case: Inspection, arg: Arg, given: SplitArguments, *, known: bool) -> Arg:
     """A placeholder is an argument that nobody sees, but find says what it may be called."""
     holders = _placeholders(given)
     if arg.value not in holders:
@@ -113,7 +113,7 @@ def _with_holes(arg: Arg, holders: set[str]) -> Arg:
     return replace(arg, values=(), shape=shape, exact=False) if shape != arg.shape else arg
 
 
-def _seen_before(case: Case) -> tuple[str, ...]:
+def _seen_before(case: Inspection) -> tuple[str, ...]:
     """The secret files that the commands name whose output becomes arguments."""
     words = [word for simple in case.feeders() for word in simple.words[1:]]
     return _secret([text for arg in case.where.values.args(words) for text in arg.values])
@@ -123,7 +123,7 @@ def _secret(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if is_secret_path(text))
 
 
-def _runs_its_input(args: Sequence[Arg], given: Arguments) -> bool:
+def _runs_its_input(args: Sequence[Arg], given: SplitArguments) -> bool:
     """`xargs -I{} sh -c '{}'`, or `xargs` with `{}` as the program."""
     holders = _placeholders(given)
     if args[0].value in holders:
@@ -138,7 +138,7 @@ def _runs_its_input(args: Sequence[Arg], given: Arguments) -> bool:
     )
 
 
-def scan_suffixes(case: Case, args: Sequence[Arg]) -> None:
+def scan_suffixes(case: Inspection, args: Sequence[Arg]) -> None:
     """Danger in any of the commands that may stand behind options we do not know."""
     if case.again.guessing:
         return
@@ -152,7 +152,7 @@ def scan_suffixes(case: Case, args: Sequence[Arg]) -> None:
                 )
 
 
-def places_of(case: Case) -> Iterator[str | None]:
+def places_of(case: Inspection) -> Iterator[str | None]:
     """The directories a command goes to: by `cd`, or by an option such as `git -C`."""
     words = case.words
     if case.program in _GOES and words:

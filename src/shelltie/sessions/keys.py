@@ -3,7 +3,7 @@
 import difflib
 import re
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
 
 _NAMED = {
@@ -31,8 +31,8 @@ _NAMED = {
     **{f"f{n}": f"\x1bO{letter}" for n, letter in enumerate("PQRS", 1)},
     **{f"f{n}": f"\x1b[{code}~" for n, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
 }
-_CTRL = regex(r"ctrl-([a-z])")
-_ALT = regex(r"alt-(.)", re.DOTALL)
+_CTRL = lazy(r"ctrl-([a-z])")
+_ALT = lazy(r"alt-(.)", re.DOTALL)
 
 
 def bytes_of(key: str) -> bytes:

@@ -10,7 +10,7 @@ from itertools import product
 from re import Pattern
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 Pieces = tuple[bytes, ...]  # as they were sent, one after the other
 
@@ -19,11 +19,11 @@ LINE_MAX = 2 * _HALF
 # Enter, and on a terminal: the end-of-file key, which hands over what there is; readline's ctrl-o,
 # which runs the line; and the beginning of ctrl-x ctrl-e, which runs what an editor leaves of it.
 _MAY_RUN = frozenset(b"\n\r\x04\x0f\x18")
-_ENTER = regex(r"(?<!\\)[\n\r]")
-_NEWLINE = regex(r"(?<!\\)\n")
+_ENTER = lazy(r"(?<!\\)[\n\r]")
+_NEWLINE = lazy(r"(?<!\\)\n")
 _KEY = r"[\x00-\x08\x0b-\x1f\x7f]"
-_CONTROL = regex(_KEY)
-_LETTERS_AND_KEY = regex(rf"([^\x00-\x08\x0a-\x1f\x7f]*)(\n|{_KEY}|\Z)")
+_CONTROL = lazy(_KEY)
+_LETTERS_AND_KEY = lazy(rf"([^\x00-\x08\x0a-\x1f\x7f]*)(\n|{_KEY}|\Z)")
 _ERASES_LINE = "\x03\x15"
 _ERASES_WORD = "\x17"
 
@@ -56,10 +56,10 @@ def _is_letter(char: str) -> bool:
 # A paste's brackets, and keys that are more than one byte; readline takes the last one of a
 # sequence that it does not know for a letter.
 _LITERAL = rf"\x16{_KEY}"  # ctrl-v makes a letter of a key
-_SEQUENCE = regex(rf"{_LITERAL}|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
-_ALL_BUT_ITS_LAST = regex(rf"{_LITERAL}|\x1b[\[O]?[0-9;?]*")
-_ONLY_LITERAL = regex(_LITERAL)
-_NONE = regex(r"(?!)")
+_SEQUENCE = lazy(rf"{_LITERAL}|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
+_ALL_BUT_ITS_LAST = lazy(rf"{_LITERAL}|\x1b[\[O]?[0-9;?]*")
+_ONLY_LITERAL = lazy(_LITERAL)
+_NONE = lazy(r"(?!)")
 _EDITORS = (
     _Editor(_SEQUENCE, "\b\x7f", _is_no_blank),  # readline
     _Editor(_SEQUENCE, "\b\x7f", _is_letter),  # others that edit a line themselves

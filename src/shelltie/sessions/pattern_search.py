@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterator
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.safe_regex import Pattern
 from shelltie.output.text import decoder
 
 # All of them are linear: whatever is printed, none looks twice at the same character.
-_SEQUENCE = regex(
+_SEQUENCE = lazy(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]?|[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)?|[ -/]*+[0-~]?)"
 )
-_INVISIBLE = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = lazy(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Finder:

@@ -9,25 +9,25 @@ from contextlib import suppress
 import anyio
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.visible_text import brief
 from shelltie.errors import JournalBroken, ProcessError, TooManySessions, UnknownSession
 from shelltie.events import SessionNamed
 from shelltie.model import Command, PastSession, RunId, State
 from shelltie.running.admission import Party
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.session import Session
 from shelltie.sessions.wait_rule import Waiting
 
-_TASK_SESSION = regex(r"term-.+-\d{13,}")
+_TASK_SESSION = lazy(r"term-.+-\d{13,}")
 _REMEMBERED = 1000  # of those that are gone
 
 
 @frozen
-class Room:
+class SessionLimits:
     """How many sessions each owner may have, and all of them together; and for how many seconds an
     ended one stays readable.
     """
@@ -47,7 +47,7 @@ class Sessions:
     def __init__(
         self,
         supervisor: Supervisor,
-        room: Room = Room(),  # noqa: B008  frozen
+        room: SessionLimits = SessionLimits(),  # noqa: B008  frozen
         numbers: Callable[[], int] | None = None,
     ) -> None:
         self._supervisor = supervisor
@@ -58,7 +58,9 @@ class Sessions:
         self._opening: Counter[str] = Counter()
         self.on_changed: list[Callable[[str], None]] = []
 
-    async def open(self, command: Command, wish: Wish, owner: str, waiting: Waiting) -> Session:
+    async def open(
+        self, command: Command, wish: RunOptions, owner: str, waiting: Waiting
+    ) -> Session:
         """Start a session.
 
         Raises: TooManySessions, InvalidParameters, CommandDenied; and then nothing was started.
@@ -73,7 +75,7 @@ class Sessions:
         session = self.adopt(run, owner, waiting)
         # It runs, and its start is on record. Who learns its id can ask the next server for it.
         with suppress(JournalBroken):
-            await self._supervisor.recorded()
+            await self._supervisor.flush_record()
         return session
 
     def adopt(self, run: Run, owner: str, waiting: Waiting) -> Session:
@@ -123,7 +125,7 @@ class Sessions:
             why = "" if past is None else f": {fate(past)}"
         return UnknownSession(f"Session {name} not found{why}")
 
-    def of(self, owner: str) -> list[Session]:
+    def owned_by(self, owner: str) -> list[Session]:
         """Whose process runs, or whose last output nobody has read."""
         self.sweep()
         return [session for session in self._sessions.values() if session.owner == owner]
@@ -132,7 +134,7 @@ class Sessions:
         """As which session a run goes on, if it does."""
         return next((one for one in self._sessions.values() if one.run.id == run), None)
 
-    def everybody(self) -> list[Session]:
+    def all(self) -> list[Session]:
         """All of them, for a person."""
         self.sweep()
         return list(self._sessions.values())
@@ -151,7 +153,7 @@ class Sessions:
     async def stop_all(self, owner: str, reason: str) -> None:
         """End every session of an owner: it left, or begins anew."""
         async with anyio.create_task_group() as tasks:
-            for session in self.of(owner):
+            for session in self.owned_by(owner):
                 tasks.start_soon(self._stop_quietly, session, reason)
 
     async def _stop_quietly(self, session: Session, reason: str) -> None:
@@ -177,7 +179,7 @@ class Sessions:
 
     def _make_room(self, owner: str) -> None:
         """The oldest that has ended makes room, if nobody has read its output yet."""
-        own, most = self.of(owner), self._room.most
+        own, most = self.owned_by(owner), self._room.most
         active = self._without_oldest(own, most, self._opening[owner])
         if active >= most:
             raise TooManySessions(
@@ -187,7 +189,7 @@ class Sessions:
                 most,
             )
         total = max(self._room.total, most)
-        active = self._without_oldest(self.everybody(), total, self._opening.total())
+        active = self._without_oldest(self.all(), total, self._opening.total())
         if active >= total:
             advice = "stop one of yours with terminal_stop" if own else "try again later"
             raise TooManySessions(

@@ -28,7 +28,7 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))  # within a character of UTF-8, never 
 
 
 @frozen
-class Reading:
+class SessionReading:
     """What a session printed from `start` to `end`, counted in characters since its beginning.
 
     `skipped` characters before `start` were asked for but are lost; `position` is how many there
@@ -90,7 +90,7 @@ class Session:
         """Somebody was shown all there will ever be, and its end."""
         return self._end_shown and self._shown >= self.position
 
-    def show(self, start: int, end: int) -> None:
+    def mark_delivered(self, start: int, end: int) -> None:
         """Note that somebody was shown this part; what is lost counts as shown."""
         if start <= self._shown:
             self._shown = max(self._shown, end)
@@ -129,7 +129,7 @@ class Session:
         wait_for: Pattern | None = None,
         *,
         end: bool = False,
-    ) -> Reading:
+    ) -> SessionReading:
         """Send input, or its `end`, wait for an answer, and read on where the last exchange ended.
 
         Raises: RunOver, InputFull.
@@ -150,7 +150,7 @@ class Session:
         waiting: Waiting = AT_ONCE,
         wait_for: Pattern | None = None,
         typed: str = "",
-    ) -> Reading:
+    ) -> SessionReading:
         """What it printed from `start` on, once it is an answer. Moves nobody's place.
 
         What is waited for is not found in the echo of what was `typed`.
@@ -277,7 +277,7 @@ class Session:
 
     def reading(
         self, start: int, limit: int | None = None, *, found: bool | None = None
-    ) -> Reading:
+    ) -> SessionReading:
         """What it printed from `start` on, as if nothing had come after `limit`."""
         asked = start
         piece, number = self._piece(start)
@@ -287,7 +287,7 @@ class Session:
         text = decoder().decode(piece.data, final=last)[start - number : stop]
         end = start + len(text)
         outcome = self.run.outcome
-        return Reading(
+        return SessionReading(
             text=text,
             start=start,
             end=end,

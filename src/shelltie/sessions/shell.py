@@ -25,14 +25,14 @@ from shelltie.errors import (
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.model import Command, Limits, RunId, TerminalSize
-from shelltie.running.admission import Gate, Judge, Party
-from shelltie.running.options import Wish, new_run_id
+from shelltie.running.admission import CommandJudge, Gate, Party
+from shelltie.running.options import RunOptions, new_run_id
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.registry import Sessions
-from shelltie.sessions.session import Reading, Session
-from shelltie.sessions.shell_marks import Mark
-from shelltie.sessions.shell_pipe import Desk, Unmarked
+from shelltie.sessions.session import Session, SessionReading
+from shelltie.sessions.shell_marks import CommandMark
+from shelltie.sessions.shell_pipe import CommandPipe, MarkFilter
 from shelltie.sessions.wait_rule import Waiting
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -49,7 +49,7 @@ class CommandEnd:
     """
 
     command: str
-    reading: Reading
+    reading: SessionReading
     ended: bool
     exit_code: int | None
     cwd: str | None
@@ -91,7 +91,7 @@ class _Sent:
 class ShellSession:
     """Commands for one shell, one after the other."""
 
-    def __init__(self, session: Session, desk: Desk, supervisor: Supervisor) -> None:
+    def __init__(self, session: Session, desk: CommandPipe, supervisor: Supervisor) -> None:
         self.session = session
         self._told_cwd: str | None = None
         self._supervisor = supervisor
@@ -100,7 +100,7 @@ class ShellSession:
         self._number = 0
         self._deciding = False
         run = session.run
-        run.output = self._store = Unmarked(run.output, desk.marks, session.hear, self._pass)
+        run.output = self._store = MarkFilter(run.output, desk.marks, session.hear, self._pass)
         session.leave()
         run.on_ended.append(self._end)
         if run.outcome is not None:
@@ -151,7 +151,7 @@ class ShellSession:
         run, number = self.session.run.id, self._number + 1
         told = ShellCommandBegan(run, time.time(), number, text)
         self._supervisor.bus.publish(told)
-        problem = await self._supervisor.recorded()
+        problem = await self._supervisor.flush_record()
         if problem is not None and problem not in self.session.run.warnings:
             self.session.run.warn(problem)
 
@@ -248,7 +248,7 @@ class ShellSession:
                 " ctrl-c, or wait for its end"
             )
 
-    def _pass(self, mark: Mark) -> None:
+    def _pass(self, mark: CommandMark) -> None:
         """What a mark says. One that is repeated, or not of the command that runs, says nothing."""
         sent, session = self._sent, self.session
         if sent is None or mark.number != sent.number or sent.end is not None:
@@ -289,7 +289,7 @@ async def open_shell(
     """
     command = Command(first, cwd=start.cwd, env=start.env, stdin=start.stdin)
     await _admit(supervisor, new_run_id(), command, start.party)
-    desk = Desk()
+    desk = CommandPipe()
     try:
         shell = replace(
             command, text="bash", argv=desk.argv, stdin=None, stays_open=True, pty=start.size
@@ -297,7 +297,7 @@ async def open_shell(
         session = await sessions.open(
             shell,
             # Each command there ends by itself: a pager would wait for a key after each.
-            Wish(None, start.limits, UNPAGED, party=start.party),
+            RunOptions(None, start.limits, UNPAGED, party=start.party),
             owner,
             Waiting(),
         )
@@ -321,7 +321,7 @@ async def open_shell(
 async def _admit(supervisor: Supervisor, run: RunId, command: Command, party: Party) -> None:
     """A shell's pipe is on this machine, so no shell is isolated."""
     _check(command.text)
-    await supervisor.give(run, command, party, _doubting(supervisor.gate))
+    await supervisor.admit_into_running(run, command, party, _doubting(supervisor.gate))
 
 
 def _check(text: str) -> None:
@@ -343,7 +343,7 @@ def _doubting(gate: Gate) -> Gate:
 class _Doubter:
     """Calls nothing safe: a shell has aliases, functions and a PATH that we do not see."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: CommandJudge) -> None:
         self._judge = judge
 
     async def look(self, command: Command) -> Verdict:

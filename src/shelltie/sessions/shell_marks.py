@@ -4,19 +4,19 @@ import re
 from collections.abc import Iterator
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _MARK_MAX = 8 * 1024  # a path is no longer than 4096 bytes
 # Capitals and digits only: a terminal may be set to turn small letters into capitals.
-_REST = regex(rb"([BE]);(\d{1,18});(\d{1,3});([^\x00-\x1f\x7f]*)\x07")
-_UNFINISHED = regex(rb"[^\x00-\x1f\x7f]*")
+_REST = lazy(rb"([BE]);(\d{1,18});(\d{1,3});([^\x00-\x1f\x7f]*)\x07")
+_UNFINISHED = lazy(rb"[^\x00-\x1f\x7f]*")
 
 # What a shell prints a mark with: the nonce, B or E, the number, the exit code, the directory.
 FORMAT = r"\033]5454;%s;%s;%s;%s;%s\a"
 
 
 @frozen
-class Mark:
+class CommandMark:
     """Command `number` begins here, or has ended with `exit_code`; where the shell now is."""
 
     begins: bool
@@ -36,7 +36,7 @@ class Marks:
         self._head = f"\x1b]5454;{nonce};".encode()
         self._held = b""
 
-    def feed(self, data: bytes) -> Iterator[bytes | Mark]:
+    def feed(self, data: bytes) -> Iterator[bytes | CommandMark]:
         """The output and the marks in it, in their order."""
         data, self._held = self._held + data, b""
         while (at := data.find(self._head)) >= 0:
@@ -67,7 +67,7 @@ class Marks:
         return len(data) - at if at >= 0 and self._head.startswith(data[at:]) else 0
 
 
-def _mark(found: re.Match[bytes]) -> Mark:
+def _mark(found: re.Match[bytes]) -> CommandMark:
     kind, number, exit_code, cwd = found.groups()
     path = cwd.decode("utf-8", "surrogateescape") or None
-    return Mark(kind == b"B", int(number), int(exit_code), path)
+    return CommandMark(kind == b"B", int(number), int(exit_code), path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shelltie.model import Stream
 from shelltie.output.store import Store
-from shelltie.sessions.shell_marks import FORMAT, Mark, Marks
+from shelltie.sessions.shell_marks import FORMAT, CommandMark, Marks
 
 _PREFIX = "shelltie-shell-"
 _WITHHELD_MAX = 64 * 1024
@@ -39,7 +39,7 @@ _COMMAND = (
 )
 
 
-class Desk:
+class CommandPipe:
     """A private directory: the pipe a shell gets its commands from, and the text of the last one.
 
     A text goes into a file, so that it is one command whatever lines and quotes it has.
@@ -103,7 +103,7 @@ def _sweep() -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-class Unmarked(Store):
+class MarkFilter(Store):
     """Takes the place of a store that is still empty, and keeps what is no mark.
 
     Before the first mark nobody has asked for anything: what the shell says then, such as a first
@@ -115,7 +115,7 @@ class Unmarked(Store):
         store: Store,
         marks: Marks,
         on_output: Callable[[bytes], None],
-        on_mark: Callable[[Mark], None],
+        on_mark: Callable[[CommandMark], None],
     ) -> None:
         super().__init__()
         vars(self).update(vars(store))
@@ -127,7 +127,7 @@ class Unmarked(Store):
     def add(self, stream: Stream, data: memoryview) -> None:
         """Take the next bytes."""
         for found in self._marks.feed(bytes(data)):
-            if isinstance(found, Mark):
+            if isinstance(found, CommandMark):
                 self._withheld = None
                 self._on_mark(found)
             else:

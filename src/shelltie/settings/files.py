@@ -9,11 +9,11 @@ from shelltie.errors import ConfigWrong
 SIZE_MAX = 1024 * 1024
 # Two writes within one tick of a file system's clock (up to 2 s) leave the same time behind.
 TICK = 2.0
-Mark = tuple[int, ...]
-_UNREADABLE: Mark = (0,)
+FileStamp = tuple[int, ...]
+_UNREADABLE: FileStamp = (0,)
 
 
-def mark(path: Path) -> Mark | None:
+def mark(path: Path) -> FileStamp | None:
     """What changes when the file does, the latest change first; `None` when there is no file."""
     try:
         found = path.stat()

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from shelltie.errors import ConfigWrong
 
-Entry = Mapping[str, object]  # of texts, flags and lists of texts
+TomlTable = Mapping[str, object]  # of texts, flags and lists of texts
 
 _SIZE_MAX = 1024 * 1024
 _ABANDONED = 10.0  # seconds after which somebody's unfinished file is taken for left behind
@@ -57,7 +57,7 @@ def split(path: Path, table: str) -> tuple[list[dict[str, object]], list[dict[st
     return ours, others
 
 
-def _digest(entry: Entry) -> str:
+def _digest(entry: TomlTable) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -94,7 +94,7 @@ def _open_now(path: str, flags: int) -> int:
 def change(
     path: Path,
     table: str,
-    edit: Callable[[list[dict[str, object]]], Iterable[Entry]],
+    edit: Callable[[list[dict[str, object]]], Iterable[TomlTable]],
     heading: str,
 ) -> None:
     """Read, edit and replace the file at once: nobody reads half of it or writes in between.
@@ -141,12 +141,12 @@ def _create(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o600), "wb")
 
 
-def _as_text(table: str, entries: Iterable[Entry], heading: str) -> str:
+def _as_text(table: str, entries: Iterable[TomlTable], heading: str) -> str:
     comment = "".join(f"# {line}\n" for line in heading.splitlines())
     return comment + "".join("\n" + as_toml(table, entry) for entry in entries)
 
 
-def as_toml(table: str, entry: Entry) -> str:
+def as_toml(table: str, entry: TomlTable) -> str:
     """One entry as it stands in the file.
 
     Raises: ConfigWrong for a text that TOML cannot hold.

@@ -141,8 +141,8 @@ def revoke(project: Path, store: Path) -> bool:
     return known
 
 
-def _replace(project: Path, store: Path, entries: list[toml_list.Entry]) -> None:
-    def edit(known: list[dict[str, object]]) -> Iterator[toml_list.Entry]:
+def _replace(project: Path, store: Path, entries: list[toml_list.TomlTable]) -> None:
+    def edit(known: list[dict[str, object]]) -> Iterator[toml_list.TomlTable]:
         yield from (one for one in known if _understood(one, store).project != project)
         yield from entries
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from shelltie.basics.lazy_regex import regex
-from shelltie.shell.script import Problem, Simple, Word
+from shelltie.basics.lazy_regex import lazy
+from shelltie.shell.script import Doubt, Simple, Word
 from shelltie.verdict import Code, Span
 
 LENGTH_MAX = 10_000  # bytes
@@ -11,40 +11,40 @@ COMMANDS_MAX = 50
 
 # Control characters, all that is not drawn or changes the direction of what is drawn, blanks that
 # are none for the shell, and halves of characters. A variation selector may follow a symbol.
-_UNSEEN = regex(
+_UNSEEN = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
     "\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ue000-\uf8ff"
     "\U000f0000-\U0010ffff]|(?<![^\x00-\xff])[\ufe00-\ufe0f]"
 )
 # Two pieces of a word with nothing but `\⏎` between them.
-_GLUED = regex(r"(?<=[^ \t\n|&;()<>\\])\\\n(?=[^ \t\n|&;()<>])")
+_GLUED = lazy(r"(?<=[^ \t\n|&;()<>\\])\\\n(?=[^ \t\n|&;()<>])")
 
 
-def text_problems(text: str) -> Iterator[Problem]:
+def text_problems(text: str) -> Iterator[Doubt]:
     """What is wrong with the characters of a text."""
     if len(text) > LENGTH_MAX or len(text.encode("utf-8", "surrogatepass")) > LENGTH_MAX:
         span = Span(0, len(text))
-        yield Problem(Code.TOO_LONG, f"longer than {LENGTH_MAX} bytes", span)
+        yield Doubt(Code.TOO_LONG, f"longer than {LENGTH_MAX} bytes", span)
     if unseen := _UNSEEN.search(text):
         message = f"a character that cannot be seen (U+{ord(unseen[0]):04X})"
-        yield Problem(Code.INVISIBLE_CHARACTERS, message, Span(*unseen.span()))
+        yield Doubt(Code.INVISIBLE_CHARACTERS, message, Span(*unseen.span()))
     if glued := _GLUED.search(text):
         message = "a word that goes on in the next line"
-        yield Problem(Code.PARSER_DISAGREEMENT, message, Span(*glued.span()))
+        yield Doubt(Code.PARSER_DISAGREEMENT, message, Span(*glued.span()))
 
 
-def command_problems(commands: tuple[Simple, ...], text: str) -> Iterator[Problem]:
+def command_problems(commands: tuple[Simple, ...], text: str) -> Iterator[Doubt]:
     """What is wrong with their number and with the letters of their words."""
     if len(commands) > COMMANDS_MAX:
         span = Span(commands[COMMANDS_MAX].span.start, len(text))
-        yield Problem(Code.TOO_LONG, f"more than {COMMANDS_MAX} commands", span)
+        yield Doubt(Code.TOO_LONG, f"more than {COMMANDS_MAX} commands", span)
     if text.isascii():
         return
     for word in _words(commands):
         if any(_looks_foreign(part.text) for part in word.parts if not part.quoted):
             message = "letters outside quotes that may look like others"
-            yield Problem(Code.INVISIBLE_CHARACTERS, message, word.span)
+            yield Doubt(Code.INVISIBLE_CHARACTERS, message, word.span)
             return
 
 
@@ -64,10 +64,10 @@ _BARE = r"[A-Za-z0-9_./:@%+,=-]++"
 _WORD = rf"(?>(?:{_BARE}|'[^']*+'|\"[^\"$`\\!]*+\")+)"
 _BLANK = r"(?:[ \t]|(?<=[ \t])\\\n(?=[ \t]))"
 _COMMAND = rf"(?>{_BLANK}*){_WORD}(?>(?:(?>{_BLANK}+){_WORD})*)(?>{_BLANK}*)"
-_TEXT = regex(rf"[ \t\n]*+{_COMMAND}(?>(?:(?:&&|\|\||;|\||\n)\n*+{_COMMAND})*);?[ \t\n]*+")
-_TOKEN = regex(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
-_QUOTED = regex(r"'([^']*+)'|\"([^\"]*+)\"")
-_RESERVED = regex(
+_TEXT = lazy(rf"[ \t\n]*+{_COMMAND}(?>(?:(?:&&|\|\||;|\||\n)\n*+{_COMMAND})*);?[ \t\n]*+")
+_TOKEN = lazy(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
+_QUOTED = lazy(r"'([^']*+)'|\"([^\"]*+)\"")
+_RESERVED = lazy(
     r"if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time|in"
 )
 

@@ -3,29 +3,29 @@
 import re
 from collections.abc import Callable, Mapping
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.shell.lexer import Document, LineReader, balanced
-from shelltie.shell.script import Assignment, Draft, Kind, Part, Redirect, Word, source_of
+from shelltie.shell.script import Assignment, Draft, Part, PartKind, Redirect, Word, source_of
 from shelltie.verdict import Span
 
 _COMMANDS_END = 5000
 
 _NAME = r"[A-Za-z_]\w*+"
-_REDIRECT = regex(
+_REDIRECT = lazy(
     rf"(?:(?>(\d++|\{{{_NAME}\}})?)(<<<|<<-?|<[&>]|<(?!\()|>[>&|]|>(?!\())|(&>>?))", re.ASCII
 )
-_ASSIGNMENT = regex(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
-_EXPANDS = regex(r"[$`\\]")
-_EQUALS = regex(r"\+?=")
-_ARRAY = regex(rf"{_NAME}\+?=(?=\()", re.ASCII)
-_COMMENT = regex(r"[ \t\n(]#")
-_ARRAY_END = regex(r"\)(?:[ \t\n;&|)]|\Z)")
+_ASSIGNMENT = lazy(rf"{_NAME}(?:\+?=|(\[))", re.ASCII)
+_EXPANDS = lazy(r"[$`\\]")
+_EQUALS = lazy(r"\+?=")
+_ARRAY = lazy(rf"{_NAME}\+?=(?=\()", re.ASCII)
+_COMMENT = lazy(r"[ \t\n(]#")
+_ARRAY_END = lazy(r"\)(?:[ \t\n;&|)]|\Z)")
 _TAKES_ARRAYS = frozenset(
     ("alias", "declare", "eval", "export", "let", "local", "readonly", "typeset")
 )
 _ENDS = "\n;|)("
-_TEST_OPERATOR = regex(r"&&|\|\||[()]|[<>](?!\()")
-_TEST_END = regex(r"\]\](?=[ \t\n;&|()<>]|\Z)")
+_TEST_OPERATOR = lazy(r"&&|\|\||[()]|[<>](?!\()")
+_TEST_END = lazy(r"\]\](?=[ \t\n;&|()<>]|\Z)")
 
 
 class SimpleReader(LineReader):
@@ -75,7 +75,7 @@ class SimpleReader(LineReader):
         array = _ARRAY.match(self.text, self.at) if declares else None
         if not array:
             return self.word()
-        start, parts = self.at, [Part(Kind.TEXT, array[0])]
+        start, parts = self.at, [Part(PartKind.TEXT, array[0])]
         self.at = array.end()
         self._array(parts)
         return self.made(parts, start)
@@ -171,7 +171,7 @@ class SimpleReader(LineReader):
         if self.inside or _COMMENT.search(self.text, start, self.at):
             # Bash 5.2 loses its place behind an array that it has met inside `<(…)`.
             self.doubtful("an array with a comment, or inside a substitution", start)
-        parts.append(self.expansion(Kind.EXPANSION, start, mark, quoted=False))
+        parts.append(self.expansion(PartKind.EXPANSION, start, mark, quoted=False))
 
     def _element(self) -> bool:
         self.lines()
@@ -216,7 +216,7 @@ class SimpleReader(LineReader):
     def operator(self, length: int) -> Word:
         """The next characters as a word of their own."""
         start, self.at = self.at, self.at + length
-        return self.made([Part(Kind.TEXT, self.text[start : self.at])], start)
+        return self.made([Part(PartKind.TEXT, self.text[start : self.at])], start)
 
     def arithmetic(self) -> bool:
         """Reads `(( … ))`; false if it turns out to be two subshells."""
@@ -237,29 +237,29 @@ class SimpleReader(LineReader):
         end, self.at = self.at, max(self.at - 2, start)
         commands = self.found.since(mark)
         text = self.text[start : self.at]
-        kind = Kind.ARITHMETIC if "$" in text or "`" in text else Kind.TEXT
+        kind = PartKind.ARITHMETIC if "$" in text or "`" in text else PartKind.TEXT
         word = self.made([Part(kind, text, quoted=True, commands=commands)], start)
         self.at = end
         return word
 
 
 _DELIMITED = r"(?=[ \t\n;&|()<>]|\Z)"
-_RESERVED = regex(
+_RESERVED = lazy(
     r"(?:if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time"
     rf"|\{{|\}}|!|\[\[){_DELIMITED}"
 )
-_IN = regex(rf"in{_DELIMITED}")
-_TIME_OPTION = regex(rf"[ \t]*+(?:-p|--){_DELIMITED}")
-_COPROC_NAME = regex(
+_IN = lazy(rf"in{_DELIMITED}")
+_TIME_OPTION = lazy(rf"[ \t]*+(?:-p|--){_DELIMITED}")
+_COPROC_NAME = lazy(
     r"[A-Za-z_]\w*+[ \t]++(?=[({]|(?:if|while|until|for|select|case|\[\[)[ \t\n])", re.ASCII
 )
-_PARENTHESES = regex(r"\([ \t]*+\)")
-_CLAUSE_END = regex(r";;&?|;&")
+_PARENTHESES = lazy(r"\([ \t]*+\)")
+_CLAUSE_END = lazy(r";;&?|;&")
 _PREFIXES = ("!", "time")
-_NOTHING = regex(r"[\n;)]|\Z")
-_UNEXPECTED = regex(r";;&?|;&|&&|&(?!>)|\|\||[;|)]|\Z")
-_REDIRECTS = regex(r"\d*+[<>](?!\()|\{\w++\}[<>](?!\()|&>")
-_ENDS_LIST = regex(rf"[\n)]|\Z|(?:then|elif|else|fi|do|done|esac|\}}){_DELIMITED}")
+_NOTHING = lazy(r"[\n;)]|\Z")
+_UNEXPECTED = lazy(r";;&?|;&|&&|&(?!>)|\|\||[;|)]|\Z")
+_REDIRECTS = lazy(r"\d*+[<>](?!\()|\{\w++\}[<>](?!\()|&>")
+_ENDS_LIST = lazy(rf"[\n)]|\Z|(?:then|elif|else|fi|do|done|esac|\}}){_DELIMITED}")
 _LOOP_ENDS = {"do": "done", "{": "}"}
 _BODIES = frozenset(("{", "if", "while", "until", "for", "select", "case", "[["))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Self
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
-from shelltie.shell.script import Draft, Found, Kind, Part, Source, Word, source_of
+from shelltie.basics.lazy_regex import lazy
+from shelltie.shell.script import Draft, ParseResults, Part, PartKind, Source, Word, source_of
 from shelltie.verdict import Code
 
 NESTING_MAX = 20
@@ -16,13 +16,13 @@ _WORDS_END = 20_000
 _NESTING_END = 30  # each level costs a dozen frames of Python's own stack
 
 
-class Reading(ABC):
+class TextReader(ABC):
     """Reads one text from `at` on. It never raises: what is unfinished ends with the text.
 
     Where the text turns out wrong, `found` says so, and the reader goes on or stands at its end.
     """
 
-    def __init__(self, source: Source, found: Found) -> None:
+    def __init__(self, source: Source, found: ParseResults) -> None:
         self.source = source
         self.text = source.text
         self.end = len(source.text)
@@ -74,7 +74,7 @@ class Reading(ABC):
         """One level up."""
         self.found.depth -= 1
 
-    def expansion(self, kind: Kind, start: int, mark: int, *, quoted: bool) -> Part:
+    def expansion(self, kind: PartKind, start: int, mark: int, *, quoted: bool) -> Part:
         """The part from `start` to `at`, with the commands found since `mark`."""
         part = Part(kind, self.text[start : self.at], quoted, self.found.since(mark))
         self.count_word()
@@ -96,19 +96,19 @@ class Reading(ABC):
         """The word from `start` to `at`, of these parts."""
         end = self.at
         self.count_word()
-        literal = all(part.kind is Kind.TEXT for part in parts)
+        literal = all(part.kind is PartKind.TEXT for part in parts)
         value = "".join([part.text for part in parts]) if literal else None
         span = self.source.span(start, end)
         return Word(self.text[start:end], value, span, tuple(parts), pattern)
 
 
-_ESCAPE = regex(
+_ESCAPE = lazy(
     r"\\(?:(?P<name>[abeEfnrtv\\'\"?])|(?P<octal>[0-7]{1,3})|x\{(?P<braced>[0-9A-Fa-f]*)\}?"
     r"|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<u>[0-9A-Fa-f]{1,4})|U(?P<U>[0-9A-Fa-f]{1,8})"
     r"|c(?P<control>\\\\|.))",
     re.DOTALL,
 )
-_RAW_BYTES = regex("[\udc80-\udcff]+")  # as Python spells bytes that are not yet text
+_RAW_BYTES = lazy("[\udc80-\udcff]+")  # as Python spells bytes that are not yet text
 _NAMED = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _BASES = {"octal": 8, "braced": 16, "hex": 16}
 
@@ -142,25 +142,25 @@ def _code_point(number: int) -> str:
 _SECOND_READINGS_MAX = 16  # each may read the rest of the text once more
 
 _NAME = r"[A-Za-z_]\w*+"
-_VARIABLE = regex(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
-_PID_AND_BRACKET = regex(r"\$\$[({[]")  # bash looks for the end of `$(` there
-_ANSI = regex(r"\$'((?>(?:[^'\\]++|\\.)*))'", re.DOTALL)
-_BACKTICKS = regex(r"`((?>(?:[^`\\]++|\\.)*))`", re.DOTALL)
+_VARIABLE = lazy(rf"\$(?:({_NAME}|[0-9@*#?$!-])|\{{({_NAME}|\d++|[@*#?$!-])\}})", re.ASCII)
+_PID_AND_BRACKET = lazy(r"\$\$[({[]")  # bash looks for the end of `$(` there
+_ANSI = lazy(r"\$'((?>(?:[^'\\]++|\\.)*))'", re.DOTALL)
+_BACKTICKS = lazy(r"`((?>(?:[^`\\]++|\\.)*))`", re.DOTALL)
 _ESCAPES_IN_BACKTICKS = {
-    False: regex(r"\\([$`\\])"),
-    True: regex(r"\\([$`\\\"])"),
+    False: lazy(r"\\([$`\\])"),
+    True: lazy(r"\\([$`\\\"])"),
 }
-_FUNCTION_SUBSTITUTION = regex(r"\$\{[ \t\n|]")  # `${ cmd; }` of bash 5.3
+_FUNCTION_SUBSTITUTION = lazy(r"\$\{[ \t\n|]")  # `${ cmd; }` of bash 5.3
 _PLAIN_IN_PAIR = {
-    "}": regex(r"[^'\"\\$`<>}]++"),
-    ")": regex(r"[^'\"\\$`<>()]++"),
-    "]": regex(r"[^'\"\\$`<>\[\]]++"),
+    "}": lazy(r"[^'\"\\$`<>}]++"),
+    ")": lazy(r"[^'\"\\$`<>()]++"),
+    "]": lazy(r"[^'\"\\$`<>\[\]]++"),
 }
-_QUOTED = regex(r"\\.|'[^']*+'|\"(?>(?:[^\"\\]++|\\.)*)\"", re.DOTALL)
-_MISCOUNTED = regex(r"#|<<|\besac\b")  # bash counts parentheses in these, too
+_QUOTED = lazy(r"\\.|'[^']*+'|\"(?>(?:[^\"\\]++|\\.)*)\"", re.DOTALL)
+_MISCOUNTED = lazy(r"#|<<|\besac\b")  # bash counts parentheses in these, too
 
 
-class ExpansionReader(Reading):
+class ExpansionReader(TextReader):
     """Reads what becomes something else when the word is expanded."""
 
     @abstractmethod
@@ -174,12 +174,12 @@ class ExpansionReader(Reading):
     def dollar(self, parts: list[Part], *, quoted: bool = False) -> bool:
         """Reads `$` and what belongs to it; alone it is text."""
         if variable := _VARIABLE.match(self.text, self.at):
-            parts.append(Part(Kind.VARIABLE, variable[1] or variable[2], quoted))
+            parts.append(Part(PartKind.VARIABLE, variable[1] or variable[2], quoted))
             self.at = variable.end()
             if _PID_AND_BRACKET.match(self.text, variable.start()):
                 self.doubtful("a bracket behind `$$`", variable.start())
         elif not self._longer_dollar(parts, quoted=quoted):
-            parts.append(Part(Kind.TEXT, "$", quoted))
+            parts.append(Part(PartKind.TEXT, "$", quoted))
             self.at += 1
         return True
 
@@ -203,7 +203,7 @@ class ExpansionReader(Reading):
     def _ansi(self, parts: list[Part]) -> None:
         if body := _ANSI.match(self.text, self.at):
             value = decoded(self.source.verbatim(*body.span(1)))
-            parts.append(Part(Kind.TEXT, value, quoted=True))
+            parts.append(Part(PartKind.TEXT, value, quoted=True))
             self.at = body.end()
         else:
             self.give_up("a single quote is not closed", self.at)
@@ -211,9 +211,9 @@ class ExpansionReader(Reading):
     def _parenthesis(self, parts: list[Part], *, quoted: bool) -> None:
         arithmetic = self.next_is("$((") and self._arithmetic(parts, quoted=quoted)
         if not arithmetic:
-            self.substitution(parts, Kind.COMMAND, quoted=quoted)
+            self.substitution(parts, PartKind.COMMAND, quoted=quoted)
 
-    def substitution(self, parts: list[Part], kind: Kind, *, quoted: bool = False) -> bool:
+    def substitution(self, parts: list[Part], kind: PartKind, *, quoted: bool = False) -> bool:
         """Reads `$(…)`, `<(…)` or `>(…)`."""
         start, mark = self.at, len(self.found.drafts)
         self.at += 2
@@ -229,7 +229,7 @@ class ExpansionReader(Reading):
         body, ending = self.text[start + 3 : self.at - 2], self.text[self.at - 2 : self.at]
         if closed and not (ending == "))" and balanced(body)) and self.again(start, mark):
             return False
-        parts.append(self.expansion(Kind.ARITHMETIC, start, mark, quoted=quoted))
+        parts.append(self.expansion(PartKind.ARITHMETIC, start, mark, quoted=quoted))
         if parts[-1].commands and _MISCOUNTED.search(body):
             self.doubtful("parentheses that bash may count differently", start)
         return True
@@ -249,7 +249,7 @@ class ExpansionReader(Reading):
         start, mark = self.at, len(self.found.drafts)
         self.at += 2
         self.pair("]")
-        parts.append(self.expansion(Kind.ARITHMETIC, start, mark, quoted=quoted))
+        parts.append(self.expansion(PartKind.ARITHMETIC, start, mark, quoted=quoted))
 
     def _brace(self, parts: list[Part], *, quoted: bool) -> None:
         start, mark = self.at, len(self.found.drafts)
@@ -260,7 +260,7 @@ class ExpansionReader(Reading):
             self.broken("only some versions of bash run the commands in `${ …; }`", start)
         else:
             self.pair("}", quoted=quoted)
-        kind = Kind.COMMAND if commands else Kind.EXPANSION
+        kind = PartKind.COMMAND if commands else PartKind.EXPANSION
         parts.append(self.expansion(kind, start, mark, quoted=quoted))
 
     def pair(self, closer: str, *, quoted: bool = True) -> bool:
@@ -313,7 +313,7 @@ class ExpansionReader(Reading):
         else:
             # In a subscript it is none, and what looks quoted in it is expanded.
             self.doubtful("a process substitution inside an expansion", self.at)
-            self.substitution(parts, Kind.PROCESS)
+            self.substitution(parts, PartKind.PROCESS)
 
     def backticks(self, parts: list[Part], *, quoted: bool = False) -> bool:
         """As bash: the text up to the next backtick, unescaped once, is read on its own."""
@@ -326,7 +326,7 @@ class ExpansionReader(Reading):
         if self.deeper():
             self._backticked(found.start(1), found.end(1), quoted=quoted)
         self.back()
-        parts.append(self.expansion(Kind.COMMAND, start, mark, quoted=quoted))
+        parts.append(self.expansion(PartKind.COMMAND, start, mark, quoted=quoted))
         return True
 
     def _backticked(self, start: int, end: int, *, quoted: bool) -> None:
@@ -353,12 +353,12 @@ def balanced(expression: str) -> bool:
 
 
 # A word that means itself, and nothing behind it that could belong to it.
-_LITERAL = regex(r"[A-Za-z0-9_./:=@%+,^-]++(?=[ \t\n;&|)]|\Z)")
-_BARE = regex(r"[^ \t\n|&;()<>'\"\\$`]++")
+_LITERAL = lazy(r"[A-Za-z0-9_./:=@%+,^-]++(?=[ \t\n;&|)]|\Z)")
+_BARE = lazy(r"[^ \t\n|&;()<>'\"\\$`]++")
 # Bash also expands the tilde in an argument that looks like an assignment.
-_GLOB = regex(r"[*?]|\A~|[+@!]\(|\A[A-Za-z_]\w*+\+?=(?:[^~]*:)?~")
+_GLOB = lazy(r"[*?]|\A~|[+@!]\(|\A[A-Za-z_]\w*+\+?=(?:[^~]*:)?~")
 _EXTENDED = "?*+@!"
-_PLAIN_IN = {'"': regex(r"[^\"\\$`]++"), "": regex(r"[^\\$`]++")}
+_PLAIN_IN = {'"': lazy(r"[^\"\\$`]++"), "": lazy(r"[^\\$`]++")}
 _ESCAPED_IN = {'"': '$`"\\', "": "$`\\"}
 
 _Readers = Mapping[str, Callable[["WordReader", list[Part]], bool]]
@@ -383,7 +383,7 @@ class WordReader(ExpansionReader):
         start, self.at = literal.span()
         text, span = literal[0], self.source.span(start, self.at)
         self.count_word()
-        return Word(text, text, span, (Part(Kind.TEXT, text),))
+        return Word(text, text, span, (Part(PartKind.TEXT, text),))
 
     def regular_expression(self) -> Word:
         """The word behind `=~`, where `(…)` and `|` are part of it."""
@@ -396,7 +396,7 @@ class WordReader(ExpansionReader):
         going = True
         while going and self.at < self.end:
             if bare := _BARE.match(self.text, self.at):
-                parts.append(Part(Kind.TEXT, bare[0]))
+                parts.append(Part(PartKind.TEXT, bare[0]))
                 self.at = bare.end()
             else:
                 reader = readers.get(self.text[self.at])
@@ -425,7 +425,7 @@ class WordReader(ExpansionReader):
                 _flush(literal, parts)
                 self._expansion_in_quotes(parts)
         if literal or len(parts) == count:
-            parts.append(Part(Kind.TEXT, "".join(literal), quoted=True))
+            parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
 
     def _escaped_in(self, closer: str) -> str:
         escaped = self.text[self.at + 1 : self.at + 2]
@@ -445,19 +445,19 @@ class WordReader(ExpansionReader):
             self.give_up("a single quote is not closed", self.at)
             return False
         value = self.source.verbatim(self.at + 1, closing)
-        parts.append(Part(Kind.TEXT, value, quoted=True))
+        parts.append(Part(PartKind.TEXT, value, quoted=True))
         self.at = closing + 1
         return True
 
     def escaped(self, parts: list[Part]) -> bool:
         escaped = self.text[self.at + 1 : self.at + 2]
-        parts.append(Part(Kind.TEXT, escaped or "\\", quoted=True))
+        parts.append(Part(PartKind.TEXT, escaped or "\\", quoted=True))
         self.at += 1 + len(escaped)
         return True
 
     def process(self, parts: list[Part]) -> bool:
         opens = self.text[self.at + 1 : self.at + 2] == "("
-        return opens and self.substitution(parts, Kind.PROCESS)
+        return opens and self.substitution(parts, PartKind.PROCESS)
 
     def extended_pattern(self, parts: list[Part]) -> bool:
         """`@(a|b)`, which is a pattern only where `extglob` is on, and an error elsewhere."""
@@ -472,12 +472,12 @@ class WordReader(ExpansionReader):
         self.at += 1
         self.pair(")", quoted=False)
         text = self.text[start : self.at]
-        kind = Kind.EXPANSION if "$" in text or "`" in text else Kind.TEXT
+        kind = PartKind.EXPANSION if "$" in text or "`" in text else PartKind.TEXT
         parts.append(Part(kind, text, commands=self.found.since(mark)))
         return True
 
     def bar(self, parts: list[Part]) -> bool:
-        parts.append(Part(Kind.TEXT, "|"))
+        parts.append(Part(PartKind.TEXT, "|"))
         self.at += 1
         return True
 
@@ -501,14 +501,14 @@ _READERS_OF_EXPRESSIONS: _Readers = {
 
 def _flush(literal: list[str], parts: list[Part]) -> None:
     if literal:
-        parts.append(Part(Kind.TEXT, "".join(literal), quoted=True))
+        parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
         literal.clear()
 
 
 def _is_pattern(parts: list[Part]) -> bool:
     """What is quoted or expanded can stand inside a pattern, but begins none."""
     live = "".join(
-        [part.text if part.kind is Kind.TEXT and not part.quoted else "\0" for part in parts]
+        [part.text if part.kind is PartKind.TEXT and not part.quoted else "\0" for part in parts]
     )
     braced = live[live.find("{") : live.rfind("}") + 1] if "{" in live else ""
     return (
@@ -518,7 +518,7 @@ def _is_pattern(parts: list[Part]) -> bool:
     )
 
 
-_BLANKS = regex(r"[ \t]*+")
+_BLANKS = lazy(r"[ \t]*+")
 
 
 @frozen
@@ -535,7 +535,7 @@ class Document:
 class LineReader(WordReader):
     """Moves from one word to the next."""
 
-    def __init__(self, source: Source, found: Found) -> None:
+    def __init__(self, source: Source, found: ParseResults) -> None:
         super().__init__(source, found)
         self.pending: list[Document] = []
         self.line_over = False  # a comment ended where lines seem joined
@@ -611,7 +611,7 @@ class LineReader(WordReader):
     def _verbatim_body(self, body: str, start: int, end: int) -> Word:
         first, last = self.source.index_of(start), self.source.index_of(end)
         span = self.source.span(first, last)
-        return Word(body, body, span, (Part(Kind.TEXT, body, quoted=True),))
+        return Word(body, body, span, (Part(PartKind.TEXT, body, quoted=True),))
 
     def _expanded_body(self, start: int, end: int) -> Word:
         reader = self.inner(self.source.part(start, end))

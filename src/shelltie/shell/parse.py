@@ -4,19 +4,28 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile, islice
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.shell.doubts import command_problems, is_plain, text_problems
 from shelltie.shell.grammar import CommandReader
-from shelltie.shell.script import Found, Kind, Part, Redirect, Script, Simple, Word, source_of
+from shelltie.shell.script import (
+    ParseResults,
+    Part,
+    PartKind,
+    Redirect,
+    Script,
+    Simple,
+    Word,
+    source_of,
+)
 from shelltie.verdict import Span
 
 _PIECES_MAX = 5000
 _TOKENS_MAX = 5000  # of a piece
-_PIECE = regex(r"[^;&|\n()`]++")
-_TOKEN = regex(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
-_QUOTES = regex(r"['\"\\]")
-_LISTED = regex(r"\{[^{}]*,[^{}]*\}")
-_NO_PROGRAM = regex(
+_PIECE = lazy(r"[^;&|\n()`]++")
+_TOKEN = lazy(r"(\d*+[<>]++[&|]?+)|[^ \t<>]++")
+_QUOTES = lazy(r"['\"\\]")
+_LISTED = lazy(r"\{[^{}]*,[^{}]*\}")
+_NO_PROGRAM = lazy(
     r"[A-Za-z_]\w*+=.*|(?:if|then|elif|else|fi|while|until|do|done|esac|time|coproc)|[{}!$'\"]++"
 )
 
@@ -53,7 +62,7 @@ def _words(text: str, at: int) -> list[Word]:
 
 def _word(text: str, at: int) -> Word:
     value = _QUOTES.sub("", text)
-    return Word(text, value, Span(at, at + len(text)), (Part(Kind.TEXT, value),))
+    return Word(text, value, Span(at, at + len(text)), (Part(PartKind.TEXT, value),))
 
 
 READ_MAX = 128 * 1024  # characters; what is longer is not safe, and what follows is not looked at
@@ -64,7 +73,7 @@ def parse(text: str) -> Script:
 
     Commands that only the rough look at a broken text finds come last.
     """
-    read, found = text[:READ_MAX], Found()
+    read, found = text[:READ_MAX], ParseResults()
     CommandReader(source_of(read, range(len(read) + 1)), found).commands("")
     commands = tuple([draft.finished() for draft in found.drafts])
     if found.broken:
@@ -79,7 +88,7 @@ def of_argv(argv: Sequence[str]) -> Script:
     words, at = list[Word](), 0
     for argument in argv:
         text = shlex.quote(argument)
-        parts = (Part(Kind.TEXT, argument, quoted=True),)
+        parts = (Part(PartKind.TEXT, argument, quoted=True),)
         words.append(Word(text, argument, Span(at, at + len(text)), parts))
         at += len(text) + 1
     command = Simple(tuple(words), Span(0, max(0, at - 1)))

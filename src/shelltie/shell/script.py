@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.verdict import Code, Span
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """What a part of a word is."""
 
     TEXT = "text"  # literal characters, quotes and backslashes removed
@@ -28,7 +28,7 @@ class Part:
     `commands` are the places in `Script.commands` of the commands that run inside it.
     """
 
-    kind: Kind
+    kind: PartKind
     text: str
     quoted: bool = False
     commands: tuple[int, ...] = ()
@@ -51,9 +51,9 @@ class Word:
     @property
     def single(self) -> bool:
         """It becomes exactly one word, whatever it expands to."""
-        if self.pattern or Part(Kind.VARIABLE, "@", quoted=True) in self.parts:
+        if self.pattern or Part(PartKind.VARIABLE, "@", quoted=True) in self.parts:
             return False
-        return all(part.quoted or part.kind is Kind.TEXT for part in self.parts)
+        return all(part.quoted or part.kind is PartKind.TEXT for part in self.parts)
 
 
 @frozen
@@ -97,7 +97,7 @@ class Simple:
 
 
 @frozen
-class Problem:
+class Doubt:
     """Something that keeps the text from being proved safe, whatever its commands are."""
 
     code: Code
@@ -114,7 +114,7 @@ class Script:
 
     text: str
     commands: tuple[Simple, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Doubt, ...] = ()
     functions: tuple[str, ...] = ()
     plain: bool = False
 
@@ -153,11 +153,11 @@ class Draft:
 
 
 @dataclass(slots=True)
-class Found:
+class ParseResults:
     """Shared by all readers of one text, those of its pieces included."""
 
     drafts: list[Draft] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Doubt] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     depth: int = 0
     words: int = 0
@@ -173,7 +173,7 @@ class Found:
     def problem(self, code: Code, message: str, span: Span) -> None:
         """Notes what keeps the text from being safe, once for each place."""
         if not self.hopeless:
-            problem = Problem(code, message, span)
+            problem = Doubt(code, message, span)
             self.problems += [] if problem in self.problems else [problem]
 
     def since(self, mark: int) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ class Found:
         return tuple(range(mark, len(self.drafts)))
 
 
-_BEFORE_NEWLINE = regex(r"(?<!\\)\\++\n")
+_BEFORE_NEWLINE = lazy(r"(?<!\\)\\++\n")
 
 
 @frozen

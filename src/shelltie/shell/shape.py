@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from shelltie.basics.lazy_regex import regex
-from shelltie.basics.memo import remembered
+from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.memo import memoized
 from shelltie.shell.split import segments, strip_prefixes
 
 NO_PROGRAM = "shell"
@@ -36,17 +36,17 @@ _MANY_IN_ONE = """
 _QUICK = frozenset(_QUICK_NAMES.split())
 _SUBCOMMANDS = frozenset(_MANY_IN_ONE.split())
 # The word after them is theirs: `git -C dir push`, `make -j 4 test`.
-_WITH_VALUE = regex(r"-[CfjnpwW]|--(?:cwd|dir|prefix|namespace|context|manifest-path|project)")
+_WITH_VALUE = lazy(r"-[CfjnpwW]|--(?:cwd|dir|prefix|namespace|context|manifest-path|project)")
 # Their subcommand runs another: `npm run build`, `uv run pytest`.
 _RUNNERS = frozenset(("run", "run-script", "exec", "x", "compose", "tool", "dlx"))
 # The program is the one they are given.
-_INTERPRETERS = regex(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|bash|sh|zsh|dash|tsx|ts-node")
+_INTERPRETERS = lazy(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|bash|sh|zsh|dash|tsx|ts-node")
 _PACKAGE_RUNNERS = frozenset(("npx", "bunx", "uvx", "pipx"))
-_WORD = regex(r"[A-Za-z0-9@._/][\w@.:/+-]*")  # no `=`: what is assigned may be secret
-_SPLIT = regex(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
+_WORD = lazy(r"[A-Za-z0-9@._/][\w@.:/+-]*")  # no `=`: what is assigned may be secret
+_SPLIT = lazy(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 
 
-@remembered
+@memoized
 def shape(text: str) -> str:
     """The shape of a command; empty if it only does what takes no time."""
     parts: dict[str, None] = {}

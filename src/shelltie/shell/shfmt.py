@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.shell.lexer import decoded
-from shelltie.shell.script import Problem, Redirect, Script, Simple, Word
+from shelltie.shell.script import Doubt, Redirect, Script, Simple, Word
 from shelltie.verdict import Code, Span
 
 SHFMT_ARGS = ("--to-json", "-ln=bash", "--filename=command")
@@ -20,13 +20,13 @@ SHFMT_ARGS = ("--to-json", "-ln=bash", "--filename=command")
 _NODES_MAX = 20_000
 _DECLARES = ("declare", "export", "local", "nameref", "readonly", "typeset")
 _PLACED = (">", ">>", "<", "<>", ">|", "&>", "&>>", ">&", "<&", "<<<")
-_BARE_ESCAPE = regex(r"\\(?:(\n)|(.?))", re.DOTALL)
-_QUOTED_ESCAPE = regex(r"\\(\n|[$`\"\\])")
+_BARE_ESCAPE = lazy(r"\\(?:(\n)|(.?))", re.DOTALL)
+_QUOTED_ESCAPE = lazy(r"\\(\n|[$`\"\\])")
 _Node = Mapping[str, Any]
 _Thing = tuple[object, ...]
 
 
-def agree(script: Script, tree: bytes) -> Problem | None:
+def agree(script: Script, tree: bytes) -> Doubt | None:
     """`None` if both saw the same, else what to say about it."""
     try:
         theirs = sorted(_theirs(json.loads(tree)), key=repr)
@@ -36,8 +36,8 @@ def agree(script: Script, tree: bytes) -> Problem | None:
     return None if ours == theirs else _problem(script, "two parsers read it differently")
 
 
-def _problem(script: Script, message: str) -> Problem:
-    return Problem(Code.PARSER_DISAGREEMENT, message, Span(0, len(script.text)))
+def _problem(script: Script, message: str) -> Doubt:
+    return Doubt(Code.PARSER_DISAGREEMENT, message, Span(0, len(script.text)))
 
 
 class _TooMuch(Exception):

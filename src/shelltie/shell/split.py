@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 _STEPS_MAX = 1500  # operators, quotes and brackets; no text may keep the event loop busy
 _PREFIX_MAX = 8 * 1024  # characters that are looked at to find a segment's own program
 _PREFIXES_MAX = 100
 _DEPTH_MAX = 16  # deeper nesting is read flat: each level costs one more copy of its text
-_SPECIAL = regex(r"[\\'\"`$();&|<>\n#{}]")
-_BLANKS = regex(r"[ \t]*+")
-_ANSI_QUOTED = regex(r"(?>(?:[^'\\]++|\\.)*)'?+", re.DOTALL)
-_HEREDOC = regex(r"<<(-?)[ \t]*+((?>(?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")+))")
-_NOT_COMMANDS = regex(r"(?:fi|done|esac|for|case|select|function)(?!\S)|\(\(")
-_REDIRECTION = regex(r"\d*+(?:&>|[<>])")
+_SPECIAL = lazy(r"[\\'\"`$();&|<>\n#{}]")
+_BLANKS = lazy(r"[ \t]*+")
+_ANSI_QUOTED = lazy(r"(?>(?:[^'\\]++|\\.)*)'?+", re.DOTALL)
+_HEREDOC = lazy(r"<<(-?)[ \t]*+((?>(?:[^\s'\"\\;&|<>()]++|\\.|'[^'\n]*+'|\"[^\"\n]*+\")+))")
+_NOT_COMMANDS = lazy(r"(?:fi|done|esac|for|case|select|function)(?!\S)|\(\(")
+_REDIRECTION = lazy(r"\d*+(?:&>|[<>])")
 
 _KEYWORDS = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "coproc"))
 # Programs that run the rest of their arguments, with the short options that take a word.
@@ -38,12 +38,12 @@ _WRAPPERS = {
     "command": "",
     "stdbuf": "ioe",
 }
-_WORD = regex(
+_WORD = lazy(
     r"(?>(?:[^\s'\"\\$]++|\\.|'[^']*+'?+|\"(?>(?:[^\"\\]++|\\.)*)\"?+|\$\([^()]*+\)|[$\\])+)",
     re.DOTALL,
 )
-_ASSIGNMENT = regex(r"[A-Za-z_]\w*+(?:\[[^\]\s]*+\])?\+?=")
-_ASKS_ONLY = regex(r"[ \t]+-[vV]")  # `command -v x` names a program, it does not run it
+_ASSIGNMENT = lazy(r"[A-Za-z_]\w*+(?:\[[^\]\s]*+\])?\+?=")
+_ASKS_ONLY = lazy(r"[ \t]+-[vV]")  # `command -v x` names a program, it does not run it
 
 
 def segments(text: str) -> tuple[str, ...]:

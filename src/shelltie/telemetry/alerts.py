@@ -16,9 +16,9 @@ from shelltie.events import (
     Publish,
     RunEnded,
     RunReady,
-    SessionClosed,
-    SessionOpened,
-    SessionRan,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
 )
 from shelltie.model import RunId, human_duration
 from shelltie.telemetry.metrics import Metrics
@@ -39,7 +39,7 @@ class Thresholds:
 
 
 @frozen
-class Check:
+class HealthCheck:
     """One figure; `message` says in words what is wrong, or that all is well."""
 
     name: str
@@ -72,11 +72,11 @@ def unwell(metrics: Metrics, thresholds: Thresholds) -> set[str]:
     return {name for name, is_so in wrong.items() if is_so}
 
 
-def examine(metrics: Metrics, thresholds: Thresholds) -> list[Check]:
+def examine(metrics: Metrics, thresholds: Thresholds) -> list[HealthCheck]:
     """Every figure, as it stands now."""
     wrong = unwell(metrics, thresholds)
     return [
-        Check(name, value, threshold, name not in wrong, message)
+        HealthCheck(name, value, threshold, name not in wrong, message)
         for name, value, threshold, message in _figures(metrics, thresholds)
     ]
 
@@ -127,7 +127,7 @@ class Alerts:
         self._called: dict[str, float] = {}
         self._own: set[RunId] = set()  # commands that were started to tell somebody
 
-    def examine(self) -> list[Check]:
+    def examine(self) -> list[HealthCheck]:
         """Every figure against its threshold."""
         return examine(self._metrics, self._thresholds)
 
@@ -147,9 +147,9 @@ class Alerts:
             case Leaked():
                 message = f"processes {list(event.pids)} could not be ended"
                 self._tell(Alerted(event.run, event.at, "leak", message))
-            case RunReady() | RunEnded() | SessionRan() | CommandRefused():
+            case RunReady() | RunEnded() | ContextRan() | CommandRefused():
                 self._compare(event.at)
-            case SessionOpened() | SessionClosed():
+            case ContextOpened() | ContextClosed():
                 self._compare(event.at)
             case _:
                 pass

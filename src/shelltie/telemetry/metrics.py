@@ -25,9 +25,9 @@ from shelltie.events import (
     RunEnded,
     RunLost,
     RunReady,
-    SessionClosed,
-    SessionOpened,
-    SessionRan,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
     SilentButWorking,
     Unusual,
 )
@@ -242,18 +242,18 @@ class Metrics:
             self._note(outcome, truncated=truncated)
 
     @_count.register
-    def _(self, event: SessionRan) -> None:
+    def _(self, event: ContextRan) -> None:
         """A context has a limit of its own for what is shown."""
         if event.run is None:  # its program was not there: nothing else tells of it
             self._ended.add(*_named(event.outcome), event.limits.category or "none", "none")
         self._note(event.outcome, truncated=event.truncated)
 
     @_count.register
-    def _(self, event: SessionOpened) -> None:
+    def _(self, event: ContextOpened) -> None:
         self._contexts.add(event.asker.session)
 
     @_count.register
-    def _(self, event: SessionClosed) -> None:
+    def _(self, event: ContextClosed) -> None:
         self._contexts.discard(event.asker.session)
 
     def _note(self, outcome: Outcome, *, truncated: bool) -> None:

@@ -10,11 +10,11 @@ _SERIES_MAX = 200  # of one instrument; whatever comes after them is counted as 
 _OTHER = "other"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
-Values = tuple[str, ...]
+LabelValues = tuple[str, ...]
 
 
 @frozen
-class Sample:
+class MetricSample:
     """One number, and what it is about."""
 
     name: str
@@ -29,7 +29,7 @@ class Family:
     name: str
     kind: str
     about: str
-    samples: tuple[Sample, ...]
+    samples: tuple[MetricSample, ...]
 
 
 class Counter:
@@ -41,7 +41,7 @@ class Counter:
         self.name = name
         self._about = about
         self._labels = labels
-        self._values: dict[Values, float] = {} if labels else {(): 0.0}
+        self._values: dict[LabelValues, float] = {} if labels else {(): 0.0}
 
     def add(self, *values: str, by: float = 1.0) -> None:
         """Count one more, or `by`, for these labels."""
@@ -57,7 +57,7 @@ class Counter:
         """As it stands now."""
         named = [dict(zip(self._labels, key, strict=True)) for key in self._values]
         values = zip(named, self._values.values(), strict=True)
-        samples = tuple(Sample(self.name, labels, value) for labels, value in values)
+        samples = tuple(MetricSample(self.name, labels, value) for labels, value in values)
         return Family(self.name, self.kind, self._about, samples)
 
 
@@ -72,7 +72,7 @@ class Gauge:
     def family(self) -> Family:
         """As it stands now."""
         return Family(
-            self.name, "gauge", self._about, (Sample(self.name, {}, float(self._read())),)
+            self.name, "gauge", self._about, (MetricSample(self.name, {}, float(self._read())),)
         )
 
 
@@ -86,12 +86,12 @@ class Histogram:
         self._about = about
         self._labels = labels
         self._edges = tuple(edges)
-        self._counts: dict[Values, list[int]] = {}
-        self._sums: dict[Values, float] = {}
+        self._counts: dict[LabelValues, list[int]] = {}
+        self._sums: dict[LabelValues, float] = {}
         if not labels:
             self._open(())
 
-    def _open(self, key: Values) -> list[int]:
+    def _open(self, key: LabelValues) -> list[int]:
         self._sums[key] = 0.0
         self._counts[key] = [0] * (len(self._edges) + 1)
         return self._counts[key]
@@ -108,18 +108,18 @@ class Histogram:
         samples = [sample for key in self._counts for sample in self._samples(key)]
         return Family(self.name, "histogram", self._about, tuple(samples))
 
-    def _samples(self, key: Values) -> Iterable[Sample]:
+    def _samples(self, key: LabelValues) -> Iterable[MetricSample]:
         labels = dict(zip(self._labels, key, strict=True))
         so_far = 0
         for edge, count in zip((*self._edges, None), self._counts[key], strict=True):
             so_far += count
             le = "+Inf" if edge is None else _number(edge)
-            yield Sample(f"{self.name}_bucket", {**labels, "le": le}, so_far)
-        yield Sample(f"{self.name}_sum", labels, self._sums[key])
-        yield Sample(f"{self.name}_count", labels, so_far)
+            yield MetricSample(f"{self.name}_bucket", {**labels, "le": le}, so_far)
+        yield MetricSample(f"{self.name}_sum", labels, self._sums[key])
+        yield MetricSample(f"{self.name}_count", labels, so_far)
 
 
-def _bounded(known: Mapping[Values, object], key: Values) -> Values:
+def _bounded(known: Mapping[LabelValues, object], key: LabelValues) -> LabelValues:
     """Names that a policy or a caller makes up must not fill the memory."""
     if key in known or len(known) < _SERIES_MAX:
         return key
@@ -131,7 +131,9 @@ def merged(parts: Iterable[tuple[Mapping[str, str], Iterable[Family]]]) -> list[
     found: dict[str, Family] = {}
     for labels, families in parts:
         for one in families:
-            samples = tuple(Sample(s.name, {**labels, **s.labels}, s.value) for s in one.samples)
+            samples = tuple(
+                MetricSample(s.name, {**labels, **s.labels}, s.value) for s in one.samples
+            )
             before = found[one.name].samples if one.name in found else ()
             found[one.name] = Family(one.name, one.kind, one.about, (*before, *samples))
     return list(found.values())
@@ -189,9 +191,9 @@ def _family(row: object) -> Family:
             raise ValueError("this is no family of metrics")
 
 
-def _sample(row: object) -> Sample:
+def _sample(row: object) -> MetricSample:
     match row:
         case [str(name), dict(labels), int() | float() as value]:
-            return Sample(name, {str(key): str(word) for key, word in labels.items()}, value)
+            return MetricSample(name, {str(key): str(word) for key, word in labels.items()}, value)
         case _:
             raise ValueError("this is no sample")

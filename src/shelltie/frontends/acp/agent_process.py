@@ -13,7 +13,7 @@ import anyio
 from shelltie.environment import child
 from shelltie.errors import CannotStart
 from shelltie.frontends.jsonl import read
-from shelltie.keeper.protocol import Exited, Failed, Gone, Lost, Started, Word
+from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Started
 from shelltie.model import Command, ExitStatus, Resources
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Prepared
@@ -123,7 +123,7 @@ class AgentProcess:
                 await self.ended.wait()
                 return
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: LeashWord) -> None:
         match word:
             case Started():
                 self._begun.set()

@@ -7,15 +7,15 @@ from functools import partial
 from anyio.abc import TaskGroup
 
 from shelltie.frontends.acp.display_formats import (
-    Look,
-    MetaLook,
-    Mode,
-    Shown,
-    TextLook,
+    DisplayedTerminal,
+    DisplayFormat,
+    DisplayMode,
+    MetaFormat,
+    TextFormat,
     Update,
-    V2Look,
+    V2Format,
 )
-from shelltie.frontends.acp.jsonrpc import Speaker
+from shelltie.frontends.acp.jsonrpc import LineWriter
 from shelltie.frontends.acp.output_follower import TerminalFollower
 from shelltie.frontends.acp.terminal import HostedTerminal
 from shelltie.frontends.acp.terminal_host import TerminalHost
@@ -27,15 +27,15 @@ _TOLD = ("title", "kind", "status")
 class Display:
     """Rewrites what an agent says about tool calls, and tells the editor how terminals go on."""
 
-    def __init__(self, host: TerminalHost, editor: Speaker, tasks: TaskGroup) -> None:
-        self.mode = Mode.TEXT
+    def __init__(self, host: TerminalHost, editor: LineWriter, tasks: TaskGroup) -> None:
+        self.mode = DisplayMode.TEXT
         self._host = host
         self._editor = editor
         self._tasks = tasks
-        self._looks: dict[Mode, Look] = {
-            Mode.META: MetaLook(),
-            Mode.TEXT: TextLook(self._named),
-            Mode.V2: V2Look(),
+        self._looks: dict[DisplayMode, DisplayFormat] = {
+            DisplayMode.META: MetaFormat(),
+            DisplayMode.TEXT: TextFormat(self._named),
+            DisplayMode.V2: V2Format(),
         }
         self._calls: dict[tuple[str, str], Update] = {}
         self._followed: dict[tuple[str, str, str], TerminalFollower] = {}
@@ -44,7 +44,7 @@ class Display:
     @property
     def is_live(self) -> bool:
         """Whether the editor draws what it is told as a terminal does."""
-        return self.mode is not Mode.TEXT
+        return self.mode is not DisplayMode.TEXT
 
     def rewrite(self, session: object, update: object) -> Update | None:
         """The update as the editor shall get it; `None` if it may stay as it is."""
@@ -56,7 +56,7 @@ class Display:
         terminals = list(self._embedded(update))
         self._remember(session, call, update, embeds=bool(terminals))
         told = partial(self._told, session, call)
-        every = [Shown(session, call, terminal, told) for terminal in terminals]
+        every = [DisplayedTerminal(session, call, terminal, told) for terminal in terminals]
         rewritten = self._look_of(every[0]).embedded(every[0], update) if every else None
         for shown in every:
             self._begin_to_follow(shown)
@@ -79,9 +79,9 @@ class Display:
             case _:
                 return None
 
-    def _look_of(self, shown: Shown) -> Look:
+    def _look_of(self, shown: DisplayedTerminal) -> DisplayFormat:
         """Secrets are found in whole texts only, not in pieces of a stream."""
-        return self._looks[Mode.TEXT if shown.terminal.redact else self.mode]
+        return self._looks[DisplayMode.TEXT if shown.terminal.redact else self.mode]
 
     def _remember(self, session: str, call: str, update: Update, *, embeds: bool) -> None:
         """A tool call is told in pieces; some editors want all of it in the one with a terminal."""
@@ -98,7 +98,7 @@ class Display:
 
     # How it goes on
 
-    def _begin_to_follow(self, shown: Shown) -> None:
+    def _begin_to_follow(self, shown: DisplayedTerminal) -> None:
         key = shown.session, shown.call, shown.terminal.id
         if key in self._followed or not self._make_room():
             return
@@ -122,7 +122,9 @@ class Display:
 
     async def _tell(self, session: str, update: Update) -> None:
         params = {"sessionId": session, "update": update}
-        await self._editor.tell({"jsonrpc": "2.0", "method": "session/update", "params": params})
+        await self._editor.write_message(
+            {"jsonrpc": "2.0", "method": "session/update", "params": params}
+        )
 
     # Turns
 

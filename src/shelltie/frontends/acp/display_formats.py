@@ -17,7 +17,7 @@ _TEXT = 4096  # characters of output in a text
 Update = dict[str, Any]
 
 
-class Mode(StrEnum):
+class DisplayMode(StrEnum):
     """How an editor wants to see a terminal.
 
     `META`: in `_meta`, as Zed does; `TEXT`: as any text; `V2`: as the draft of ACP v2.
@@ -29,7 +29,7 @@ class Mode(StrEnum):
 
 
 @frozen
-class Shown:
+class DisplayedTerminal:
     """A terminal in a tool call; `told` is all that the agent has said about that call."""
 
     session: str
@@ -43,7 +43,7 @@ class Shown:
 
 
 @frozen
-class Grown:
+class OutputDelta:
     """What was printed since, after `skipped` bytes that are left out."""
 
     data: bytes
@@ -56,36 +56,36 @@ class Grown:
         return f"\n⟨{self.skipped} bytes are not shown⟩\n" if self.skipped else ""
 
 
-class Look(Protocol):
+class DisplayFormat(Protocol):
     """One way to show a terminal: `most` bytes at once, and `pause` seconds between two updates."""
 
     pause: float
     most: int
 
-    def embedded(self, shown: Shown, update: Update) -> Update | None:
+    def embedded(self, shown: DisplayedTerminal, update: Update) -> Update | None:
         """The agent's own update, as the editor shall get it; `None` leaves it."""
         ...
 
-    def begun(self, shown: Shown) -> Iterator[Update]:
+    def begun(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """What is told before any output."""
         ...
 
-    def grown(self, shown: Shown, grown: Grown) -> Iterator[Update]:
+    def grown(self, shown: DisplayedTerminal, grown: OutputDelta) -> Iterator[Update]:
         """What is told when there is more."""
         ...
 
-    def ended(self, shown: Shown) -> Iterator[Update]:
+    def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """What is told at the end."""
         ...
 
 
-class MetaLook:
+class MetaFormat:
     """Beside the tool call, in `_meta`: the editor has a terminal that only displays."""
 
     pause = 0.1
     most = 64 * 1024
 
-    def embedded(self, shown: Shown, update: Update) -> Update:
+    def embedded(self, shown: DisplayedTerminal, update: Update) -> Update:
         """See `Look`. Only a whole `tool_call` makes such a terminal."""
         terminal = shown.terminal
         info = {"terminal_id": terminal.id, "cwd": terminal.run.surroundings.cwd}
@@ -98,15 +98,15 @@ class MetaLook:
             "_meta": {**(meta if isinstance(meta, dict) else {}), "terminal_info": info},
         }
 
-    def begun(self, _: Shown) -> Iterator[Update]:
+    def begun(self, _: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`."""
         return iter(())
 
-    def grown(self, shown: Shown, grown: Grown) -> Iterator[Update]:
+    def grown(self, shown: DisplayedTerminal, grown: OutputDelta) -> Iterator[Update]:
         """See `Look`."""
         yield self._output(shown, grown.gap + grown.decode(grown.data))
 
-    def ended(self, shown: Shown) -> Iterator[Update]:
+    def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`."""
         if note := shown.terminal.note():
             yield self._output(shown, note)
@@ -114,30 +114,30 @@ class MetaLook:
         said = {"terminal_id": shown.terminal.id, "exit_code": code, "signal": name}
         yield shown.update(_meta={"terminal_exit": said})
 
-    def _output(self, shown: Shown, data: str) -> Update:
+    def _output(self, shown: DisplayedTerminal, data: str) -> Update:
         said = {"terminal_id": shown.terminal.id, "data": data}
         return shown.update(_meta={"terminal_output": said})
 
 
-class V2Look:
+class V2Format:
     """As updates of its own. Experimental: the draft of ACP v2 changes."""
 
     pause = 0.1
     most = 64 * 1024
 
-    def embedded(self, _: Shown, __: Update) -> None:
+    def embedded(self, _: DisplayedTerminal, __: Update) -> None:
         """See `Look`."""
 
-    def begun(self, shown: Shown) -> Iterator[Update]:
+    def begun(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`."""
         terminal = shown.terminal
         yield _v2(terminal, command=typed(terminal), cwd=terminal.run.surroundings.cwd)
 
-    def grown(self, shown: Shown, grown: Grown) -> Iterator[Update]:
+    def grown(self, shown: DisplayedTerminal, grown: OutputDelta) -> Iterator[Update]:
         """See `Look`."""
         yield _v2_output(shown.terminal, grown.gap.encode() + grown.data)
 
-    def ended(self, shown: Shown) -> Iterator[Update]:
+    def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`."""
         if note := shown.terminal.note():
             yield _v2_output(shown.terminal, note.encode())
@@ -145,7 +145,7 @@ class V2Look:
         yield _v2(shown.terminal, exitStatus={"exitCode": code, "signal": name})
 
 
-class TextLook:
+class TextFormat:
     """As a text in the tool call, which every editor can show."""
 
     pause = 1.0
@@ -154,19 +154,19 @@ class TextLook:
     def __init__(self, find: Callable[[object], HostedTerminal | None]) -> None:
         self._find = find
 
-    def embedded(self, _: Shown, update: Update) -> Update:
+    def embedded(self, _: DisplayedTerminal, update: Update) -> Update:
         """See `Look`."""
         return {**update, "content": self._as_text(update["content"])}
 
-    def begun(self, _: Shown) -> Iterator[Update]:
+    def begun(self, _: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`."""
         return iter(())
 
-    def grown(self, shown: Shown, _: Grown) -> Iterator[Update]:
+    def grown(self, shown: DisplayedTerminal, _: OutputDelta) -> Iterator[Update]:
         """See `Look`. What has ended is told once, with its end."""
         return self.ended(shown) if shown.terminal.run.outcome is None else iter(())
 
-    def ended(self, shown: Shown) -> Iterator[Update]:
+    def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
         """See `Look`. Unless the agent has put something else there."""
         content = shown.told().get("content", [])
         if any(self._find(item) is shown.terminal for item in content):

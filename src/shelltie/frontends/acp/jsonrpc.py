@@ -12,11 +12,11 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
 
-class Unclear(ValueError):
+class AmbiguousMessage(ValueError):
     """Two readers could take this line for two different messages."""
 
 
-def unambiguous(line: bytes) -> dict[str, Any]:
+def parse_strict(line: bytes) -> dict[str, Any]:
     """The one message in a line, as every reader must understand it.
 
     Raises: Unclear: no JSON, no object, or a name that is there twice, of which readers take
@@ -24,16 +24,16 @@ def unambiguous(line: bytes) -> dict[str, Any]:
     """
     try:
         message = json.loads(line.decode("utf-8"), object_pairs_hook=_once)
-    except Unclear:
+    except AmbiguousMessage:
         raise
     except (ValueError, RecursionError) as error:
-        raise Unclear("the line is not JSON") from error
+        raise AmbiguousMessage("the line is not JSON") from error
     if not isinstance(message, dict):
-        raise Unclear("a message is one object; a list of them is not taken apart")
+        raise AmbiguousMessage("a message is one object; a list of them is not taken apart")
     return message
 
 
-def lenient(line: bytes) -> dict[str, Any] | None:
+def parse_or_none(line: bytes) -> dict[str, Any] | None:
     """The message in a line, if there is one."""
     try:
         message = json.loads(line)
@@ -63,11 +63,11 @@ def error_line(request: object, code: int, message: str) -> bytes:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Unclear("a name is there twice")
+        raise AmbiguousMessage("a name is there twice")
     return found
 
 
-class Speaker:
+class LineWriter:
     """One end of the wire, for any number who speak: each line stays whole."""
 
     def __init__(self, sink: int) -> None:
@@ -76,7 +76,7 @@ class Speaker:
         # Of a line whose speaker was cancelled: without it the next line would be spoiled.
         self._rest = bytearray()
 
-    async def say(self, line: bytes) -> None:
+    async def write_line(self, line: bytes) -> None:
         """Write a line when it is our turn.
 
         Raises: OSError when nobody reads.
@@ -91,12 +91,12 @@ class Speaker:
                 except BlockingIOError:
                     await self._room(self._sink)
 
-    async def tell(self, message: Mapping[str, object]) -> None:
+    async def write_message(self, message: Mapping[str, object]) -> None:
         """Write a message of ours.
 
         Raises: OSError when nobody reads.
         """
-        await self.say(as_line(message))
+        await self.write_line(as_line(message))
 
     def close(self) -> None:
         """Say nothing any more: the descriptor will be somebody else's."""

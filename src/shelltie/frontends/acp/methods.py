@@ -32,12 +32,12 @@ CANCELLED = -32800
 
 _log = logging.getLogger(__name__)
 
-Fields = Mapping[str, Any]
+MethodParams = Mapping[str, Any]
 Asking = Callable[[str], Channel]
 
 
 @frozen
-class Problem:
+class RpcError:
     """A JSON-RPC error; `data` has a stable name for programs."""
 
     code: int
@@ -49,7 +49,7 @@ class Problem:
         return {"code": self.code, "message": self.message, "data": self.data}
 
 
-def problem(error: TerminalError) -> Problem:
+def problem(error: TerminalError) -> RpcError:
     """What whoever asked is told about an error of ours."""
     data: dict[str, object] = {"error": type(error).__name__, "code": error.code}
     if isinstance(error, CommandDenied):
@@ -57,9 +57,9 @@ def problem(error: TerminalError) -> Problem:
     if isinstance(error, KillFailed):
         data["pids"] = list(error.pids)
     if isinstance(error, NoCapability):
-        return Problem(METHOD_NOT_FOUND, str(error), data)
+        return RpcError(METHOD_NOT_FOUND, str(error), data)
     ours = isinstance(error, CannotStart | ProcessError | TooManyTerminals)
-    return Problem(INTERNAL_ERROR if ours else INVALID_PARAMS, str(error), data)
+    return RpcError(INTERNAL_ERROR if ours else INVALID_PARAMS, str(error), data)
 
 
 class Rpc:
@@ -71,7 +71,7 @@ class Rpc:
         self._host = host
         self._asking = asking
         self._empty: dict[str, object] | None = None if null_result else {}
-        self._methods: dict[str, Callable[[Fields], Awaitable[dict[str, object] | None]]] = {
+        self._methods: dict[str, Callable[[MethodParams], Awaitable[dict[str, object] | None]]] = {
             "terminal/create": self._create,
             "terminal/output": self._output,
             "terminal/wait_for_exit": self._wait,
@@ -84,7 +84,7 @@ class Rpc:
         perform = self._methods.get(method)
         if perform is None:
             data: dict[str, object] = {"method": method}
-            return {"error": Problem(METHOD_NOT_FOUND, "Method not found", data).to_json()}
+            return {"error": RpcError(METHOD_NOT_FOUND, "Method not found", data).to_json()}
         try:
             if not isinstance(params, dict):
                 raise InvalidParameters("params must be an object")  # noqa: TRY301  answered below
@@ -94,9 +94,9 @@ class Rpc:
         except Exception:  # noqa: BLE001  the connection lives on, whatever it was
             _log.exception("%s failed", method)
             said = "this is a fault of shelltie itself; please report it"
-            return {"error": Problem(INTERNAL_ERROR, said, {"error": "Internal"}).to_json()}
+            return {"error": RpcError(INTERNAL_ERROR, said, {"error": "Internal"}).to_json()}
 
-    async def _create(self, params: Fields) -> dict[str, object]:
+    async def _create(self, params: MethodParams) -> dict[str, object]:
         session = _text(params, "sessionId")
         made = await self._host.create_terminal(
             session,
@@ -110,22 +110,22 @@ class Rpc:
         )
         return {"terminalId": made.terminal_id, "_meta": made.field_meta}
 
-    async def _output(self, params: Fields) -> dict[str, object]:
+    async def _output(self, params: MethodParams) -> dict[str, object]:
         seen = await self._host.terminal_output(*_ids(params))
         answer: dict[str, object] = {"output": seen.output, "truncated": seen.truncated}
         if seen.exit_status is not None:
             answer["exitStatus"] = _exit(seen.exit_status)
         return {**answer, "_meta": seen.field_meta}
 
-    async def _wait(self, params: Fields) -> dict[str, object]:
+    async def _wait(self, params: MethodParams) -> dict[str, object]:
         ended = await self._host.wait_for_terminal_exit(*_ids(params), **_meta(params))
         return {**_exit(ended), "_meta": ended.field_meta}
 
-    async def _kill(self, params: Fields) -> dict[str, object] | None:
+    async def _kill(self, params: MethodParams) -> dict[str, object] | None:
         await self._host.kill_terminal(*_ids(params), **_meta(params))
         return self._empty
 
-    async def _release(self, params: Fields) -> dict[str, object] | None:
+    async def _release(self, params: MethodParams) -> dict[str, object] | None:
         await self._host.release_terminal(*_ids(params))
         return self._empty
 
@@ -137,11 +137,11 @@ def _exit(ended: TerminalExit) -> dict[str, object]:
 # What was asked for
 
 
-def _ids(params: Fields) -> tuple[str, str]:
+def _ids(params: MethodParams) -> tuple[str, str]:
     return _text(params, "sessionId"), _text(params, "terminalId")
 
 
-def _text(params: Fields, name: str) -> str:
+def _text(params: MethodParams, name: str) -> str:
     match params.get(name):
         case str(value) if value:
             return value
@@ -151,11 +151,11 @@ def _text(params: Fields, name: str) -> str:
             raise InvalidParameters(f"{name} must be a text, not {brief(other)}")
 
 
-def _optional_text(params: Fields, name: str) -> str | None:
+def _optional_text(params: MethodParams, name: str) -> str | None:
     return None if params.get(name) is None else _text(params, name)
 
 
-def _texts(params: Fields, name: str) -> list[str] | None:
+def _texts(params: MethodParams, name: str) -> list[str] | None:
     match params.get(name):
         case None:
             return None
@@ -165,7 +165,7 @@ def _texts(params: Fields, name: str) -> list[str] | None:
             raise InvalidParameters(f"{name} must be a list of texts, not {brief(other)}")
 
 
-def _size(params: Fields, name: str) -> int | None:
+def _size(params: MethodParams, name: str) -> int | None:
     match params.get(name):
         case None:
             return None
@@ -177,7 +177,7 @@ def _size(params: Fields, name: str) -> int | None:
             )
 
 
-def _meta(params: Fields) -> dict[str, Any]:
+def _meta(params: MethodParams) -> dict[str, Any]:
     match params.get("_meta"):
         case None:
             return {}

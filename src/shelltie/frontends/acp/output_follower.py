@@ -4,7 +4,13 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
 
-from shelltie.frontends.acp.display_formats import BEHIND, Grown, Look, Shown, Update
+from shelltie.frontends.acp.display_formats import (
+    BEHIND,
+    DisplayedTerminal,
+    DisplayFormat,
+    OutputDelta,
+    Update,
+)
 from shelltie.model import Stream
 from shelltie.output.text import decoder, from_line_start
 
@@ -18,7 +24,9 @@ class TerminalFollower:
     rest at once: editors drop, or complain of, what comes after the end of a turn.
     """
 
-    def __init__(self, shown: Shown, look: Look, tell: Tell, *, held: bool) -> None:
+    def __init__(
+        self, shown: DisplayedTerminal, look: DisplayFormat, tell: Tell, *, held: bool
+    ) -> None:
         self.shown = shown
         self.over = False  # its end has been told
         self._look = look
@@ -114,7 +122,7 @@ class TerminalFollower:
         skipped = left_out + len(piece.data) - len(data)
         self._at = piece.end
         if data:
-            await self._tell(self._look.grown(self.shown, Grown(data, skipped, self._decode)))
+            await self._tell(self._look.grown(self.shown, OutputDelta(data, skipped, self._decode)))
 
     async def _tell_end(self) -> None:
         if self.shown.terminal.run.outcome is not None and not self.over:

@@ -15,17 +15,17 @@ from shelltie.approval.broker import UNREACHED, Channel, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.environment import child
 from shelltie.frontends.acp.display import Display
-from shelltie.frontends.acp.display_formats import Mode
+from shelltie.frontends.acp.display_formats import DisplayMode
 from shelltie.frontends.acp.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
-    Speaker,
-    Unclear,
+    AmbiguousMessage,
+    LineWriter,
     as_line,
     error_line,
-    lenient,
     one_line,
-    unambiguous,
+    parse_or_none,
+    parse_strict,
 )
 from shelltie.frontends.acp.methods import CANCELLED, INTERNAL_ERROR, Rpc
 from shelltie.frontends.acp.own_commands import with_server
@@ -44,7 +44,7 @@ _CLOSES = ("session/close", "session/delete")
 
 _log = logging.getLogger(__name__)
 
-Message = dict[str, Any]
+JsonMessage = dict[str, Any]
 
 
 class Serve(StrEnum):
@@ -63,14 +63,14 @@ class Proxy:
     def __init__(
         self,
         host: TerminalHost,
-        editor: Speaker,
-        agent: Speaker,
+        editor: LineWriter,
+        agent: LineWriter,
         tasks: TaskGroup,
         *,
         serve: Serve = Serve.ALWAYS,
-        wanted: Mode | None = None,
+        wanted: DisplayMode | None = None,
         pty: str = "auto",
-        mcp: Message | None = None,
+        mcp: JsonMessage | None = None,
         null_result: bool = False,
     ) -> None:
         self._host = host
@@ -85,10 +85,10 @@ class Proxy:
         self._display = Display(host, editor, tasks)
         self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
         self._flights: dict[str, anyio.CancelScope] = {}
-        self._questions: dict[str, _Asked] = {}
+        self._questions: dict[str, _OpenRequest] = {}
         # A question that was taken back is answered all the same, as JSON-RPC wants it.
         self._withdrawn: deque[str] = deque(maxlen=_WITHDRAWN)
-        self._noted: dict[str, Message] = {}
+        self._noted: dict[str, JsonMessage] = {}
 
     # From the editor
 
@@ -98,15 +98,15 @@ class Proxy:
         Raises: OSError when the agent does not read any more.
         """
         if line is None:
-            await self._editor.say(error_line(None, INVALID_REQUEST, "the line is too long"))
+            await self._editor.write_line(error_line(None, INVALID_REQUEST, "the line is too long"))
             return
-        message = lenient(line)
+        message = parse_or_none(line)
         if message is not None and self._is_ours(message):
             return
         changed = None if message is None else self._note(message)
-        await self._agent.say(line + b"\n" if changed is None else as_line(changed))
+        await self._agent.write_line(line + b"\n" if changed is None else as_line(changed))
 
-    def _is_ours(self, message: Message) -> bool:
+    def _is_ours(self, message: JsonMessage) -> bool:
         """An answer to what we asked; nobody else knows these ids."""
         if "method" in message or not isinstance(message.get("id"), str):
             return False
@@ -115,7 +115,7 @@ class Proxy:
             asked.answer(message.get("result"), by_editor=True)
         return asked is not None or message["id"] in self._withdrawn
 
-    def _note(self, message: Message) -> Message | None:
+    def _note(self, message: JsonMessage) -> JsonMessage | None:
         """Remember what concerns terminals; the message if it has to be another one."""
         method, params = message.get("method"), message.get("params")
         if not isinstance(params, dict) or "id" not in message:
@@ -131,7 +131,7 @@ class Proxy:
         served = with_server(params, self._mcp) if self._mcp and method in _OPENS else None
         return None if served is None else {**message, "params": served}
 
-    def _initialize(self, message: Message, params: Message) -> Message | None:
+    def _initialize(self, message: JsonMessage, params: JsonMessage) -> JsonMessage | None:
         given = params.get("clientCapabilities")
         capabilities = given if isinstance(given, dict) else {}
         has = capabilities.get("terminal") is True
@@ -157,19 +157,19 @@ class Proxy:
             await self._refuse(None, INVALID_REQUEST, "the line is too long")
             return
         try:
-            message = unambiguous(line)
-        except Unclear as error:
+            message = parse_strict(line)
+        except AmbiguousMessage as error:
             _log.warning("a line of the agent was not handed on: %s", error)
             await self._refuse(None, PARSE_ERROR, f"not handed on: {error}")
             return
         if not await self._take(message):
             await self._tell_the_rest(message)
             changed = self._watch(message)
-            await self._editor.say(one_line(line) if changed is None else as_line(changed))
+            await self._editor.write_line(one_line(line) if changed is None else as_line(changed))
             # Once more: a call may end with the very update that first shows a terminal.
             await self._tell_the_rest(message)
 
-    async def _take(self, message: Message) -> bool:
+    async def _take(self, message: JsonMessage) -> bool:
         """Whether it was meant for us."""
         method = message.get("method")
         if method == _CANCEL:
@@ -186,7 +186,7 @@ class Proxy:
             self._tasks.start_soon(self._answer, message, method, scope)
         return True
 
-    async def _answer(self, message: Message, method: str, scope: anyio.CancelScope) -> None:
+    async def _answer(self, message: JsonMessage, method: str, scope: anyio.CancelScope) -> None:
         said: Mapping[str, object] = {"error": {"code": CANCELLED, "message": "Request cancelled"}}
         try:
             with scope:
@@ -196,7 +196,7 @@ class Proxy:
         finally:
             self._flights.pop(_key(message["id"]), None)
         with suppress(OSError):  # it has left; whoever waits for its end knows
-            await self._agent.tell({"jsonrpc": "2.0", "id": message["id"], **said})
+            await self._agent.write_message({"jsonrpc": "2.0", "id": message["id"], **said})
 
     def _cancel(self, params: object) -> bool:
         """To stop waiting ends no terminal; what is not ours is the editor's."""
@@ -206,7 +206,7 @@ class Proxy:
             scope.cancel()
         return scope is not None
 
-    async def _tell_the_rest(self, message: Message) -> None:
+    async def _tell_the_rest(self, message: JsonMessage) -> None:
         """Before a call or a turn ends, the editor is told all of its terminals."""
         params = message.get("params")
         if message.get("method") == "session/update" and isinstance(params, dict):
@@ -222,7 +222,7 @@ class Proxy:
         prompts = (one["params"] for one in self._noted.values() if one["method"] == _PROMPT)
         return [one.get("sessionId") for one in prompts].count(session) > 1
 
-    def _watch(self, message: Message) -> Message | None:
+    def _watch(self, message: JsonMessage) -> JsonMessage | None:
         """Learn of sessions, and show our terminals; the message if it has to be another one."""
         if "method" not in message:
             self._learn(message)
@@ -242,7 +242,7 @@ class Proxy:
             update.pop("sessionUpdate", None)
         return {**message, "params": {**params, name: update}}
 
-    def _learn(self, answer: Message) -> None:
+    def _learn(self, answer: JsonMessage) -> None:
         noted = self._noted.pop(_key(answer.get("id")), None)
         result = answer.get("result")
         if noted is None or "error" in answer or noted["method"] == _PROMPT:
@@ -254,27 +254,27 @@ class Proxy:
         made = result.get("sessionId") if isinstance(result, dict) else None
         self._open(made or params.get("sessionId"), params)
 
-    def _open(self, session: object, params: Message) -> None:
+    def _open(self, session: object, params: JsonMessage) -> None:
         cwd = params.get("cwd")
         if isinstance(session, str) and isinstance(cwd, str):
             self._host.open_session(session, cwd)
 
     async def _refuse(self, request: object, code: int, message: str) -> None:
         with suppress(OSError):
-            await self._agent.say(error_line(request, code, message))
+            await self._agent.write_line(error_line(request, code, message))
 
     # Questions to the editor
 
     def _channel(self, session: str) -> Channel:
         return _EditorChannel(self, session)
 
-    async def ask(self, params: Message) -> object:
+    async def ask(self, params: JsonMessage) -> object:
         """The editor's answer to a permission request of ours."""
         request = f"shelltie-{secrets.token_hex(16)}"
-        asked = self._questions[request] = _Asked(params["sessionId"])
+        asked = self._questions[request] = _OpenRequest(params["sessionId"])
         message = {"jsonrpc": "2.0", "id": request, "method": "session/request_permission"}
         try:
-            await self._editor.tell({**message, "params": params})
+            await self._editor.write_message({**message, "params": params})
             await asked.over.wait()
         finally:
             del self._questions[request]
@@ -293,10 +293,12 @@ class Proxy:
         """Somebody else was faster, or nobody wants it any more."""
         params = {"requestId": request}
         with anyio.move_on_after(_TAKE_BACK, shield=True), suppress(OSError):
-            await self._editor.tell({"jsonrpc": "2.0", "method": _CANCEL, "params": params})
+            await self._editor.write_message(
+                {"jsonrpc": "2.0", "method": _CANCEL, "params": params}
+            )
 
 
-class _Asked:
+class _OpenRequest:
     """A question to the editor that waits for its answer."""
 
     def __init__(self, session: str) -> None:
@@ -338,12 +340,14 @@ def _name(info: object) -> str:
     return name[:100] if isinstance(name, str) else ""
 
 
-def _mode_for(capabilities: Message) -> Mode:
+def _mode_for(capabilities: JsonMessage) -> DisplayMode:
     meta = capabilities.get("_meta")
     return (
-        Mode.META if isinstance(meta, dict) and meta.get("terminal_output") is True else Mode.TEXT
+        DisplayMode.META
+        if isinstance(meta, dict) and meta.get("terminal_output") is True
+        else DisplayMode.TEXT
     )
 
 
-def _with(capabilities: Message) -> Message:
+def _with(capabilities: JsonMessage) -> JsonMessage:
     return {**capabilities, "terminal": True}

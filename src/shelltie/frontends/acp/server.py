@@ -17,12 +17,12 @@ from shelltie.environment import child
 from shelltie.errors import ConfigWrong, TerminalError
 from shelltie.frontends.about import version
 from shelltie.frontends.acp.agent_process import AgentProcess
-from shelltie.frontends.acp.display_formats import Mode
-from shelltie.frontends.acp.jsonrpc import Speaker
+from shelltie.frontends.acp.display_formats import DisplayMode
+from shelltie.frontends.acp.jsonrpc import LineWriter
 from shelltie.frontends.acp.own_commands import SHELL_PREFIX, mcp_server, shell_prefix, summary
 from shelltie.frontends.acp.protocol import OUTPUT_LIMIT
 from shelltie.frontends.acp.proxy import Proxy, Serve
-from shelltie.frontends.acp.terminal_host import Manners, TerminalHost
+from shelltie.frontends.acp.terminal_host import HostSettings, TerminalHost
 from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.jsonl import Lines, own_wire, read
@@ -44,7 +44,7 @@ class Choices:
     """What the command line says."""
 
     serve: Serve = Serve.ALWAYS
-    display: Mode | None = None
+    display: DisplayMode | None = None
     total: float | None = None
     mcp: bool = False
     wrap: bool = False
@@ -108,7 +108,7 @@ def _count_recorded(config: Config, mark: str) -> dict[str, int] | None:
         return None
 
 
-def manners_of(config: Config, choices: Choices) -> Manners:
+def manners_of(config: Config, choices: Choices) -> HostSettings:
     """How terminals behave, by the settings and the command line.
 
     Raises: ConfigWrong.
@@ -118,7 +118,7 @@ def manners_of(config: Config, choices: Choices) -> Manners:
     except ValueError as error:
         raise ConfigWrong(f"acp.command_timeouts: {error}") from error
     total = config.acp_timeout if choices.total is None else choices.total
-    return Manners(TerminalPolicy(total or None, commands), redact=config.redact)
+    return HostSettings(TerminalPolicy(total or None, commands), redact=config.redact)
 
 
 class _Conversation:
@@ -129,7 +129,7 @@ class _Conversation:
         self._agent = agent
         self._source = source
         self._sink = sink
-        self._to_agent = Speaker(agent.stdin)
+        self._to_agent = LineWriter(agent.stdin)
         self._over = anyio.Event()  # one of the two has left
         self._nobody_reads = False
         self._spoken = anyio.Event()
@@ -143,7 +143,7 @@ class _Conversation:
             async with anyio.create_task_group() as tasks:
                 proxy = Proxy(
                     self._host,
-                    Speaker(self._sink),
+                    LineWriter(self._sink),
                     self._to_agent,
                     tasks,
                     serve=choices.serve,

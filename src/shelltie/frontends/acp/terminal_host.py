@@ -12,7 +12,7 @@ import anyio
 
 from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import CannotStart, InvalidParameters, ProcessError
 from shelltie.events import Event, RunEnded, RunStarted
 from shelltie.frontends.acp.protocol import (
@@ -34,12 +34,12 @@ from shelltie.frontends.acp.timeouts import TerminalPolicy, limits_of
 from shelltie.frontends.wire.run import rating_of
 from shelltie.model import Caller, Command, RunId, State, TerminalSize
 from shelltie.running.admission import Party
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
 _MOST = 200  # terminals that were not released
-_SHELL = regex(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
+_SHELL = lazy(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _AcpSession:
 
 
 @frozen
-class Manners:
+class HostSettings:
     """How a host behaves: `policy` is for every session that has none of its own."""
 
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
@@ -73,7 +73,7 @@ class TerminalHost:
     def __init__(
         self,
         supervisor: Supervisor,
-        manners: Manners = Manners(),  # noqa: B008  frozen
+        manners: HostSettings = HostSettings(),  # noqa: B008  frozen
         *,
         offered: bool = True,
         client: str = "",
@@ -154,7 +154,7 @@ class TerminalHost:
         asked = understood(command, args, where, variables(env))
         if self.pty is not None:
             asked = in_terminal(asked, self.pty)
-        wish = Wish(
+        wish = RunOptions(
             profile=self._manners.profile,
             limits=limits_of(
                 asked.text, span(meta, "timeoutMs"), session.policy, self._manners.policy
@@ -255,7 +255,7 @@ class TerminalHost:
             if run.state is State.CREATED:
                 await begun.wait()
             async with self._proving:
-                await self._supervisor.prove(run)
+                await self._supervisor.confirm_safe(run)
         except BaseException:
             run.stop("nobody waits for it any more")
             raise

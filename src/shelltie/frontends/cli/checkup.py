@@ -16,14 +16,14 @@ from shelltie.approval.always import Approved
 from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
-from shelltie.limits.resolve import Asked
+from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command, State, human_duration
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.record import anchor
 from shelltie.record.queries import tail
 from shelltie.running.login_path import LoginPath
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import config as settings
 from shelltie.settings import paths, trust
@@ -198,7 +198,7 @@ async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
 
 async def _login_path(supervisor: Supervisor) -> Finding:
     probe = LoginPath()
-    probe.ask(supervisor.begin_unasked)
+    probe.ask(supervisor.start_internal)
     await probe.wait()
     if probe.path is None:
         remedy = "see what its profile waits for"
@@ -209,8 +209,8 @@ async def _login_path(supervisor: Supervisor) -> Finding:
     return Finding("keeper", "login PATH", GOOD, f"{probe.source} answers: {added}")
 
 
-def _patience() -> Wish:
-    return Wish(profile=None, limits=Asked(total=10.0))
+def _patience() -> RunOptions:
+    return RunOptions(profile=None, limits=AskedLimits(total=10.0))
 
 
 def _policy(config: Config) -> Iterator[Finding]:

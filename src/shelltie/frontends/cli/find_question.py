@@ -12,7 +12,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import inline
 from shelltie.environment import child
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli.terminal import Ink, complain, width
+from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.frontends.control.questions import from_json
@@ -22,7 +22,7 @@ _REPLIES = {"INVALID_PARAMETERS": NOT_DONE, "REFUSED": REFUSED}
 
 
 @frozen
-class Found:
+class FoundQuestion:
     """A question, and the server in which it waits."""
 
     server: Server
@@ -38,10 +38,10 @@ class NoSuchQuestion(TerminalError):
     """There is none with this id, or there are two."""
 
 
-def everything() -> tuple[list[Server], list[Found], list[str]]:
+def everything() -> tuple[list[Server], list[FoundQuestion], list[str]]:
     """Every server, every question in them, and what else they have to say."""
     servers = client.servers(child.inherited())
-    found: list[Found] = []
+    found: list[FoundQuestion] = []
     told: list[str] = []
     for server in servers:
         try:
@@ -55,13 +55,13 @@ def everything() -> tuple[list[Server], list[Found], list[str]]:
     return servers, found, list(dict.fromkeys(told))
 
 
-def find(name: str) -> Found:
+def find(name: str) -> FoundQuestion:
     """The one question with this id.
 
     Raises: NoSuchQuestion.
     """
     wanted = as_id(name)
-    found: list[Found] = []
+    found: list[FoundQuestion] = []
     for server in client.servers(child.inherited()):
         try:
             found += _questions(server, client.ask(server.path, "pending", id=wanted))
@@ -88,14 +88,14 @@ def _unknown(wanted: str) -> str:
     return f"there is no question {wanted}, or no longer; {advice}{waiting}"
 
 
-def _questions(server: Server, said: dict[str, object]) -> list[Found]:
+def _questions(server: Server, said: dict[str, object]) -> list[FoundQuestion]:
     try:
-        return [Found(server, from_json(one)) for one in cast(list[Any], said["questions"])]
+        return [FoundQuestion(server, from_json(one)) for one in cast(list[Any], said["questions"])]
     except (KeyError, TypeError, ValueError) as error:
         raise NotAnswered(f"the server at {server.path} says what we do not understand") from error
 
 
-def show(found: Found, ink: Ink, *, full: bool) -> None:
+def show(found: FoundQuestion, ink: Style, *, full: bool) -> None:
     """Print all there is to know about a question."""
     heading, *rest = card(found.question, now=time.time(), width=width(), full=full)
     print(ink("bold", heading))
@@ -104,7 +104,7 @@ def show(found: Found, ink: Ink, *, full: bool) -> None:
     print("\n".join(rest))
 
 
-def answer(found: Found, said: Answer) -> dict[str, object] | int:
+def answer(found: FoundQuestion, said: Answer) -> dict[str, object] | int:
     """Give the answer; what the server made of it, or the exit code when it did not take it."""
     question = found.question
     try:
@@ -118,7 +118,7 @@ def answer(found: Found, said: Answer) -> dict[str, object] | int:
             reason=said.reason,
         )
     except NotAnswered as error:
-        complain(inline(str(error)))
+        print_error(inline(str(error)))
         return _REPLIES.get(error.reply, 125)
 
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.main import REFUSED, SHELLTIE_FAILED
-from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.frontends.control.run_row import Listed, exit_from_json, from_json, to_json
@@ -21,12 +21,12 @@ from shelltie.model import ExitStatus
 NOT_DONE = 1
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
 _MANY = 6
-_QUALIFIED = regex(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
+_QUALIFIED = lazy(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
 _NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
 
 
 @frozen
-class Found:
+class FoundRun:
     """A run, and the server that has it."""
 
     server: Server
@@ -38,12 +38,12 @@ class Found:
         return self.listed.session or self.listed.run
 
 
-class NoSuchRun(TerminalError):
+class NoLiveRun(TerminalError):
     """There is none with this id, or there are several."""
 
 
 @frozen
-class Piece:
+class OutputPiece:
     """Output from `start` on; `skipped` bytes before it are lost, and `total` were printed."""
 
     start: int
@@ -64,16 +64,16 @@ class Piece:
         return self.ended and self.end >= self.total
 
 
-def everything(*, look: bool = False) -> tuple[list[Server], list[Found], list[str]]:
+def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list[str]]:
     """Every server, every run in them, and who does not answer."""
     servers = client.servers(child.inherited())
-    found: list[Found] = []
+    found: list[FoundRun] = []
     told: list[str] = []
     for server in servers:
         try:
             said = client.ask(server.path, "ps", look=look)
             rows = cast(list[Any], said["runs"])
-            found += [Found(server, from_json(row)) for row in rows]
+            found += [FoundRun(server, from_json(row)) for row in rows]
         except NotAnswered as error:
             told.append(visible_text.inline(str(error)))
         except (KeyError, TypeError, ValueError):
@@ -81,7 +81,7 @@ def everything(*, look: bool = False) -> tuple[list[Server], list[Found], list[s
     return servers, found, told
 
 
-def find(name: str) -> Found:
+def find(name: str) -> FoundRun:
     """The one run or session that is meant.
 
     Raises: NoSuchRun.
@@ -89,19 +89,19 @@ def find(name: str) -> Found:
     return find_all([name])[0]
 
 
-def find_all(names: Sequence[str]) -> list[Found]:
+def find_all(names: Sequence[str]) -> list[FoundRun]:
     """Each of them, once.
 
     Raises: NoSuchRun.
     """
-    servers, found, told = everything()
+    servers, found, told = list_runs()
     for problem in told:
-        complain(problem)
-    meant = [_meant(name, servers, found) for name in names]
+        print_error(problem)
+    meant = [_match(name, servers, found) for name in names]
     return list({(one.server.path, one.listed.run): one for one in meant}.values())
 
 
-def _meant(name: str, servers: list[Server], found: list[Found]) -> Found:
+def _match(name: str, servers: list[Server], found: list[FoundRun]) -> FoundRun:
     match = _QUALIFIED.fullmatch(name.strip())
     pid, wanted = match.groups() if match else (None, "")
     here = [one for one in found if pid in (None, str(one.server.pid))]
@@ -110,16 +110,16 @@ def _meant(name: str, servers: list[Server], found: list[Found]) -> Found:
         matches = [one for one in here if one.listed.run.startswith(wanted.upper())]
     if len(matches) == 1:
         return matches[0]
-    raise NoSuchRun(_several(name, matches) if matches else _unknown(name, servers, found))
+    raise NoLiveRun(_several(name, matches) if matches else _unknown(name, servers, found))
 
 
-def _several(name: str, matches: list[Found]) -> str:
+def _several(name: str, matches: list[FoundRun]) -> str:
     ids = [f"{one.server.pid}:{one.listed.session or one.listed.run}" for one in matches]
     more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
     return f"{visible_text.inline(name)} may be any of {', '.join(ids[:_MANY])}{more}: say which"
 
 
-def _unknown(name: str, servers: list[Server], found: list[Found]) -> str:
+def _unknown(name: str, servers: list[Server], found: list[FoundRun]) -> str:
     said = f"there is no run or session {visible_text.brief(name, 60) or 'without a name'}"
     if not servers:
         return f"{said}: no shelltie server runs here"
@@ -131,7 +131,7 @@ def _unknown(name: str, servers: list[Server], found: list[Found]) -> str:
     return f"{said}, or no longer; {advice}`shelltie ps` lists what runs"
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[FoundRun]) -> list[str]:
     """For each the shortest name that `find` takes now."""
     sessions = [one.listed.session for one in found]
     return [
@@ -144,7 +144,7 @@ def names(found: list[Found]) -> list[str]:
     ]
 
 
-def _prefix(one: Found, found: list[Found]) -> str:
+def _prefix(one: FoundRun, found: list[FoundRun]) -> str:
     others = [other.listed.run for other in found if other is not one]
     whole = one.listed.run
     for length in range(_PREFIX_SHOWN, len(whole)):
@@ -153,12 +153,12 @@ def _prefix(one: Found, found: list[Found]) -> str:
     return whole
 
 
-def as_json(found: Found) -> dict[str, object]:
+def as_json(found: FoundRun) -> dict[str, object]:
     """For programs."""
     return {**to_json(found.listed), "server": found.server.pid, "client": found.server.client}
 
 
-def read(found: Found, start: int, end: int | None = None, wait: float = 0) -> Piece:
+def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -> OutputPiece:
     """What it printed; without any yet, what it prints within `wait` seconds.
 
     Raises: NotAnswered.
@@ -166,7 +166,7 @@ def read(found: Found, start: int, end: int | None = None, wait: float = 0) -> P
     fields: dict[str, object] = {"id": found.listed.run, "from": start, "to": end, "wait": wait}
     said: dict[str, Any] = client.ask(found.server.path, "logs", **fields)
     try:
-        return Piece(
+        return OutputPiece(
             start=int(said["start"]),
             data=base64.b64decode(said["data"]),
             skipped=int(said["skipped"]),
@@ -180,7 +180,7 @@ def read(found: Found, start: int, end: int | None = None, wait: float = 0) -> P
         ) from error
 
 
-def write(found: Found, data: bytes) -> None:
+def write(found: FoundRun, data: bytes) -> None:
     """Type into it.
 
     Raises: NotAnswered.
@@ -189,19 +189,19 @@ def write(found: Found, data: bytes) -> None:
     client.ask(found.server.path, "send", id=found.listed.run, data=encoded)
 
 
-def how(exit_status: ExitStatus) -> str:
+def describe_exit(exit_status: ExitStatus) -> str:
     """How it ended, in words."""
     if exit_status.signal is not None:
         return f"by {exit_status.signal_name}"
     return f"exit code {exit_status.number}"
 
 
-def failed(found: Found, error: NotAnswered) -> int:
+def failed(found: FoundRun, error: NotAnswered) -> int:
     """Say why the server did not do it; the exit code."""
     if error.reply:
-        complain(f"{found.id}: {visible_text.inline(str(error))}")
+        print_error(f"{found.id}: {visible_text.inline(str(error))}")
     else:
-        complain(f"the server {found.server.pid} is gone, and what it ran has ended with it")
+        print_error(f"the server {found.server.pid} is gone, and what it ran has ended with it")
     if error.reply in _NOT_DONE:
         return NOT_DONE
     return REFUSED if error.reply == "REFUSED" else SHELLTIE_FAILED

@@ -11,7 +11,7 @@ from shelltie.limits.experience import Usual
 from shelltie.model import human_duration, signal_name
 from shelltie.record.queries import PastRun
 
-Learned = tuple[str, Usual, str]  # the project, what is usual in it, and limits that would fit
+LearnedRow = tuple[str, Usual, str]  # the project, what is usual in it, and limits that would fit
 
 _TOP = 10
 _BUCKETS = 60
@@ -31,7 +31,7 @@ _WHY = {
 }
 
 
-def report(runs: Sequence[PastRun], learned: Sequence[Learned], title: str) -> str:
+def report(runs: Sequence[PastRun], learned: Sequence[LearnedRow], title: str) -> str:
     """Everything about these runs, the newest of which is first."""
     if not runs:
         return page(title, ["<p>Nothing was recorded.</p>"])
@@ -168,7 +168,7 @@ def _slowest(runs: Sequence[PastRun]) -> str:
     return table(("took#n", "end#short", "began#short soft wide", "command#grow"), rows)
 
 
-def _usual(learned: Sequence[Learned]) -> str:
+def _usual(learned: Sequence[LearnedRow]) -> str:
     rows = [
         (
             code(known.shape),

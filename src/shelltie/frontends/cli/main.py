@@ -75,15 +75,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except TerminalError as error:
-        terminal.complain(str(error))
+        terminal.print_error(str(error))
         return of_error(error)
     except OSError as error:
-        terminal.complain(_DELETED if paths.is_deleted() else str(error))
+        terminal.print_error(_DELETED if paths.is_deleted() else str(error))
         return SHELLTIE_FAILED
     except Exception as error:  # noqa: BLE001  1 would look like the command's own exit code
         if str(error) != _NO_THREAD:
             traceback.print_exc()
-        terminal.complain(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
+        terminal.print_error(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
         return SHELLTIE_FAILED
     return code
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.mcp.http import address
 from shelltie.record.chain import Head, head_of
@@ -239,8 +239,8 @@ def _add_kill(kill: argparse.ArgumentParser) -> None:
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-_DURATION = regex(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
-_PART = regex(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
+_DURATION = lazy(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
+_PART = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
 _CODES = """\
 TIME is 90s, 10m, 1h 30m, 250ms or a number of seconds. What is not given, the
 policy decides; --silence 0 is no silence limit.

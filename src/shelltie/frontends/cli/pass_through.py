@@ -11,7 +11,7 @@ _LOOK_AGAIN = 100  # milliseconds; the kernel does not wake a poll when patience
 _DESCRIPTORS = {Stream.STDOUT: 1, Stream.STDERR: 2}
 
 
-class Tap:
+class OutputForwarder:
     """Writes, and waits for a slow reader as long as it has `patience`.
 
     A slow reader slows the command down, as it would without us. One who reads nothing at all must

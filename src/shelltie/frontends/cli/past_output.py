@@ -9,12 +9,12 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
-from shelltie.frontends.cli.terminal import complain, width
+from shelltie.frontends.cli.terminal import print_error, width
 from shelltie.model import human_size
 from shelltie.output.text import clean, decode
 from shelltie.output.timing_file import SUFFIX, pieces
 from shelltie.record import queries
-from shelltie.record.queries import Past, PastRun
+from shelltie.record.queries import PastRun, PastRuns
 from shelltie.settings import config as settings
 from shelltie.settings import paths
 
@@ -71,7 +71,7 @@ def print_output(args: Namespace) -> bool:
     data = _kept(one)
     if data is None:
         why = "it printed nothing" if one.printed == 0 else "its output was not kept on disk"
-        complain(f"{one.run} is over ({one.state}), and {why}")
+        print_error(f"{one.run} is over ({one.state}), and {why}")
         return True
     if args.tail is not None:
         data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
@@ -86,19 +86,19 @@ def print_output(args: Namespace) -> bool:
     return True
 
 
-def _find(name: str) -> list[Past]:
+def _find(name: str) -> list[PastRuns]:
     if len(name) < _PREFIX_MIN:
         return []
     config = settings.load(paths.here())
     left = [
-        Past(one.run, one.command, "lost", None, one.file)
+        PastRuns(one.run, one.command, "lost", None, one.file)
         for one in queries.abandoned(config.journal, Path(config.state_dir) / "output")
         if one.run.startswith(name) or one.session.upper() == name
     ]
     return left or queries.past(config.journal, name)
 
 
-def _kept(one: Past) -> bytes | None:
+def _kept(one: PastRuns) -> bytes | None:
     try:
         return Path(one.file).read_bytes() if one.file is not None else None
     except OSError:

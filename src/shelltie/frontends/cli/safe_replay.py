@@ -2,11 +2,11 @@
 
 import re
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.output.text import decoder
 
 _PLAIN = r"(?P<plain>[^\x00-\x1f\x7f-\x9f]+|[\t\n\r\b\x0e\x0f]+)"
-_TOKEN = regex(
+_TOKEN = lazy(
     rf"{_PLAIN}"
     # Moves, erases, scrolls, colours: none of them has a letter that asks something.
     r"|(?P<drawn>\x1b\[[0-9;:]{0,64}[@A-HJ-MPSTXadefmrsu`]"
@@ -16,11 +16,11 @@ _TOKEN = regex(
     r"|\x1b\[[0-?]{0,64}[ -/]{0,4}[@-~]?|\x1b[ -/]{0,4}[0-~]?|[\x00-\x1f\x7f-\x9f]"
 )
 # A newline ends it as well: one that was never closed must not hide the rest of the output.
-_STRING_END = regex(r"\x07|\x18|\x1a|\x9c|\x1b\\|(?=\x1b.|\n)", re.DOTALL)
-_PARTIAL = regex(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,4}|[ -/]{0,4})\Z")
+_STRING_END = lazy(r"\x07|\x18|\x1a|\x9c|\x1b\\|(?=\x1b.|\n)", re.DOTALL)
+_PARTIAL = lazy(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,4}|[ -/]{0,4})\Z")
 
 
-class Drawing:
+class DrawingFilter:
     """Takes output in any pieces, and gives back what of it draws."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Drawing:
 
 DETACH = "ctrl-]"
 # As a terminal sends it, also where a program has asked for keys in a longer form.
-_DETACH = regex(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
-_CTRL_C = regex(rb"\x03|\x1b\[99;5u|\x1b\[27;5;99~")
+_DETACH = lazy(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
+_CTRL_C = lazy(rb"\x03|\x1b\[99;5u|\x1b\[27;5;99~")
 
 # Each makes a terminal answer, and the answer would be typed into the session: who it is, where
 # its cursor stands, which colours and modes it has.
-_QUESTIONS = regex(
+_QUESTIONS = lazy(
     rb"\x1b\[[?>=0-9;]*[cn]"
     rb"|\x1b\[[?0-9;]*\$p"
     rb"|\x1b\[>[0-9;]*q"
@@ -72,7 +72,7 @@ _QUESTIONS = regex(
     rb"|\x1bZ|\x05"
 )
 
-_MODE = regex(rb"\x1b\[(?:\?(?P<numbers>[0-9;]{1,32})(?P<on>[hl])|>(?P<keys>[0-9;]*)u)")
+_MODE = lazy(rb"\x1b\[(?:\?(?P<numbers>[0-9;]{1,32})(?P<on>[hl])|>(?P<keys>[0-9;]*)u)")
 _SEQUENCE_MAX = 40
 _USUALLY_ON = frozenset({b"7", b"25"})  # lines wrap, and the cursor is seen
 # Colours, keypad, and the scrolling region, which would move the cursor if it were not kept.
@@ -90,7 +90,7 @@ def until_detached(data: bytes, *, ctrl_c: bool) -> tuple[bytes, bool]:
     return (data, False) if found is None else (data[: found.start()], True)
 
 
-class Modes:
+class TerminalModes:
     """Remembers what a program did to its terminal: another screen, no cursor, a mouse."""
 
     def __init__(self) -> None:

@@ -10,15 +10,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO, TextIO
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _MARKS = {"✓": "green", "⚠": "yellow", "✗": "red", "…": "yellow", "→": "cyan", "·": "dim"}
-_STYLE = regex(r"(\033\[\d+m)")  # as `Ink` writes it; it takes no room on a line
+_STYLE = lazy(r"(\033\[\d+m)")  # as `Ink` writes it; it takes no room on a line
 
 
-class Ink:
+class Style:
     """Colours for one stream, or none."""
 
     def __init__(self, stream: TextIO | None, when: str) -> None:
@@ -63,7 +63,7 @@ def width() -> int:
     return min(shutil.get_terminal_size().columns, 100)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """One message for people who look for what went wrong, written whole even unbuffered."""
     with contextlib.suppress(OSError):
         print(f"shelltie: {message}\n", end="", file=sys.stderr)
@@ -74,7 +74,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2 if sys.stdout and sys.stdout.isatty() else None), flush=True)
 
 
-def folded(text: str, first: str, rest: str) -> str:
+def wrap(text: str, first: str, rest: str) -> str:
     """A text in lines that fit, the first and the others each with their own beginning."""
     return textwrap.fill(
         text,
@@ -86,11 +86,11 @@ def folded(text: str, first: str, rest: str) -> str:
     )
 
 
-def marked(ink: Ink, mark: str, text: str, *, before: str = "", after: str = " ") -> str:
+def marked(ink: Style, mark: str, text: str, *, before: str = "", after: str = " ") -> str:
     """A folded text behind a coloured mark."""
     first = before + mark + after
     # Coloured only now: escapes would count as width.
-    return folded(text, first, " " * len(first)).replace(mark, ink(_MARKS[mark], mark), 1)
+    return wrap(text, first, " " * len(first)).replace(mark, ink(_MARKS[mark], mark), 1)
 
 
 def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:

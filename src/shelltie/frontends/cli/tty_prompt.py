@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import anyio
 
-from shelltie.approval.ancestry import objection
+from shelltie.approval.ancestry import why_not_a_person
 from shelltie.approval.card import card
 from shelltie.approval.question import Answer, Question
 from shelltie.frontends.cli.terminal import width
@@ -30,7 +30,7 @@ class TerminalChannel:
                 foreground = os.tcgetpgrp(terminal) == os.getpgrp()
             finally:
                 os.close(terminal)
-            return foreground and objection(os.getpid()) is None
+            return foreground and why_not_a_person(os.getpid()) is None
         return False
 
     async def ask(self, question: Question) -> Answer:

@@ -65,7 +65,7 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
             with suppress(BrokenPipeError):  # it did not want to listen, but may have said why
                 connection.sendall(messages.request(do, fields))
             said = messages.understood(_line(connection))
-    except (OSError, messages.Wrong) as error:
+    except (OSError, messages.NotOurMessage) as error:
         raise NotAnswered(f"the server at {path} does not answer: {error}") from error
     if said.get("ok") is not True:
         raise NotAnswered(str(said.get("message")), str(said.get("code")))
@@ -79,7 +79,7 @@ def _line(connection: socket.socket) -> bytes:
         connection.settimeout(max(0.01, deadline - time.monotonic()))
         chunk = connection.recv(256 * 1024)
         if not chunk or len(line) > messages.ANSWER_MAX:
-            raise messages.Wrong("its answer has no end")
+            raise messages.NotOurMessage("its answer has no end")
         line += chunk
     return bytes(line)
 

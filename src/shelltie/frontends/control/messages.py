@@ -11,19 +11,19 @@ VERSION = 1
 REQUEST_MAX = 64 * 1024
 ANSWER_MAX = 128 * 1024 * 1024
 
-Fields = Mapping[str, object]
+MessageFields = Mapping[str, object]
 
 
-class Wrong(ValueError):
+class NotOurMessage(ValueError):
     """A line that is none of ours, in words for whoever sent it."""
 
 
-def request(do: str, fields: Fields) -> bytes:
+def request(do: str, fields: MessageFields) -> bytes:
     """A request as a line."""
     return _line({"shelltie": VERSION, "do": do, **fields})
 
 
-def answer(fields: Fields) -> bytes:
+def answer(fields: MessageFields) -> bytes:
     """An answer as a line."""
     return _line({"shelltie": VERSION, "ok": True, **fields})
 
@@ -41,13 +41,15 @@ def understood(line: bytes) -> dict[str, object]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise Wrong("a line must be a JSON object") from None
+        raise NotOurMessage("a line must be a JSON object") from None
     if not isinstance(found, dict):
-        raise Wrong("a line must be a JSON object")
+        raise NotOurMessage("a line must be a JSON object")
     if found.get("shelltie") != VERSION:
-        raise Wrong(f'this server speaks version {VERSION}: begin with {{"shelltie": {VERSION}, …')
+        raise NotOurMessage(
+            f'this server speaks version {VERSION}: begin with {{"shelltie": {VERSION}, …'
+        )
     return found
 
 
-def _line(fields: Fields) -> bytes:
+def _line(fields: MessageFields) -> bytes:
     return json.dumps(fields).encode("ascii") + b"\n"

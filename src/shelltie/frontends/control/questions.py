@@ -9,7 +9,7 @@ from typing import Any
 from shelltie.approval.broker import Broker, Pending
 from shelltie.approval.question import Answer, Input, Question, Scope, as_id
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.control.messages import Fields
+from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
 from shelltie.model import Command, TerminalSize
@@ -20,7 +20,7 @@ _REASON_MAX = 1000
 
 @asynccontextmanager
 async def answerable(
-    broker: Broker, environ: Mapping[str, str], about: Fields = MappingProxyType({})
+    broker: Broker, environ: Mapping[str, str], about: MessageFields = MappingProxyType({})
 ) -> AsyncIterator[Control]:
     """A socket through which the broker's questions can be answered."""
     async with Control(commands(broker), environ, about) as control:
@@ -34,12 +34,12 @@ async def answerable(
 def commands(broker: Broker) -> dict[str, Perform]:
     """What the socket can do about them."""
 
-    async def pending(_: Peer, given: Fields) -> Fields:
+    async def pending(_: Peer, given: MessageFields) -> MessageFields:
         wanted = given.get("id")
         found = broker.pending() if wanted is None else [broker.find(as_id(str(wanted)))]
         return {"questions": [to_json(one) for one in found], "problem": broker.problem}
 
-    async def answer(peer: Peer, given: Fields) -> Fields:
+    async def answer(peer: Peer, given: MessageFields) -> MessageFields:
         name, digest, said = _said(given, f"a person (uid {peer.uid})")
         await must_be_a_person(peer, lambda: broker.unheld)
         taken, late = await broker.answer(name, digest, said)
@@ -48,7 +48,7 @@ def commands(broker: Broker) -> dict[str, Perform]:
     return {"pending": pending, "answer": answer}
 
 
-def _said(given: Fields, by: str) -> tuple[str, str, Answer]:
+def _said(given: MessageFields, by: str) -> tuple[str, str, Answer]:
     match given:
         case {"id": str(name), "digest": str(digest), "allowed": bool(allowed)}:
             scope, reason = given.get("scope", Scope.ONCE), given.get("reason", "")

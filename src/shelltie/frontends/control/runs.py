@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from shelltie.errors import InvalidParameters, Misuse, RunOver
 from shelltie.frontends.control import questions, watch
-from shelltie.frontends.control.messages import Fields
+from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, to_json, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
@@ -38,7 +38,7 @@ async def steerable(
     supervisor: Supervisor,
     sessions: Sessions,
     environ: Mapping[str, str],
-    about: Fields = MappingProxyType({}),
+    about: MessageFields = MappingProxyType({}),
 ) -> AsyncIterator[Control]:
     """A socket through which a person answers questions, and watches and steers what runs."""
     broker = supervisor.gate.broker
@@ -101,13 +101,13 @@ class _Runs:
 
     # Reading
 
-    async def ps(self, _: Peer, given: Fields) -> Fields:
+    async def ps(self, _: Peer, given: MessageFields) -> MessageFields:
         """All of them, the oldest first; only with `look` whether they wait for input."""
         self._sweep()
         look = given.get("look") is True
-        sessions = {one.run.id: one for one in self._sessions.everybody()}
+        sessions = {one.run.id: one for one in self._sessions.all()}
         known = {run_id: one.run for run_id, one in sessions.items()} | self._supervisor.runs
-        rows: list[Fields] = []
+        rows: list[MessageFields] = []
         for number, run_id in enumerate(sorted(known), 1):
             session = sessions.get(run_id)
             name = None if session is None else session.id
@@ -116,7 +116,7 @@ class _Runs:
                 await anyio.lowlevel.checkpoint()
         return {"runs": rows}
 
-    async def logs(self, _: Peer, given: Fields) -> Fields:
+    async def logs(self, _: Peer, given: MessageFields) -> MessageFields:
         """Output from a position on; where there is none yet, what comes within `wait` seconds."""
         start, end = _number(given, "from", 0), _number(given, "to", None)
         wait = wait_of(given)
@@ -138,7 +138,7 @@ class _Runs:
 
     # Steering
 
-    async def send(self, peer: Peer, given: Fields) -> Fields:
+    async def send(self, peer: Peer, given: MessageFields) -> MessageFields:
         """Type something."""
         run, data = self._watch(_id(given)).run, _bytes(given)
         await must_be_a_person(peer, lambda: self._supervisor.gate.broker.unheld)
@@ -147,7 +147,7 @@ class _Runs:
         run.input.write(data)
         return {"sent": len(data)}
 
-    async def resize(self, peer: Peer, given: Fields) -> Fields:
+    async def resize(self, peer: Peer, given: MessageFields) -> MessageFields:
         """Give its terminal the size of a person's."""
         run = self._watch(_id(given)).run
         size = checked_size(given.get("rows"), given.get("columns"))
@@ -155,7 +155,7 @@ class _Runs:
         run.resize(size)
         return {}
 
-    async def kill(self, peer: Peer, given: Fields) -> Fields:
+    async def kill(self, peer: Peer, given: MessageFields) -> MessageFields:
         """End runs, and say of each whether anybody is left; with `again` only wait on."""
         names = _ids(given)
         await must_be_a_person(peer)
@@ -189,7 +189,7 @@ class _Runs:
         return watched
 
     def _in_session(self, name: str) -> Run | None:
-        everybody = self._sessions.everybody()
+        everybody = self._sessions.all()
         return next((one.run for one in everybody if name in (one.id, one.run.id)), None)
 
     def _sweep(self) -> None:
@@ -245,7 +245,7 @@ def _ending(run: Run) -> dict[str, object]:
 # What was asked for
 
 
-def _id(given: Fields) -> str:
+def _id(given: MessageFields) -> str:
     match given.get("id"):
         case str(name):
             return name
@@ -253,7 +253,7 @@ def _id(given: Fields) -> str:
             raise InvalidParameters("id must be a text: the id of a run")
 
 
-def _ids(given: Fields) -> list[str]:
+def _ids(given: MessageFields) -> list[str]:
     match given.get("ids"):
         case list(names) if names and all(isinstance(name, str) for name in names):
             return names
@@ -261,7 +261,7 @@ def _ids(given: Fields) -> list[str]:
             raise InvalidParameters("ids must be a list of the ids of runs")
 
 
-def _number(given: Fields, name: str, default: int | None) -> int | None:
+def _number(given: MessageFields, name: str, default: int | None) -> int | None:
     match given.get(name, default):
         case None:
             return None
@@ -271,7 +271,7 @@ def _number(given: Fields, name: str, default: int | None) -> int | None:
             raise InvalidParameters(f"{name} must be a number of bytes, not {other!r}")
 
 
-def _bytes(given: Fields) -> bytes:
+def _bytes(given: MessageFields) -> bytes:
     try:
         return base64.b64decode(str(given["data"]), validate=True)
     except (KeyError, binascii.Error, ValueError):

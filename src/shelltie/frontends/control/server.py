@@ -17,11 +17,11 @@ import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.approval.ancestry import objection
+from shelltie.approval.ancestry import why_not_a_person
 from shelltie.errors import TerminalError
 from shelltie.frontends.control import messages
 from shelltie.frontends.control.client import sweep
-from shelltie.frontends.control.messages import Fields
+from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.socket_dirs import prepared
 
@@ -32,7 +32,7 @@ _GONE = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedReso
 
 _log = logging.getLogger(__name__)
 
-Perform = Callable[[Peer, Fields], Awaitable[Fields]]
+Perform = Callable[[Peer, MessageFields], Awaitable[MessageFields]]
 
 
 class Refused(TerminalError):
@@ -52,7 +52,7 @@ class Control:
         self,
         commands: Mapping[str, Perform],
         environ: Mapping[str, str],
-        about: Fields = MappingProxyType({}),
+        about: MessageFields = MappingProxyType({}),
     ) -> None:
         self.path: Path | None = None
         self.client = ""
@@ -141,7 +141,7 @@ class Control:
                     "UNKNOWN", f"this server cannot do {name!r}; it can: {known}"
                 )
             return messages.answer(await perform(peer, given))
-        except messages.Wrong as error:
+        except messages.NotOurMessage as error:
             return messages.failure("MALFORMED", str(error))
         except TerminalError as error:
             return messages.failure(error.code, str(error))
@@ -151,7 +151,7 @@ class Control:
                 "INTERNAL", "this is a fault of shelltie itself; please report it"
             )
 
-    async def _hello(self, _: Peer, __: Fields) -> Fields:
+    async def _hello(self, _: Peer, __: MessageFields) -> MessageFields:
         own = {"pid": os.getpid(), "client": self.client, "started": self._started}
         return {**self._about, **own}
 
@@ -194,5 +194,5 @@ async def must_be_a_person(peer: Peer, unheld: Callable[[], bool] = lambda: Fals
 
 
 async def _objection(peer: Peer, *, unheld: bool) -> str | None:
-    look = partial(objection, peer.pid, os.getpid(), unheld=unheld)
+    look = partial(why_not_a_person, peer.pid, os.getpid(), unheld=unheld)
     return await anyio.to_thread.run_sync(look)

@@ -9,11 +9,11 @@ import anyio
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Event
-from shelltie.frontends.control.messages import Fields
+from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import wait_of
 from shelltie.frontends.control.server import Perform
-from shelltie.frontends.wire.events import Teller
+from shelltie.frontends.wire.events import EventJson
 from shelltie.running.ports import Bus, Measures
 
 _KEPT = 2000  # events for a watcher that is slow; older ones are counted as missed
@@ -32,14 +32,14 @@ class _Events:
     def __init__(self, bus: Bus, environ: Mapping[str, str]) -> None:
         self._bus = bus
         self._secrets = child.sift(environ).secrets
-        self._teller = Teller(self._secrets)
+        self._teller = EventJson(self._secrets)
         self._kept: deque[dict[str, object]] = deque(maxlen=_KEPT)
         self._next = 0  # the number of the event that comes next
         self._asked = 0.0
         self._news = anyio.Event()
         self._leave: Callable[[], None] | None = None
 
-    async def events(self, _: Peer, given: Fields) -> Fields:
+    async def events(self, _: Peer, given: MessageFields) -> MessageFields:
         """Those from number `after` on; where there is none yet, who comes in `wait` seconds.
 
         Without `after`: from now on.
@@ -57,7 +57,7 @@ class _Events:
     def _watch(self) -> None:
         self._asked = time.monotonic()
         if self._leave is None:
-            self._teller = Teller(self._secrets)
+            self._teller = EventJson(self._secrets)
             self._leave = self._bus.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
@@ -66,14 +66,14 @@ class _Events:
             self._leave = None
             self._kept.clear()
             return
-        if (told := self._teller.tell(event)) is not None:
+        if (told := self._teller.of(event)) is not None:
             self._kept.append(told)
             self._next += 1
             self._news.set()
             self._news = anyio.Event()
 
 
-def _number(given: Fields, newest: int) -> int:
+def _number(given: MessageFields, newest: int) -> int:
     match given.get("after"):
         case None:
             return newest
@@ -86,10 +86,10 @@ def _number(given: Fields, newest: int) -> int:
 def figure_commands(measures: Measures | None) -> dict[str, Perform]:
     """What the socket can do about figures."""
 
-    async def metrics(_: Peer, __: Fields) -> Fields:
+    async def metrics(_: Peer, __: MessageFields) -> MessageFields:
         return {"metrics": [] if measures is None else measures.to_json()}
 
-    async def health(_: Peer, __: Fields) -> Fields:
+    async def health(_: Peer, __: MessageFields) -> MessageFields:
         return {"checks": [] if measures is None else measures.health()}
 
     return {"metrics": metrics, "health": health}

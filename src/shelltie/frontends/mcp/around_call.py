@@ -11,20 +11,20 @@ from shelltie.assemble import policy_file
 from shelltie.environment import child
 from shelltie.frontends.mcp.confirm import Confirmations, Dialogue, Round
 from shelltie.frontends.mcp.recent_runs import Recent
-from shelltie.frontends.mcp.request import Call, Context, owner_of
-from shelltie.frontends.mcp.resources import Resources
+from shelltie.frontends.mcp.request import RequestContext, ToolCall, owner_of
+from shelltie.frontends.mcp.resources import ClientResources
 from shelltie.frontends.mcp.subscriptions import Subscriptions, add_resources
-from shelltie.frontends.mcp.tasks_extension import Answer, Tasks, add_tasks, declares
+from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, add_tasks, declares
 from shelltie.frontends.mcp.tools import agent, run
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.config import Config
 
 _LONG = frozenset({run.RUN.name, agent.TASK.name})  # may become tasks
 
-Tool = Callable[[Call], Awaitable[CallToolResult]]
+ToolFunction = Callable[[ToolCall], Awaitable[CallToolResult]]
 
 
-class Reception:
+class CallPipeline:
     """One for each server."""
 
     def __init__(self, sessions: Sessions, config: Config, tasks: Tasks) -> None:
@@ -32,24 +32,26 @@ class Reception:
         self._confirmations = Confirmations(secrets, ask=config.ask_client)
         self._recent = Recent()
         self._tasks = tasks
-        self._resources = Resources(sessions, self._recent, config, policy_file(config, Path()))
+        self._resources = ClientResources(
+            sessions, self._recent, config, policy_file(config, Path())
+        )
         self._subscriptions = Subscriptions(self._resources)
         sessions.on_changed.append(self._subscriptions.list_changed)
 
-    def channel(self, context: Context, params: CallToolRequestParams) -> Dialogue | Round:
+    def channel(self, context: RequestContext, params: CallToolRequestParams) -> Dialogue | Round:
         """How whoever calls can be asked for a yes.
 
         Raises: MCPError if they bring an answer to something else.
         """
         return self._confirmations.channel(context, params, owner_of(context))
 
-    def makes_task(self, context: Context, tool: str) -> bool:
+    def makes_task(self, context: RequestContext, tool: str) -> bool:
         """Whether a call goes on as a task if it takes long."""
         return tool in _LONG and declares(context)
 
     async def answer(
-        self, context: Context, channel: Dialogue | Round, call: Call, tool: Tool
-    ) -> Answer:
+        self, context: RequestContext, channel: Dialogue | Round, call: ToolCall, tool: ToolFunction
+    ) -> ToolAnswer:
         """What a call returns: the tool's result, a question, or a task."""
 
         async def work() -> CallToolResult:

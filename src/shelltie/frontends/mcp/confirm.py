@@ -29,7 +29,7 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.confirm_text import message_for
-from shelltie.frontends.mcp.request import Context, client_of
+from shelltie.frontends.mcp.request import RequestContext, client_of
 
 _KEY = "allow"
 _FORM = {
@@ -50,11 +50,11 @@ _BAD_STATE = (
     f"{RETRY / 60:.0f} minutes. Repeat the call without it to be asked again"
 )
 
-Outcome = CallToolResult | InputRequiredResult
+CallOutcome = CallToolResult | InputRequiredResult
 
 
 @frozen
-class _Asked:
+class _OpenQuestion:
     """What a token stands for."""
 
     call: str
@@ -65,7 +65,7 @@ class _Asked:
 class Dialogue:
     """A way to whoever sits at a client that can be asked during the call."""
 
-    def __init__(self, context: Context, secrets: Mapping[str, str]) -> None:
+    def __init__(self, context: RequestContext, secrets: Mapping[str, str]) -> None:
         self.name = _name(context)
         self.can_ask = _has_forms(context) and context.session.can_send_request
         self._context = context
@@ -78,7 +78,7 @@ class Dialogue:
         said = await session.elicit_form(message.text, _FORM, call)
         return answer_of(said, self.name, whole=message.whole)
 
-    def instead_of(self, result: CallToolResult) -> Outcome:
+    def instead_of(self, result: CallToolResult) -> CallOutcome:
         """What the call returns."""
         return result
 
@@ -88,7 +88,7 @@ class Round:
 
     def __init__(
         self,
-        context: Context,
+        context: RequestContext,
         secrets: Mapping[str, str],
         keep: Callable[[Question], str],
         answered: tuple[str, ElicitResult] | None,
@@ -108,7 +108,7 @@ class Round:
         self._wanted = question, message.text
         return LATER
 
-    def instead_of(self, result: CallToolResult) -> Outcome:
+    def instead_of(self, result: CallToolResult) -> CallOutcome:
         """What the call returns: the question, unless somebody else was faster to answer it."""
         if self._wanted is None or _unanswered(result) != self._wanted[0].id:
             return result
@@ -135,10 +135,10 @@ class Confirmations:
         self._secrets = secrets
         self._ask = ask
         self._clock = clock
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _OpenQuestion] = {}
 
     def channel(
-        self, context: Context, params: CallToolRequestParams, owner: str
+        self, context: RequestContext, params: CallToolRequestParams, owner: str
     ) -> Dialogue | Round:
         """How the client of this call can be asked.
 
@@ -149,14 +149,14 @@ class Confirmations:
         return made
 
     def _channel(
-        self, context: Context, params: CallToolRequestParams, owner: str
+        self, context: RequestContext, params: CallToolRequestParams, owner: str
     ) -> Dialogue | Round:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return Dialogue(context, self._secrets)
 
         def keep(question: Question) -> str:
             call = _fingerprint(params, owner)
-            return self._keep(_Asked(call, question.digest, self._clock() + RETRY))
+            return self._keep(_OpenQuestion(call, question.digest, self._clock() + RETRY))
 
         return Round(context, self._secrets, keep, self._answered(params, owner))
 
@@ -174,7 +174,7 @@ class Confirmations:
         said = (params.input_responses or {}).get(_KEY)
         return (asked.question, said) if isinstance(said, ElicitResult) else None
 
-    def _keep(self, asked: _Asked) -> str:
+    def _keep(self, asked: _OpenQuestion) -> str:
         for old in list(self._asked)[: max(0, len(self._asked) - OPEN_MAX + 1)]:
             del self._asked[old]
         token = chance.token_urlsafe(32)
@@ -203,14 +203,14 @@ def _unanswered(result: CallToolResult) -> object:
             return None
 
 
-def _has_forms(context: Context) -> bool:
+def _has_forms(context: RequestContext) -> bool:
     """It declares forms, or, as was usual before there was anything else, just elicitation."""
     capabilities = context.session.client_capabilities
     asking = None if capabilities is None else capabilities.elicitation
     return asking is not None and (asking.form is not None or asking.url is None)
 
 
-def _name(context: Context) -> str:
+def _name(context: RequestContext) -> str:
     return visible_text.brief(client_of(context), _NAME_ROOM) or "the client"
 
 

@@ -16,14 +16,14 @@ _MARGIN = " " * 4
 
 
 @frozen
-class Message:
+class ConfirmationText:
     """What a person reads before they say yes; whether all that is dangerous is in it."""
 
     text: str
     whole: bool
 
 
-async def message_for(question: Question, secrets: Mapping[str, str]) -> Message:
+async def message_for(question: Question, secrets: Mapping[str, str]) -> ConfirmationText:
     """What a person reads before they say yes. `secrets` are values never to repeat."""
     now = time.time()
     if is_short(question):
@@ -31,11 +31,11 @@ async def message_for(question: Question, secrets: Mapping[str, str]) -> Message
     return await anyio.to_thread.run_sync(message, question, secrets, now, abandon_on_cancel=True)
 
 
-def message(question: Question, secrets: Mapping[str, str], now: float) -> Message:
+def message(question: Question, secrets: Mapping[str, str], now: float) -> ConfirmationText:
     """The same, however long it takes."""
     question = without_secrets(question, secrets)
     whole = not hides_danger(question)
     advice = _ADVICE if whole else elsewhere(question)
     lines = [(_MARGIN + line).rstrip() for line in card(question, now=now)]
     text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
-    return Message(text, whole)
+    return ConfirmationText(text, whole)

@@ -1,7 +1,7 @@
 """Waits for a run as long as its caller does; a run that takes longer goes on as a session."""
 
 from shelltie.basics.frozen import frozen
-from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.model import human_duration
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
@@ -11,14 +11,14 @@ from shelltie.sessions.wait_rule import Waiting
 
 
 @frozen
-class Attendant:
+class Handover:
     """Whom the tools give what they have started."""
 
     supervisor: Supervisor
     sessions: Sessions
     waiting: Waiting
 
-    async def attend(self, subject: Subject, call: Call) -> Session | None:
+    async def wait(self, subject: FollowedRun, call: ToolCall) -> Session | None:
         """Wait for the end of a run; if the caller's patience ends first, it becomes this session.
 
         Until then, whoever is cancelled here ends it.
@@ -26,22 +26,22 @@ class Attendant:
         call.follow(subject)
         run = subject.run
         await self.supervisor.attend(run, call.until)
-        return None if run.outcome is not None else self.keep(run, call.owner)
+        return None if run.outcome is not None else self.continue_as_session(run, call.owner)
 
-    def keep(self, run: Run, owner: str) -> Session:
+    def continue_as_session(self, run: Run, owner: str) -> Session:
         """Let a run go on as a session; what it printed so far is read already."""
         session = self.sessions.adopt(run, owner, self.waiting)
         session.cursor = session.position
         return session
 
 
-def going_on(session: Session, *, shown: bool) -> dict[str, object]:
+def running_fields(session: Session, *, shown: bool) -> dict[str, object]:
     """What every answer about a run that goes on has, to follow it; `shown` is whether the answer
     has all it printed so far, so that nobody has to be given it again.
     """
     run = session.run
     if shown:
-        session.show(0, session.position)
+        session.mark_delivered(0, session.position)
     total, silence = run.rules.limits.total, run.rules.limits.silence
     return {
         "status": "running",

@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from shelltie.agents.timeout_watchdog import LOGGER_NAME
 from shelltie.basics.frozen import frozen
 from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking, Unusual
-from shelltie.frontends.mcp.request import Subject
+from shelltie.frontends.mcp.request import FollowedRun
 from shelltie.frontends.wire.state_names import limit_code
 from shelltie.model import Limit
 from shelltie.output.redact import Redactor
@@ -20,8 +20,8 @@ from shelltie.sessions.registry import Sessions
 
 _log = logging.getLogger(__name__)
 
-Told = LimitNear | SilentButWorking | LimitReached | Unusual
-Levels = frozenset[LoggingLevel]
+RunNotice = LimitNear | SilentButWorking | LimitReached | Unusual
+LevelSet = frozenset[LoggingLevel]
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)  # the mildest first
 _USUAL: LoggingLevel = "info"
 _CLIENTS_MAX = 10_000
@@ -42,7 +42,7 @@ _ADVICE = {
 }
 
 
-class Wanted:
+class LogLevels:
     """Which levels each client of the eras with a handshake wants to hear."""
 
     def __init__(self) -> None:
@@ -55,19 +55,19 @@ class Wanted:
         while len(self._least) > _CLIENTS_MAX:
             del self._least[next(iter(self._least))]
 
-    def by(self, owner: str, version: str, meta: Mapping[str, object] | None) -> Levels:
+    def by(self, owner: str, version: str, meta: Mapping[str, object] | None) -> LevelSet:
         """What may be told now; without a handshake each request says so itself."""
         if version in MODERN_PROTOCOL_VERSIONS:
             return allowed_log_levels(version, meta)
         return frozenset(_LEVELS[_LEVELS.index(self._least.get(owner, _USUAL)) :])
 
 
-def level_of(event: Told) -> LoggingLevel:
+def level_of(event: RunNotice) -> LoggingLevel:
     """How bad it is."""
     return "error" if isinstance(event, LimitReached) else "warning"
 
 
-def data_of(event: Told, task: str, elapsed: float) -> dict[str, object]:
+def data_of(event: RunNotice, task: str, elapsed: float) -> dict[str, object]:
     """What a client can act on. There is nothing of the output in it, and of the command at most
     which kind it is.
     """
@@ -110,7 +110,7 @@ class Notices:
 
     sessions: Sessions
 
-    def about(self, event: Told, subject: Subject) -> LoggingMessageNotification:
+    def about(self, event: RunNotice, subject: FollowedRun) -> LoggingMessageNotification:
         """What the client is told."""
         run = subject.run
         if isinstance(event, Unusual):  # it names the kind of command, and so perhaps a secret

@@ -15,9 +15,16 @@ from mcp_types import EmptyResult, SetLevelRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.events import Event, RunEnded
-from shelltie.frontends.mcp.notices import Levels, Notices, Told, Wanted, level_of, on_stderr
+from shelltie.frontends.mcp.notices import (
+    LevelSet,
+    LogLevels,
+    Notices,
+    RunNotice,
+    level_of,
+    on_stderr,
+)
 from shelltie.frontends.mcp.progress import NOT_STARTED, Pace, Status, line
-from shelltie.frontends.mcp.request import Context, Subject, owner_of
+from shelltie.frontends.mcp.request import FollowedRun, RequestContext, owner_of
 from shelltie.model import RunId
 from shelltie.running.ports import Bus
 from shelltie.sessions.registry import Sessions
@@ -25,19 +32,19 @@ from shelltie.sessions.registry import Sessions
 _log = logging.getLogger(__name__)
 
 _UNSAID_MAX = 32
-Say = Callable[[], Awaitable[None]]
+SendMessage = Callable[[], Awaitable[None]]
 
 
-class Speaker:
+class OutgoingQueue:
     """What cannot be said is dropped, the oldest first."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
-        self._unsaid: deque[Say] = deque(maxlen=_UNSAID_MAX)
+        self._unsaid: deque[SendMessage] = deque(maxlen=_UNSAID_MAX)
         self._said: anyio.Event | None = None  # set when there is nothing left to say
 
     @property
-    def spoke(self) -> bool:
+    def sent(self) -> bool:
         """Whether anything was to be said at all."""
         return self._said is not None
 
@@ -46,7 +53,7 @@ class Speaker:
         """Whether the client has not heard everything yet."""
         return self._said is not None and not self._said.is_set()
 
-    def say(self, say: Say) -> None:
+    def put(self, say: SendMessage) -> None:
         """After what is said now."""
         self._unsaid.append(say)
         if not self.busy:
@@ -69,29 +76,29 @@ class Speaker:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _QueuedNotice:
     """A run that goes on, and how its client can be reached; `calls` follow it themselves."""
 
     calls: int = 0
-    subject: Subject | None = None
-    context: Context | None = None
-    speaker: Speaker | None = None
+    subject: FollowedRun | None = None
+    context: RequestContext | None = None
+    speaker: OutgoingQueue | None = None
 
 
-class Afterwards:
+class LateNotifier:
     """Tells log messages only: progress ends with its call. What a call follows, the call tells."""
 
-    def __init__(self, notices: Notices, wanted: Wanted) -> None:
+    def __init__(self, notices: Notices, wanted: LogLevels) -> None:
         self._notices = notices
         self._wanted = wanted
-        self._runs: dict[RunId, _Kept] = {}
+        self._runs: dict[RunId, _QueuedNotice] = {}
 
-    def leave(self, subject: Subject) -> None:
+    def leave(self, subject: FollowedRun) -> None:
         """A call follows this run itself."""
         if subject.run.outcome is None:
-            self._runs.setdefault(subject.run.id, _Kept()).calls += 1
+            self._runs.setdefault(subject.run.id, _QueuedNotice()).calls += 1
 
-    def take(self, subject: Subject, context: Context) -> None:
+    def take(self, subject: FollowedRun, context: RequestContext) -> None:
         """A call follows this run no longer; whoever made it still may want to know."""
         kept = self._runs.get(subject.run.id)
         if kept is None:
@@ -103,31 +110,35 @@ class Afterwards:
         """A listener of the bus."""
         if isinstance(event, RunEnded):
             self._runs.pop(event.run, None)
-        elif isinstance(event, Told) and (kept := self._runs.get(event.run)) is not None:
+        elif isinstance(event, RunNotice) and (kept := self._runs.get(event.run)) is not None:
             self._tell(event, kept)
 
-    def _tell(self, event: Told, kept: _Kept) -> None:
+    def _tell(self, event: RunNotice, kept: _QueuedNotice) -> None:
         if kept.calls or kept.subject is None or kept.context is None:
             return
         context = kept.context
         if level_of(event) not in self._wanted.by(owner_of(context), context.protocol_version, {}):
             return
         tasks: TaskGroup = context.lifespan_context
-        kept.speaker = kept.speaker or Speaker(tasks)
+        kept.speaker = kept.speaker or OutgoingQueue(tasks)
         notice = self._notices.about(event, kept.subject)
-        kept.speaker.say(partial(context.session.send_notification, notice))
+        kept.speaker.put(partial(context.session.send_notification, notice))
 
 
 _LAST_WORDS = 1.0  # seconds for what was said just before the answer
 
 
-class Voice:
+class CallNotifier:
     """Speaks while inside `async with`, and never after. A client that does not listen delays
     nothing: what cannot be said is dropped.
     """
 
     def __init__(
-        self, context: Context, voices: "Voices", hears: Levels, afterwards: Afterwards | None
+        self,
+        context: RequestContext,
+        voices: "Notifiers",
+        hears: LevelSet,
+        afterwards: LateNotifier | None,
     ) -> None:
         self._context = context
         self._voices = voices
@@ -136,9 +147,9 @@ class Voice:
         self._wants_progress = progress_token_from_params(context.params) is not None
         self._began = anyio.current_time()
         self._reported = -1
-        self._subject: Subject | None = None
+        self._subject: FollowedRun | None = None
         self._tasks: TaskGroup = anyio.create_task_group()
-        self._speaker = Speaker(self._tasks)
+        self._speaker = OutgoingQueue(self._tasks)
         self._leave: Callable[[], None] | None = None
         self._open = True
 
@@ -155,19 +166,19 @@ class Voice:
             if kind is None:
                 await self._speaker.finish(_LAST_WORDS)
         finally:
-            if self._wants_progress or self._speaker.spoke:  # or nobody is to be cancelled
+            if self._wants_progress or self._speaker.sent:  # or nobody is to be cancelled
                 self._tasks.cancel_scope.cancel()
             # Not told about the error: it would be wrapped, and callers want it as it is.
             await self._tasks.__aexit__(None, None, None)
 
-    def follow(self, subject: Subject) -> None:
+    def follow(self, subject: FollowedRun) -> None:
         """From now on the call is about this run."""
         if self._open:
             self._listen(subject)
 
     # What happens
 
-    def _listen(self, subject: Subject | None) -> None:
+    def _listen(self, subject: FollowedRun | None) -> None:
         if self._leave is not None:
             self._leave()
         if self._afterwards is not None and self._subject is not None:
@@ -178,14 +189,14 @@ class Voice:
         self._leave = None if subject is None else self._voices.bus.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
-        if not isinstance(event, Told):
+        if not isinstance(event, RunNotice):
             return
         if self._subject is None or event.run != self._subject.run.id:
             return
         if level_of(event) in self._hears:
             notice = self._voices.notices.about(event, self._subject)
             session, request = self._context.session, self._context.request_id
-            self._speaker.say(partial(session.send_notification, notice, request))
+            self._speaker.put(partial(session.send_notification, notice, request))
         if self._wants_progress:
             self._report(event.message)
 
@@ -206,7 +217,7 @@ class Voice:
         total = self._total(elapsed)
         if total is not None:  # which ends a run a moment late, not early
             total = max(total, self._reported)
-        self._speaker.say(partial(report, self._reported, total, message))
+        self._speaker.put(partial(report, self._reported, total, message))
 
     def _line(self) -> str:
         if self._subject is None:
@@ -223,25 +234,25 @@ class Voice:
         return round((elapsed - run.elapsed + run.rules.limits.total) * 1000)
 
 
-class Voices:
+class Notifiers:
     """Of all calls of a server; who wants to hear which log messages."""
 
     def __init__(self, bus: Bus, pace: Pace, sessions: Sessions) -> None:
         self.bus = bus
         self.pace = pace
         self.notices = Notices(sessions)
-        self._wanted = Wanted()
-        self._afterwards = Afterwards(self.notices, self._wanted)
+        self._wanted = LogLevels()
+        self._afterwards = LateNotifier(self.notices, self._wanted)
         bus.subscribe(on_stderr)
         bus.subscribe(self._afterwards.hear)
 
-    def of(self, context: Context) -> Voice:
+    def of(self, context: RequestContext) -> CallNotifier:
         """For one call."""
         owner, version = owner_of(context), context.protocol_version
         hears = self._wanted.by(owner, version, context.meta)
         # Without a handshake there is no way to a client but the answer to a request.
         lasting = None if version in MODERN_PROTOCOL_VERSIONS else self._afterwards
-        return Voice(context, self, hears, lasting)
+        return CallNotifier(context, self, hears, lasting)
 
     def add_to(self, server: Server[Any]) -> None:
         """Have clients with a handshake say what they want to hear.
@@ -250,6 +261,8 @@ class Voices:
         """
         server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
 
-    async def _set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def _set_level(
+        self, context: RequestContext, params: SetLevelRequestParams
+    ) -> EmptyResult:
         self._wanted.set(owner_of(context), params.level)
         return EmptyResult()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mcp_types import CallToolResult
 
 from shelltie.basics.frozen import frozen
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.request import ToolCall
 
 _RUNS_MAX = 20  # of one client; a result has some ten KB
 _OWNERS_MAX = 100
@@ -36,7 +36,7 @@ class Recent:
     def __init__(self) -> None:
         self._owners: OrderedDict[str, deque[Remembered]] = OrderedDict()
 
-    def note(self, call: Call, result: CallToolResult) -> bool:
+    def note(self, call: ToolCall, result: CallToolResult) -> bool:
         """Keep a result that is one of a run; whether it is."""
         match result.structured_content:
             case {"runId": str(run)} as answer:

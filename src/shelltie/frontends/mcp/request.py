@@ -10,17 +10,17 @@ from mcp.server.context import ServerRequestContext
 from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
 from shelltie.environment import child
-from shelltie.frontends.mcp.http.clients import GUEST, Guest
+from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient
 from shelltie.model import Caller
 from shelltie.running.admission import Party
 from shelltie.running.run import Run
 
 _ONLY_CLIENT = "stdio"
-Context = ServerRequestContext[Any, Any]
+RequestContext = ServerRequestContext[Any, Any]
 
 
 @frozen
-class Subject:
+class FollowedRun:
     """The run a call is about; `task` is its name for the client, `activity` what it does now."""
 
     run: Run
@@ -28,12 +28,12 @@ class Subject:
     activity: Callable[[], str] = str
 
 
-def _unheard(_: Subject) -> None:
+def _unheard(_: FollowedRun) -> None:
     """For a client that is told nothing before the answer."""
 
 
 @frozen
-class Call:
+class ToolCall:
     """A tool and its arguments. `owner` stands for the client: nobody else sees its sessions.
 
     The answer must be there at `until`. Whoever starts something lets the client `follow` it.
@@ -44,34 +44,34 @@ class Call:
     owner: str
     party: Party
     until: float = math.inf
-    follow: Callable[[Subject], None] = _unheard
+    follow: Callable[[FollowedRun], None] = _unheard
 
 
-def client_of(context: Context) -> str:
+def client_of(context: RequestContext) -> str:
     """`claude-code 2.1.197`, as the client calls itself; both eras say it, if in other places."""
     about = context.session.client_params
     return "" if about is None else f"{about.client_info.name} {about.client_info.version}".strip()
 
 
-def owner_of(context: Context) -> str:
+def owner_of(context: RequestContext) -> str:
     """Whose sessions a request may see: stdio has one client, the door of HTTP knows each."""
     if context.request is None:
         return _ONLY_CLIENT
-    guest: Guest = context.request.scope[GUEST]
+    guest: HttpClient = context.request.scope[CLIENT_KEY]
     about = context.session.client_params
     return guest.owner("" if about is None else about.client_info.name)
 
 
 def call_of(
-    context: Context,
+    context: RequestContext,
     name: str,
     arguments: Mapping[str, object] | None,
     channel: Channel | None = None,
     window: float = math.inf,
-    follow: Callable[[Subject], None] = _unheard,
+    follow: Callable[[FollowedRun], None] = _unheard,
     *,
     lasts: bool = False,
-) -> Call:
+) -> ToolCall:
     """What a request that arrives now asks for; its client can be asked through the channel.
 
     The client waits `window` seconds for the answer, or for a yes if the call `lasts` beyond that.
@@ -81,4 +81,4 @@ def call_of(
     agent = child.inherited().get(child.RUN_MARK, "")
     party = Party(Caller(client=client_of(context), agent=agent), channel, patience)
     until = math.inf if lasts else anyio.current_time() + window
-    return Call(name, arguments or {}, owner_of(context), party, until, follow)
+    return ToolCall(name, arguments or {}, owner_of(context), party, until, follow)

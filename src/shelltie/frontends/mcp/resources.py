@@ -9,7 +9,7 @@ from mcp_types import INVALID_PARAMS, Resource, ResourceTemplate, TextResourceCo
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.assemble import profiles
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import UnknownSession
 from shelltie.frontends.mcp.recent_runs import Recent
 from shelltie.frontends.wire.policy import policy_report
@@ -21,8 +21,8 @@ from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
 
 POLICY, RUNS = "shelltie://policy", "shelltie://runs"
-_SESSION = regex(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)
-_RUN = regex(r"shelltie://runs/([0-9A-Z]{1,64})", re.ASCII)
+_SESSION = lazy(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)
+_RUN = lazy(r"shelltie://runs/([0-9A-Z]{1,64})", re.ASCII)
 _TEXT, _JSON = "text/plain", "application/json"
 _NOT_FOUND = -32002  # what a resource that is not there is called before 2026
 _TITLE_MAX = 60
@@ -52,7 +52,7 @@ def session_uri(session: str) -> str:
     return f"shelltie://sessions/{session}"
 
 
-class Resources:
+class ClientResources:
     """Everything that can be read; each client sees its own."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Resources:
                 description="Your last 20 runs, the newest first.",
                 mime_type=_JSON,
             ),
-            *map(_listed, self._sessions.of(owner)),
+            *map(_listed, self._sessions.owned_by(owner)),
         ]
 
     def has(self, uri: str, owner: str) -> bool:

@@ -26,33 +26,33 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import brief
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import find_allowlist
-from shelltie.contexts.argument_filter import Level
+from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
-from shelltie.frontends.mcp.around_call import Reception
+from shelltie.frontends.mcp.around_call import CallPipeline
 from shelltie.frontends.mcp.client_patience import window
-from shelltie.frontends.mcp.notify import Voices
+from shelltie.frontends.mcp.notify import Notifiers
 from shelltie.frontends.mcp.progress import Pace
-from shelltie.frontends.mcp.request import Context, call_of, client_of
+from shelltie.frontends.mcp.request import RequestContext, call_of, client_of
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
-from shelltie.frontends.mcp.tasks_extension import Answer, Tasks
+from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer
 from shelltie.frontends.mcp.tools.registry import Toolbox, toolbox
 from shelltie.running.supervisor import Supervisor
-from shelltie.sessions.registry import Room, Sessions
+from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.settings import config as settings
 
-Chore = Callable[[], Coroutine[Any, Any, None]]
+BackgroundTask = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Host(Server[TaskGroup]):
+class BackgroundServer(Server[TaskGroup]):
     """What a handler starts in `context.lifespan_context` lives as long as the server serves."""
 
     tools_change = False
 
-    def __init__(self, name: str, *chores: Chore, **handlers: Any) -> None:  # noqa: ANN401  the SDK's own
+    def __init__(self, name: str, *chores: BackgroundTask, **handlers: Any) -> None:  # noqa: ANN401  the SDK's own
         @asynccontextmanager
         async def lifespan(_: Server[TaskGroup]) -> AsyncIterator[TaskGroup]:
             async with anyio.create_task_group() as tasks:
@@ -127,7 +127,7 @@ async def serve(config: settings.Config, transport: Transport) -> None:
     Raises: ConfigWrong.
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        room = Room(config.sessions_max, total=config.sessions_total)
+        room = SessionLimits(config.sessions_max, total=config.sessions_total)
         sessions = Sessions(supervisor, room, await session_numbers(config))
         told = {"version": about.version()}
         async with (
@@ -162,7 +162,7 @@ def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:
     access = Access(
         find_allowlist(Path.cwd(), config.allowlist),
         child.inherited().get("PATH", ""),
-        level=Level(config.arguments),
+        level=FilterLevel(config.arguments),
         relative_paths=config.relative_paths,
     )
     limits = TaskLimits(
@@ -191,10 +191,10 @@ def build(
     """
     tools = toolbox(supervisor, config, sessions, contexts)
     pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
-    voices = Voices(supervisor.bus, pace, sessions)
-    reception = Reception(sessions, config, tasks or Tasks())
+    voices = Notifiers(supervisor.bus, pace, sessions)
+    reception = CallPipeline(sessions, config, tasks or Tasks())
     calls = _Calls(tools, voices, reception, config.patience, meet)
-    server = Host(
+    server = BackgroundServer(
         "shelltie",
         reception.deliver,
         version=about.version(),
@@ -209,7 +209,7 @@ def build(
     return server
 
 
-async def _say_what_is_wrong(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def _say_what_is_wrong(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     """The SDK says of wrong parameters only that they are."""
     try:
         return await call_next(ctx)
@@ -225,18 +225,18 @@ class _Calls:
     """From what arrives to the tool that answers it."""
 
     tools: Toolbox
-    voices: Voices
-    reception: Reception
+    voices: Notifiers
+    reception: CallPipeline
     patience: float | None
     meet: Callable[[str], None]
 
     async def list_tools(
-        self, context: Context, _: PaginatedRequestParams | None
+        self, context: RequestContext, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
         self.meet(client_of(context))
         return ListToolsResult(tools=self.tools.listed)
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
+    async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> ToolAnswer:
         answer = self.tools.answer(params.name)
         client = client_of(context)
         self.meet(client)

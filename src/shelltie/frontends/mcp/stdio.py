@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.frontends.jsonl import LINE_MAX, Lines, own_wire, read, write
 
 _CANCELLED = "notifications/cancelled"
@@ -35,7 +35,7 @@ _UNANSWERED_MAX = 1000  # a client that does not read its answers is not read, e
 _QUICK = 1.0  # a script closes its end at once: what takes no longer is still answered
 _LAST_WORDS = 1.0  # for the answers of what was ended
 # A key and its value, if that is a text or a whole number, and the comma after it.
-_PAIR = regex(r'\s*"(?P<key>\w*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|-?\d{1,18})\s*,')
+_PAIR = lazy(r'\s*"(?P<key>\w*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|-?\d{1,18})\s*,')
 
 Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
 Answers = MemoryObjectSendStream[SessionMessage]

@@ -35,8 +35,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.frontends.mcp.request import Context, owner_of
-from shelltie.frontends.mcp.resources import POLICY, RUNS, TEMPLATES, Resources
+from shelltie.frontends.mcp.request import RequestContext, owner_of
+from shelltie.frontends.mcp.resources import POLICY, RUNS, TEMPLATES, ClientResources
 from shelltie.frontends.mcp.tasks_extension import must_declare
 
 _PAUSE = 1.0  # seconds between two words about the same thing
@@ -70,7 +70,7 @@ class _Streams:
 class Subscriptions:
     """Who wants to hear of what. Nobody hears anything about what is not theirs."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ClientResources) -> None:
         self._resources = resources
         self._connections: dict[int, _Connection] = {}
         self._streams: dict[str, _Streams] = {}
@@ -118,11 +118,13 @@ class Subscriptions:
 
     # Before 2026
 
-    def lists(self, context: Context) -> None:
+    def lists(self, context: RequestContext) -> None:
         """Whoever has read the list wants to know when it is out of date."""
         self._connection(context).uris.add(_LIST)
 
-    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(
+        self, context: RequestContext, params: SubscribeRequestParams
+    ) -> EmptyResult:
         """Have a connection told of one resource.
 
         Raises: MCPError if it is not there, or there are too many.
@@ -137,12 +139,14 @@ class Subscriptions:
         self._watch(owner, params.uri)
         return EmptyResult()
 
-    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(
+        self, context: RequestContext, params: UnsubscribeRequestParams
+    ) -> EmptyResult:
         """The opposite; it is no error if it was never subscribed to."""
         self._connection(context).uris.discard(params.uri)
         return EmptyResult()
 
-    def _connection(self, context: Context) -> _Connection:
+    def _connection(self, context: RequestContext) -> _Connection:
         session = context.session
         handshake = session.client_params
         one = self._connections.get(id(handshake))
@@ -156,7 +160,7 @@ class Subscriptions:
     # Since 2026
 
     async def listen(
-        self, context: Context, params: SubscriptionsListenRequestParams
+        self, context: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream. What is not the client's own is not in what is acknowledged."""
         owner, wanted = owner_of(context), params.notifications
@@ -210,20 +214,26 @@ async def _send(session: ServerSession, uri: str) -> None:
         _log.debug("a client could not be told of a change", exc_info=True)
 
 
-def add_resources(server: Server[Any], resources: Resources, subscriptions: Subscriptions) -> None:
+def add_resources(
+    server: Server[Any], resources: ClientResources, subscriptions: Subscriptions
+) -> None:
     """Have a server offer them."""
 
-    async def listed(context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def listed(
+        context: RequestContext, _: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             subscriptions.lists(context)
         return ListResourcesResult(resources=resources.of(owner_of(context)))
 
     async def templates(
-        _: Context, __: PaginatedRequestParams | None
+        _: RequestContext, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
-    async def read(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read(
+        context: RequestContext, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
         content = resources.read(params.uri, owner_of(context), context.protocol_version)
         return ReadResourceResult(contents=[content])
 

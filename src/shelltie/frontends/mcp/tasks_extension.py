@@ -31,7 +31,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.frontends.mcp.request import Context, owner_of
+from shelltie.frontends.mcp.request import RequestContext, owner_of
 from shelltie.model import human_duration
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 Work = Callable[[], Awaitable[CallToolResult]]
 Finish = Callable[[CallToolResult], CallToolResult | InputRequiredResult]
-Answer = CallToolResult | InputRequiredResult | dict[str, Any]
+ToolAnswer = CallToolResult | InputRequiredResult | dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +116,9 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
 
-    async def answer(self, context: Context, tool: str, work: Work, finish: Finish) -> Answer:
+    async def answer(
+        self, context: RequestContext, tool: str, work: Work, finish: Finish
+    ) -> ToolAnswer:
         """The result of a call that is quick, or else a task. Whoever is cancelled here ends it.
 
         `finish` makes of a result what a call, but not a task, can return.
@@ -137,14 +139,14 @@ class Tasks:
         self._tasks[task.id] = task
         return {"resultType": "task", **task.told()}
 
-    def find(self, task: str, context: Context) -> dict[str, Any]:
+    def find(self, task: str, context: RequestContext) -> dict[str, Any]:
         """How it is going.
 
         Raises: MCPError.
         """
         return self._find(task, context).detailed()
 
-    def cancel(self, task: str, context: Context) -> None:
+    def cancel(self, task: str, context: RequestContext) -> None:
         """End everything that it started; one that has ended stays as it is.
 
         Raises: MCPError.
@@ -157,7 +159,7 @@ class Tasks:
             task.scope.cancel()
             del self._tasks[task.id]
 
-    def _find(self, task: str, context: Context) -> _Task:
+    def _find(self, task: str, context: RequestContext) -> _Task:
         must_declare(context)
         self._expire()
         found = self._tasks.get(task)
@@ -179,7 +181,7 @@ class Tasks:
             del self._tasks[task.id]
 
 
-def declares(context: Context) -> bool:
+def declares(context: RequestContext) -> bool:
     """Whether this request can be answered with a task."""
     capabilities = context.session.client_capabilities
     known = None if capabilities is None else capabilities.extensions
@@ -187,7 +189,7 @@ def declares(context: Context) -> bool:
     return modern and known is not None and EXTENSION in known
 
 
-def must_declare(context: Context) -> None:
+def must_declare(context: RequestContext) -> None:
     """Raises: MCPError unless it does."""
     if not declares(context):
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
@@ -206,16 +208,16 @@ class _Update(_Named):
 def add_tasks(server: Server[Any], tasks: Tasks) -> None:
     """Have a server offer them."""
 
-    async def get(context: Context, params: _Named) -> dict[str, Any]:
+    async def get(context: RequestContext, params: _Named) -> dict[str, Any]:
         _must_name(context, params.task_id)
         return tasks.find(params.task_id, context)
 
-    async def cancel(context: Context, params: _Named) -> EmptyResult:
+    async def cancel(context: RequestContext, params: _Named) -> EmptyResult:
         _must_name(context, params.task_id)
         tasks.cancel(params.task_id, context)
         return EmptyResult()
 
-    async def update(context: Context, params: _Update) -> EmptyResult:
+    async def update(context: RequestContext, params: _Update) -> EmptyResult:
         _must_name(context, params.task_id)
         # A person is asked before there is a task: no task waits for any of this.
         tasks.find(params.task_id, context)
@@ -227,7 +229,7 @@ def add_tasks(server: Server[Any], tasks: Tasks) -> None:
     server.add_request_handler("tasks/update", _Update, update)
 
 
-def _must_name(context: Context, task: str) -> None:
+def _must_name(context: RequestContext, task: str) -> None:
     """Over HTTP a header names the task, so that a proxy can route it without reading the body.
 
     The SDK looks at this for the methods of the protocol itself (SEP-2243), not of extensions.

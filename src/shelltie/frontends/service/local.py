@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shelltie.errors import CommandDenied, InvalidParameters, UnknownSession
-from shelltie.frontends.api import Options, understand
+from shelltie.frontends.api import Options, parse_options
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
@@ -20,7 +20,7 @@ from shelltie.frontends.wire.session import NOT_APPROVED, merged
 from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
 from shelltie.running.admission import Party
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import keys
 from shelltie.sessions.registry import Sessions
@@ -53,8 +53,8 @@ class LocalTerminal:
         """The same agent, by a provider of that name."""
         return LocalTerminal(self._supervisor, self._sessions, self._owner, self._root, place)
 
-    def _wish(self, profile: str | None, limits: Limits) -> Wish:
-        return Wish(
+    def _wish(self, profile: str | None, limits: Limits) -> RunOptions:
+        return RunOptions(
             profile, limits, party=self._party, provider=self._place, workspace=str(self._root)
         )
 
@@ -79,7 +79,7 @@ class LocalTerminal:
         options: ExecuteCommandOptions,
         profile: str | None = "run",
     ) -> ExecuteCommandResult:
-        made, _ = understand(command, self._options(options))
+        made, _ = parse_options(command, self._options(options))
         timeout = options.timeout_seconds or DEFAULT_TIMEOUT
         try:
             limits = Limits(timeout, None, "timeoutSeconds")
@@ -117,7 +117,7 @@ class LocalTerminal:
 
         Raises: InvalidParameters, CommandDenied, TooManySessions.
         """
-        made, _ = understand(
+        made, _ = parse_options(
             options.command,
             Options(cwd=self._directory(options.working_directory), env=options.env),
         )
@@ -153,7 +153,7 @@ class LocalTerminal:
         session = self._session(session_id)
         waiting = Waiting(wait.min_interval, wait.settle_interval, wait.max_interval)
         reading = await session.read(from_position, waiting)
-        session.show(reading.start - reading.skipped, reading.end)
+        session.mark_delivered(reading.start - reading.skipped, reading.end)
         return InteractiveTerminalOutput(
             output=clean(reading.text.encode("utf-8", "surrogateescape")),
             new_position=reading.end,
@@ -184,7 +184,7 @@ class LocalTerminal:
 
     def list_sessions(self) -> list[Session]:
         """All of this agent."""
-        return self._sessions.of(self._owner)
+        return self._sessions.owned_by(self._owner)
 
     async def terminate_all(self, reason: str) -> None:
         """End every session of this agent."""

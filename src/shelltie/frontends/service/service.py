@@ -285,7 +285,7 @@ class TerminalService:
     async def _admit(self, text: str, agent: str) -> None:
         supervisor, _ = self._running()
         command = Command(text, cwd=str(self._root))
-        await supervisor.give(new_run_id(), command, Party(Caller(agent=agent)))
+        await supervisor.admit_into_running(new_run_id(), command, Party(Caller(agent=agent)))
 
     async def get_command_safety_level(self, text: str) -> str:
         """`safe`, `unknown` or `dangerous`."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from shelltie.agents import advice as agent_advice
 from shelltie.agents.advice import advise, missing_program
-from shelltie.agents.jsonl_events import EventLines, Seen
+from shelltie.agents.jsonl_events import EventLines, ParsedChunk
 from shelltie.agents.timeout_watchdog import EVENTS_MAX, TAIL_MAX
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
@@ -20,7 +20,7 @@ from shelltie.running import messages
 from shelltie.running.run import Run
 from shelltie.shell import shape
 
-Answer = dict[str, object]
+TaskAnswer = dict[str, object]
 _ACTIVITY_MAX = 60
 _NO_NAME = "The command"
 _NAMES = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
@@ -51,7 +51,7 @@ class AgentTask:
         self.subject = name_of(run.command.text)
         self.heartbeats = 0
         self.lines = EventLines(EVENTS_MAX, TAIL_MAX, beats.found_in)
-        self._seen = Seen()
+        self._seen = ParsedChunk()
         self._redactor = Redactor(run.surroundings.secrets)
         self._redacts = redact
         run.on_output.append(self._hear)
@@ -70,7 +70,7 @@ class AgentTask:
         events = self.lines.events
         return events[-1] if events else None
 
-    def partial(self) -> Answer:
+    def partial(self) -> TaskAnswer:
         """What there is so far."""
         return {
             "lastEvents": [self.plain(event) for event in self.lines.events],
@@ -121,11 +121,11 @@ def name_of(command: str) -> str:
     return _NAMES.get(name) or visible_text.brief(name, _ACTIVITY_MAX)
 
 
-def answer(task: AgentTask) -> Answer:
+def answer(task: AgentTask) -> TaskAnswer:
     """How a task is, or how it ended."""
     run, outcome = task.run, task.run.outcome
     ok = outcome is None or outcome.ok
-    made: Answer = {"success": ok, "taskId": task.id, "status": _status(outcome)}
+    made: TaskAnswer = {"success": ok, "taskId": task.id, "status": _status(outcome)}
     if outcome is not None and not outcome.ok:
         made["error"] = _error(task, outcome)
         made["partial"] = task.partial()
@@ -147,7 +147,7 @@ def answer(task: AgentTask) -> Answer:
     }
 
 
-def limits_of(limits: Limits) -> Answer:
+def limits_of(limits: Limits) -> TaskAnswer:
     """The limits that hold."""
     return {
         "execMs": None if limits.total is None else _ms(limits.total),
@@ -186,10 +186,10 @@ def _status(outcome: Outcome | None) -> str:
     return "completed" if outcome.ok else "failed"
 
 
-def _error(task: AgentTask, outcome: Outcome) -> Answer:
+def _error(task: AgentTask, outcome: Outcome) -> TaskAnswer:
     code, kind, reason, message = _what(task, outcome)
     after = outcome.timed_out_after
-    made: Answer = {
+    made: TaskAnswer = {
         "code": code,
         "kind": kind,
         "reason": reason,
@@ -236,12 +236,12 @@ def _signal(outcome: Outcome) -> str | None:
     return "SIGKILL" if outcome.ended is Ended.HARD else "SIGTERM"
 
 
-def _recovery(task: AgentTask, outcome: Outcome) -> Answer:
+def _recovery(task: AgentTask, outcome: Outcome) -> TaskAnswer:
     kind = _what(task, outcome)[1]
     never = task.run.output.total == 0
     said, code = _stderr_end(task), outcome.exit.code
     last = cast(dict[str, Any] | None, task.plain(task.last_event))
-    advice = advise(agent_advice.Seen(kind, task.lines.count, never, last, said, code))
+    advice = advise(agent_advice.FailedTask(kind, task.lines.count, never, last, said, code))
     return {"suggestions": _suggested(task, outcome), "advice": as_json(advice)}
 
 
@@ -273,7 +273,7 @@ def _summary(task: AgentTask, outcome: Outcome) -> str:
     )
 
 
-def failure(code: str, message: str, more: Mapping[str, object] | None = None) -> Answer:
+def failure(code: str, message: str, more: Mapping[str, object] | None = None) -> TaskAnswer:
     """Why nothing was run."""
     error = {"code": code, "kind": "refused", "reason": "refused", "message": message}
     return {"success": False, "status": "refused", "error": error, **(more or {})}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shelltie.basics.validate import did_you_mean
-from shelltie.contexts.context import Context, Executed, GoesOn, SessionOver
+from shelltie.contexts.context import Context, Executed, GoesOn, ContextOver
 from shelltie.contexts.fields import WrongFields
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
@@ -28,7 +28,7 @@ from shelltie.output.head_tail import Window
 from shelltie.output.text import cut_head, decode, whole_end
 from shelltie.running.run import Run
 
-Answer = dict[str, object]
+ContextAnswer = dict[str, object]
 
 CODES = (
     "COMMAND_NOT_ALLOWED",
@@ -59,7 +59,7 @@ _SESSION = {"sessionId": "session_id"}
 _WIRE = {"session": "sessionId", "task": "taskId", "agent": "agentId", "cwd": "workingDirectory"}
 _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
     (SessionBusy, "busy"),
-    (SessionOver, "session_closed"),
+    (ContextOver, "session_closed"),
     (CannotStart, "cannot_start"),
     (ProcessError, "not_ended"),
 )
@@ -67,7 +67,7 @@ _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
 
 async def answer(
     name: str, contexts: Contexts, arguments: Mapping[str, object], owner: str
-) -> Answer:
+) -> ContextAnswer:
     """What one of the four calls answers; whatever goes wrong for the caller is an answer, too."""
     try:
         return await CALLS[name](contexts, arguments, owner)
@@ -75,14 +75,14 @@ async def answer(
         return failure(error)
 
 
-async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
     """A session for a task.
 
     Raises: TerminalError.
     """
     given = _given(arguments, _CREATE)
     context = contexts.create(**given, owner=owner)
-    said: Answer = {
+    said: ContextAnswer = {
         "success": True,
         "sessionId": context.id,
         "workingDirectory": context.cwd,
@@ -97,7 +97,7 @@ async def execute(
     owner: str,
     until: float = math.inf,
     started: Callable[[Run], None] | None = None,
-) -> Answer:
+) -> ContextAnswer:
     """One command in a session.
 
     Raises: TerminalError; GoesOn when the command, which was told to `started`, takes longer.
@@ -112,7 +112,7 @@ async def execute(
     return executed(ended, contexts.limits.output)
 
 
-async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
     """The end of a session.
 
     Raises: TerminalError.
@@ -123,7 +123,7 @@ async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str)
     return {"success": True, "message": message, "sessionId": session_id}
 
 
-async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> Answer:
+async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
     """How a session is.
 
     Raises: TerminalError.
@@ -132,7 +132,7 @@ async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str
     return {"success": True, "session": described(context)}
 
 
-CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[Answer]]] = {
+CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[ContextAnswer]]] = {
     "terminal_create_session": create,
     "terminal_execute_command": execute,
     "terminal_close_session": close,
@@ -143,7 +143,7 @@ CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[An
 # Objects
 
 
-def described(context: Context) -> Answer:
+def described(context: Context) -> ContextAnswer:
     """A session as an object."""
     last = context.last_command
     return {
@@ -158,7 +158,7 @@ def described(context: Context) -> Answer:
     }
 
 
-def executed(ended: Executed, shown: int) -> Answer:
+def executed(ended: Executed, shown: int) -> ContextAnswer:
     """How a command ended, with at most `shown` bytes of each stream.
 
     A code of its own is no error of ours, and neither is a signal.
@@ -166,7 +166,7 @@ def executed(ended: Executed, shown: int) -> Answer:
     outcome = ended.outcome
     stdout, less_out = _text(ended.stdout, shown)
     stderr, less_err = _text(ended.stderr, shown)
-    said: Answer = {
+    said: ContextAnswer = {
         "success": outcome.ok,
         "exitCode": exit_code(outcome),
         "stdout": stdout,
@@ -184,12 +184,12 @@ def executed(ended: Executed, shown: int) -> Answer:
     return said | _warning(told)
 
 
-def so_far(going: GoesOn, shown: int) -> Answer:
+def so_far(going: GoesOn, shown: int) -> ContextAnswer:
     """How a command that goes on is."""
     run = going.run
     stdout, less_out = _text(going.stdout, shown)
     stderr, less_err = _text(going.stderr, shown)
-    said: Answer = {
+    said: ContextAnswer = {
         "success": True,
         "exitCode": None,
         "stdout": stdout,
@@ -202,7 +202,7 @@ def so_far(going: GoesOn, shown: int) -> Answer:
     return said | _warning([*run.rules.limits.notes, *run.warnings])
 
 
-def failure(error: TerminalError) -> Answer:
+def failure(error: TerminalError) -> ContextAnswer:
     """Why there is nothing else to answer."""
     code = "COMMAND_NOT_ALLOWED" if error.code in _DENIED else error.code
     message, details = str(error), _details(error)
@@ -245,7 +245,7 @@ def _seconds(timeout: object) -> object:
         return float("inf")
 
 
-def _details(error: TerminalError) -> Answer:
+def _details(error: TerminalError) -> ContextAnswer:
     match error:
         case ConfirmationRequired():
             return {**error.details, "reason": "confirmation_required"}
@@ -277,7 +277,7 @@ def _what_happened(ended: Executed) -> str:
     return f"The command was ended before it came to its end: {outcome.stop_reason}"
 
 
-def _how(ended: Executed) -> Answer:
+def _how(ended: Executed) -> ContextAnswer:
     outcome = ended.outcome
     if outcome.state is State.TIMED_OUT:
         kind = (timeout_code(outcome) or ("", ""))[1]
@@ -296,7 +296,7 @@ def _text(stream: Window, shown: int) -> tuple[str, bool]:
     return (text, more) if len(encoded) <= shown else (decode(cut_head(encoded, shown)), True)
 
 
-def _missing(ended: Executed, said: Answer) -> Iterator[str]:
+def _missing(ended: Executed, said: ContextAnswer) -> Iterator[str]:
     if said["truncated"]:
         out, err = human_size(ended.stdout.total), human_size(ended.stderr.total)
         yield f"it printed {out} to stdout and {err} to stderr; only the beginning is here"
@@ -308,11 +308,11 @@ def _leaked(outcome: Outcome) -> Iterator[str]:
         yield f"processes {pids} could not be ended"
 
 
-def _warning(notes: Sequence[str]) -> Answer:
+def _warning(notes: Sequence[str]) -> ContextAnswer:
     return {"warning": "; ".join(notes)} if notes else {}
 
 
-def _limits(limits: Limits) -> Answer:
+def _limits(limits: Limits) -> ContextAnswer:
     return {
         "execMs": None if limits.total is None else _ms(limits.total),
         "idleMs": None if limits.silence is None else _ms(limits.silence),

@@ -16,19 +16,19 @@ from shelltie.events import (
     RunLost,
     RunReady,
     RunStarted,
-    SessionClosed,
+    ContextClosed,
     SessionNamed,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
     ShellCommandBegan,
     ShellCommandEnded,
     SilentButWorking,
     Unusual,
 )
-from shelltie.frontends.wire.terminal_events import as_s4_event, moment
+from shelltie.frontends.wire.terminal_events import as_terminal_event, moment
 from shelltie.model import signal_name
-from shelltie.record.facts import Scribe
+from shelltie.record.facts import FactMaker
 
 NAMES: Mapping[type, str] = {
     CommandRefused: "command:refused",
@@ -48,20 +48,20 @@ NAMES: Mapping[type, str] = {
     SessionNamed: "session:named",
     ShellCommandBegan: "shell:began",
     ShellCommandEnded: "shell:ended",
-    SessionOpened: "session:opened",
-    SessionClosed: "session:closed",
-    SessionRan: "session:ran",
-    SessionRefused: "session:refused",
+    ContextOpened: "session:opened",
+    ContextClosed: "session:closed",
+    ContextRan: "session:ran",
+    ContextRefused: "session:refused",
 }
 
 
-class Teller:
+class EventJson:
     """Remembers who asked for what, so that each object says all that a record would."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._scribe = Scribe(secrets)
+        self._scribe = FactMaker(secrets)
 
-    def tell(self, event: Event) -> dict[str, object] | None:
+    def of(self, event: Event) -> dict[str, object] | None:
         """The object, or nothing for what only prepares another event."""
         fact = self._scribe.fact(event)
         name = NAMES.get(type(event))
@@ -69,7 +69,7 @@ class Teller:
         if name is None or body is None:
             return None
         run = getattr(event, "run", None)
-        seed = as_s4_event(event)
+        seed = as_terminal_event(event)
         known = {} if seed is None else {"event": seed["type"]}
         return {"type": name, **known, "at": moment(event.at), "runId": run, **body}
 

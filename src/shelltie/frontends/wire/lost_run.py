@@ -5,17 +5,17 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
 from shelltie.events import RunLost
-from shelltie.frontends.wire.session import Discretion, SessionReport, visible
+from shelltie.frontends.wire.session import RedactedReading, SessionReport, visible
 from shelltie.model import human_size
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.text import decode
 from shelltie.running.admission import Party
 from shelltie.running.supervisor import Supervisor
 
-_ID = regex(r"[0-9A-HJKMNP-TV-Z]{26}|term-\d{1,18}")
+_ID = lazy(r"[0-9A-HJKMNP-TV-Z]{26}|term-\d{1,18}")
 _SHOWN = 5
 _HINT = (
     "the server that ran it died, and all of it ended then; this is what it had printed. Start it"
@@ -23,7 +23,7 @@ _HINT = (
 )
 
 
-async def everything(supervisor: Supervisor, party: Party) -> list[RunLost]:
+async def lost_runs(supervisor: Supervisor, party: Party) -> list[RunLost]:
     """What was this caller's, lately; the newest first."""
     record = supervisor.record
     return [] if record is None else await record.lost(party.caller.client)
@@ -86,7 +86,7 @@ async def report(
     rest = start + len(piece) < len(text)
     discretion = None
     if redactor is not None:
-        discretion = Discretion(redactor, text[max(0, start - NEAR) : start])
+        discretion = RedactedReading(redactor, text[max(0, start - NEAR) : start])
     around = text[start : start + len(piece) + NEAR]
     return SessionReport(
         id=name_of(lost),

@@ -16,14 +16,14 @@ from shelltie.frontends.wire.run import (
 )
 from shelltie.model import State, human_duration
 from shelltie.output.redact import NEAR, Redactor
-from shelltie.output.screen import Shown
+from shelltie.output.screen import ScreenText
 from shelltie.output.text import clean, crop, last_line
-from shelltie.sessions.session import Reading, Session
+from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.shell import CommandEnd
 
 
 @frozen
-class Discretion:
+class RedactedReading:
     """Knows secrets, and what was printed just `before` the piece that is shown."""
 
     redactor: Redactor
@@ -35,14 +35,14 @@ class Discretion:
         before = session.text(max(0, start - NEAR), start)
         return cls(Redactor(session.run.surroundings.secrets), before)
 
-    def head(self, text: str, shown: int, *, goes_on: bool) -> str:
+    def prefix(self, text: str, shown: int, *, goes_on: bool) -> str:
         """The first characters of a text; what comes after them may belong to a secret, too."""
         first = len(self.before)
         around = self.before + text[: shown + NEAR]
         (piece,) = self.redactor.pieces(around, [(first, first + shown)], goes_on=goes_on)
         return piece
 
-    def screen(self, shown: Shown, columns: int) -> str:
+    def screen(self, shown: ScreenText, columns: int) -> str:
         """A secret that is too long for a row goes on in the next."""
         text, bounds = "", []
         for row in shown.text.split("\n"):
@@ -52,12 +52,12 @@ class Discretion:
 
 
 def visible(
-    text: str, shown: int, discretion: Discretion | None, *, raw: bool, goes_on: bool = False
+    text: str, shown: int, discretion: RedactedReading | None, *, raw: bool, goes_on: bool = False
 ) -> str:
     """The first characters of a text; if it `goes_on`, more of it will be printed."""
     told = text[:shown]
     if discretion is not None:
-        told = discretion.head(text, shown, goes_on=goes_on and shown == len(text))
+        told = discretion.prefix(text, shown, goes_on=goes_on and shown == len(text))
     if raw:
         return told
     cleaned = clean(told.encode("utf-8", "surrogateescape"))
@@ -111,11 +111,11 @@ class SessionReport:
 
 def session_report(
     session: Session,
-    reading: Reading,
+    reading: SessionReading,
     *,
     raw: bool = False,
     limit: int = CROP,
-    discretion: Discretion | None = None,
+    discretion: RedactedReading | None = None,
 ) -> SessionReport:
     """What a reading says, with at most `limit` characters of output."""
     shown = crop(reading.text, limit, "")
@@ -149,7 +149,11 @@ def session_report(
 
 
 def command_report(
-    session: Session, end: CommandEnd, *, limit: int = CROP, discretion: Discretion | None = None
+    session: Session,
+    end: CommandEnd,
+    *,
+    limit: int = CROP,
+    discretion: RedactedReading | None = None,
 ) -> SessionReport:
     """What a command in a shell has done since the last answer."""
     made = session_report(session, end.reading, limit=limit, discretion=discretion)
@@ -170,20 +174,20 @@ def command_report(
 
 
 def _both_ends(
-    session: Session, reading: Reading, limit: int, discretion: Discretion | None
+    session: Session, reading: SessionReading, limit: int, discretion: RedactedReading | None
 ) -> SessionReport:
     """What went wrong stands at the end of what a command printed; so that is shown, too."""
     size = limit // 4
     made = session_report(session, reading, limit=limit - size, discretion=discretion)
     start = reading.position - size
     end = session.text(start, reading.position)
-    about = None if discretion is None else Discretion.about(session, start)
+    about = None if discretion is None else RedactedReading.about(session, start)
     shown = visible(end, len(end), about, raw=False, goes_on=session.run.outcome is None)
     gap = f"\n[...{start - (made.read_from or start)} characters left out...]\n"
     return replace(made, output=made.output.removesuffix(_CROPPED) + gap + shown)
 
 
-def screen_report(session: Session, shown: Shown, text: str) -> SessionReport:
+def screen_report(session: Session, shown: ScreenText, text: str) -> SessionReport:
     """What a terminal shows now; `text` is what may be seen of it."""
     made = session_report(session, session.reading(session.position))
     row, column = shown.cursor_row, shown.cursor_column

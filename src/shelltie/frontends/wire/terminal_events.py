@@ -17,23 +17,23 @@ from shelltie.events import (
     RunEnded,
     RunLost,
     RunReady,
-    SessionClosed,
+    ContextClosed,
     SessionEvent,
-    SessionOpened,
-    SessionRan,
-    SessionRefused,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
 )
 from shelltie.frontends.wire.state_names import context_error
 from shelltie.model import Outcome, State
 from shelltie.output.redact import Redactor
 
-Told = dict[str, object]
+TerminalEvent = dict[str, object]
 
 CREATED, CLOSED = "terminal:session:created", "terminal:session:closed"
 EXECUTED, FAILED = "terminal:command:executed", "terminal:command:failed"
 VIOLATION = "terminal:security:violation"
 EVENT_TYPES = (CREATED, CLOSED, EXECUTED, FAILED, VIOLATION)
-_TYPES = {SessionOpened: CREATED, SessionClosed: CLOSED, SessionRefused: VIOLATION}
+_TYPES = {ContextOpened: CREATED, ContextClosed: CLOSED, ContextRefused: VIOLATION}
 _NOT_STARTED = "NOT_STARTED"
 _ASKED_MAX = 1000
 
@@ -44,7 +44,7 @@ def event_type(name: str) -> str | None:
     return whole if whole in EVENT_TYPES else None
 
 
-def as_s4_event(event: object) -> Told | None:
+def as_terminal_event(event: object) -> TerminalEvent | None:
     """An event of a context under the name that S4 gives it, or nothing if S4 knows none."""
     if not isinstance(event, SessionEvent):
         return None
@@ -53,7 +53,7 @@ def as_s4_event(event: object) -> Told | None:
 
 
 @dataclass(slots=True)
-class S4View:
+class TerminalEvents:
     """The same for everything that runs, whether in a context or not.
 
     A run outside of one is told as if it had been a session with its own id. Commands are told
@@ -63,11 +63,11 @@ class S4View:
     _asked: dict[str, CommandAsked] = field(default_factory=dict)
     _contexts: set[str] = field(default_factory=set)
 
-    def __call__(self, event: Event) -> Told | None:
+    def __call__(self, event: Event) -> TerminalEvent | None:
         """What S4 would say about it, if anything."""
         if isinstance(event, SessionEvent):
             self._note_context(event)
-            return _redacted(as_s4_event(event), Redactor())
+            return _redacted(as_terminal_event(event), Redactor())
         match event:
             case CommandAsked():
                 self._note(event)
@@ -78,17 +78,17 @@ class S4View:
             case CommandRefused() if event.code != _NOT_STARTED:
                 return self._refused(event)
             case RunLost():
-                data: Told = {"command": event.command, "success": False, "exitCode": -1}
-                more: Told = {"error": "EXECUTION_ERROR", "lost": True, "runId": event.run}
+                data: TerminalEvent = {"command": event.command, "success": False, "exitCode": -1}
+                more: TerminalEvent = {"error": "EXECUTION_ERROR", "lost": True, "runId": event.run}
                 return _told(FAILED, event.at, (event.run, "", ""), {**data, **more})
             case _:
                 pass
         return None
 
     def _note_context(self, event: SessionEvent) -> None:
-        if isinstance(event, SessionOpened):
+        if isinstance(event, ContextOpened):
             self._contexts.add(event.asker.session)
-        elif isinstance(event, SessionClosed):
+        elif isinstance(event, ContextClosed):
             self._contexts.discard(event.asker.session)
 
     def _note(self, event: CommandAsked) -> None:
@@ -96,13 +96,13 @@ class S4View:
         if len(self._asked) > _ASKED_MAX:
             del self._asked[next(iter(self._asked))]
 
-    def _ready(self, event: RunReady) -> Told | None:
+    def _ready(self, event: RunReady) -> TerminalEvent | None:
         asked = self._asked.get(event.run)
         if asked is None or not asked.stays_open:
             return None
         return self._of(asked, CREATED, event.at, {"workingDirectory": asked.cwd})
 
-    def _ended(self, event: RunEnded) -> Told | None:
+    def _ended(self, event: RunEnded) -> TerminalEvent | None:
         asked, outcome = self._asked.pop(event.run, None), event.outcome
         if asked is None or asked.caller.session in self._contexts:
             return None  # its context tells
@@ -113,26 +113,34 @@ class S4View:
         data = {**_result(asked.command, outcome, size), "runId": event.run}
         return self._of(asked, EXECUTED if outcome.ok else FAILED, event.at, data)
 
-    def _refused(self, event: CommandRefused) -> Told | None:
+    def _refused(self, event: CommandRefused) -> TerminalEvent | None:
         asked = self._asked.get(event.run)
-        data: Told = {"command": event.command, "error": event.code, "message": event.message}
+        data: TerminalEvent = {
+            "command": event.command,
+            "error": event.code,
+            "message": event.message,
+        }
         if asked is None:
             return _redacted(_told(VIOLATION, event.at, (event.run, "", ""), data), Redactor())
         return self._of(asked, VIOLATION, event.at, data)
 
-    def _of(self, asked: CommandAsked, kind: str, at: float, data: Told) -> Told | None:
+    def _of(
+        self, asked: CommandAsked, kind: str, at: float, data: TerminalEvent
+    ) -> TerminalEvent | None:
         caller = asked.caller
         ids = (caller.session or asked.run, caller.task, caller.agent)
         return _redacted(_told(kind, at, ids, data), Redactor(asked.secrets))
 
 
-def listener(names: Sequence[str], tell: Callable[[Told], None]) -> Callable[[Event], None]:
+def listener(
+    names: Sequence[str], tell: Callable[[TerminalEvent], None]
+) -> Callable[[Event], None]:
     """Hears events, and tells of those that S4 calls by one of the names.
 
     Raises: InvalidParameters for a name that S4 does not have.
     """
     wanted = {_known(name) for name in names}
-    view = S4View()
+    view = TerminalEvents()
 
     def hear(event: Event) -> None:
         told = view(event)
@@ -166,7 +174,7 @@ def whole_ms(span: float) -> int:
     return math.ceil(span * 1000)
 
 
-def _told(kind: str, at: float, ids: tuple[str, str, str], data: Told) -> Told:
+def _told(kind: str, at: float, ids: tuple[str, str, str], data: TerminalEvent) -> TerminalEvent:
     session, task, agent = ids
     return {
         "type": kind,
@@ -178,7 +186,7 @@ def _told(kind: str, at: float, ids: tuple[str, str, str], data: Told) -> Told:
     }
 
 
-def _redacted(told: Told | None, redactor: Redactor) -> Told | None:
+def _redacted(told: TerminalEvent | None, redactor: Redactor) -> TerminalEvent | None:
     if told is not None and isinstance(data := told["data"], dict):
         for name in ("command", "message"):
             if name in data:
@@ -187,26 +195,26 @@ def _redacted(told: Told | None, redactor: Redactor) -> Told | None:
 
 
 def _type_of(event: SessionEvent) -> str:
-    if isinstance(event, SessionRan):
+    if isinstance(event, ContextRan):
         return EXECUTED if event.outcome.ok else FAILED
     return _TYPES[type(event)]
 
 
-def _data(event: SessionEvent) -> Told:
+def _data(event: SessionEvent) -> TerminalEvent:
     match event:
-        case SessionOpened():
+        case ContextOpened():
             return {"workingDirectory": event.cwd}
-        case SessionClosed():
+        case ContextClosed():
             return {"reason": event.reason, "commandCount": event.commands}
-        case SessionRefused():
+        case ContextRefused():
             told = {"error": event.code, "message": event.message, "details": dict(event.details)}
             return {"command": event.command, **told}
-        case SessionRan():
+        case ContextRan():
             result = _result(event.command, event.outcome, event.printed)
             return {**result, "truncated": event.truncated, "runId": event.run}
 
 
-def _result(command: str, outcome: Outcome, size: int) -> Told:
+def _result(command: str, outcome: Outcome, size: int) -> TerminalEvent:
     return {
         "command": command,
         "success": outcome.ok,

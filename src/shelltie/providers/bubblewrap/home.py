@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.providers.workspace.boundaries import within
 
 _CONDA = ("miniconda3", "miniforge3", "mambaforge", "anaconda3")
@@ -59,7 +59,7 @@ _SHOWN_SECTIONS = frozenset(
         *("trailer", "clean", "checkout", "submodule"),
     }
 )
-_SECTION = regex(r"\s*\[\s*([\w-]+)")
+_SECTION = lazy(r"\s*\[\s*([\w-]+)")
 
 
 def credentials(home: Path, toolchains: Iterable[Path]) -> Iterator[Path]:

@@ -21,8 +21,8 @@ from shelltie.providers.bubblewrap.home import (
     programs,
     without_secrets,
 )
-from shelltie.providers.workspace.git import SETTINGS, Watched, text_of
-from shelltie.providers.workspace.guards import Guards, Held, guards_of
+from shelltie.providers.workspace.git import SETTINGS, UnguardedName, text_of
+from shelltie.providers.workspace.guards import Guards, RememberedFiles, guards_of
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu"),
@@ -73,14 +73,14 @@ OPTIONAL = ("--disable-userns", "--size", "--bind-fd", "--ro-bind-fd")
 
 
 @dataclass(slots=True)
-class View:
+class SandboxView:
     """A sandbox to be: the options for bwrap, without the program, and what they rest on."""
 
     policy: SandboxPolicy
     workspace: Path
     lacking: Set[str]
-    held: Held = field(default_factory=Held)
-    watched: tuple[Watched, ...] = ()
+    held: RememberedFiles = field(default_factory=RememberedFiles)
+    watched: tuple[UnguardedName, ...] = ()
     options: list[str] = field(default_factory=list)
 
     def build(self, needs: Mapping[str, str]) -> None:

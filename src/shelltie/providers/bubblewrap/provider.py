@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
-from shelltie.keeper.binaries import BINARY, SCRIPT, Kind, choose
+from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.protocol import Word
+from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
-from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxPolicy, View, visible
+from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxPolicy, SandboxView, visible
 from shelltie.providers.bubblewrap.seccomp import barred
-from shelltie.providers.pool import Room, Rooms, answers
+from shelltie.providers.pool import Sandbox, SandboxPool, answers
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess
 from shelltie.providers.workspace.boundaries import checked, within
@@ -68,7 +68,7 @@ PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/
 
 
 @dataclass(slots=True)
-class _Sandbox(Room):
+class _Sandbox(Sandbox):
     complaints: BinaryIO = field(kw_only=True)
     answered: bool = False
 
@@ -96,7 +96,7 @@ class BubblewrapProvider:
         self._program: _Program | None = None
         self._bwrap: str | None = None
         self._lacking: set[str] = set()  # options that this bwrap does not know
-        self._rooms: Rooms[_Sandbox] = Rooms("sandbox", _MORE, policy.idle)
+        self._rooms: SandboxPool[_Sandbox] = SandboxPool("sandbox", _MORE, policy.idle)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
@@ -111,9 +111,9 @@ class BubblewrapProvider:
             self._lacking |= lacking
             sandbox = self._open(workspace)
         sandbox.answered = True
-        self._rooms.rest(sandbox)
+        self._rooms.release(sandbox)
 
-    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+    def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
         sandbox = self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
@@ -142,17 +142,19 @@ class BubblewrapProvider:
 
     def _open(self, workspace: str) -> _Sandbox:
         """The sandbox of that directory; there may be one, under this or another name."""
-        living = self._rooms.named(workspace)
+        living = self._rooms.by_name(workspace)
         if living is not None:
             return living
         place = self._checked(workspace)
-        return self._rooms.at(place, workspace) or self._rooms.add(self._made(place), workspace)
+        return self._rooms.by_path(place, workspace) or self._rooms.add(
+            self._made(place), workspace
+        )
 
     def _made(self, place: Path) -> _Sandbox:
-        self._rooms.make_way(place)
+        self._rooms.replace(place)
         bwrap = self._bwrap = self._bwrap or _find(self._policy)
         program = self._program = self._program or _program(self._keeper)
-        view = View(self._policy, place, self._lacking)
+        view = SandboxView(self._policy, place, self._lacking)
         if within(view.roots)(Path(os.path.realpath(bwrap))):
             raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
@@ -176,7 +178,7 @@ class BubblewrapProvider:
             complaints=complaints,
         )
 
-    def _barring(self, view: View) -> tuple[str, ...]:
+    def _barring(self, view: SandboxView) -> tuple[str, ...]:
         program = barred(os.uname().machine, sockets=self._policy.network == "off")
         return () if program is None else ("--seccomp", str(view.held.content(program)))
 
@@ -200,13 +202,13 @@ class _Program:
     """The keeper as it is started inside, and what of the outside it needs, by its name there."""
 
     argv: tuple[str, ...]
-    kind: Kind
+    kind: KeeperKind
     needs: Mapping[str, str]
 
 
 def _program(wanted: str | None) -> _Program:
     _, kind = choose(wanted)
-    if kind is Kind.C:
+    if kind is KeeperKind.C:
         return _Program(("--", _KEEPER), kind, {_KEEPER: str(BINARY)})
     python, base = os.path.realpath(sys.executable), sys.base_prefix
     argv = ("--", python, "-I", "-S", _KEEPER)

@@ -15,11 +15,11 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart, Silent
 from shelltie.keeper import process_identity
 from shelltie.keeper.binaries import BINARY
-from shelltie.keeper.joined_link import Visitor, VisitorLink
+from shelltie.keeper.joined_link import JoinedKeeper, JoinedLink
 from shelltie.providers.container.engine_api import Engine, Image
 from shelltie.providers.container.mounts import ContainerPolicy, Mount, covers, order, ways
 from shelltie.providers.pool import answers
-from shelltie.providers.workspace.guards import Identity, identities, identity_below
+from shelltie.providers.workspace.guards import FileIdentity, identities, identity_below
 
 OWNER = "shelltie.owner"
 _SELINUX = Path("/sys/fs/selinux/enforce")
@@ -29,11 +29,11 @@ _BRIEF = 10.0  # with an engine that shall remove what ends by itself, too
 
 
 @frozen
-class Made:
+class StartedContainer:
     """A container in which a keeper waits."""
 
     name: str
-    link: VisitorLink
+    link: JoinedLink
     variables: dict[str, str]
 
 
@@ -41,9 +41,9 @@ async def make(
     address: Path,
     policy: ContainerPolicy,
     mounts: tuple[Mount, ...],
-    known: Mapping[str, Identity],
+    known: Mapping[str, FileIdentity],
     note: Callable[[str], None],
-) -> Made:
+) -> StartedContainer:
     """Have one made and started, and wait for its keeper; `note` its name as soon as it may be.
 
     `known` is what the mounts' sources were when somebody looked at them. Raises: CannotStart, and
@@ -63,7 +63,7 @@ async def make(
                 await engine.start(name)
                 link = await _come(door.listener, engine, name, _Ordered(everything, known))
                 await _try(link, policy)
-                return Made(name, link, image.variables)
+                return StartedContainer(name, link, image.variables)
             except Silent as error:
                 # Whoever closes asks once more. It may be the workspace that takes so long.
                 raise CannotStart(str(error)) from error
@@ -126,7 +126,7 @@ def _is_dead(owner: str) -> bool:
     """What is not written by us is nobody's whom we could know."""
     with suppress(ValueError, TypeError):
         pid, started, boot, namespace = json.loads(owner)
-        who = process_identity.Identity(int(pid), str(started), str(boot), str(namespace))
+        who = process_identity.ProcessIdentity(int(pid), str(started), str(boot), str(namespace))
         return not who.alive
     return False
 
@@ -147,7 +147,7 @@ class _Ordered:
     """What shall be where in a container, and what each source was when it was looked at."""
 
     mounts: tuple[Mount, ...]
-    known: Mapping[str, Identity]
+    known: Mapping[str, FileIdentity]
 
     def compare(self, root: int) -> None:
         """The engine goes by names, and a command that runs can change what they mean meanwhile.
@@ -193,7 +193,7 @@ def _door() -> Iterator[_Door]:
 
 async def _come(
     listener: socket.socket, engine: Engine, name: str, ordered: "_Ordered"
-) -> VisitorLink:
+) -> JoinedLink:
     """The keeper that comes, unless its container ends before, or is not as it was ordered."""
     channel, over = None, ""
     deadline = anyio.current_time() + _PATIENCE
@@ -207,7 +207,7 @@ async def _come(
         raise CannotStart(f"the container cannot be used: {over}")
     try:
         ordered.compare(await _root(channel))
-        return VisitorLink(channel, Visitor(channel))
+        return JoinedLink(channel, JoinedKeeper(channel))
     except OSError as error:
         channel.close()
         raise CannotStart(
@@ -230,7 +230,7 @@ async def _root(channel: socket.socket) -> int:
     return shown[0]
 
 
-async def _try(link: VisitorLink, policy: ContainerPolicy) -> None:
+async def _try(link: JoinedLink, policy: ContainerPolicy) -> None:
     """Run something in it: a container in which texts cannot be run is none.
 
     Raises: CannotStart.

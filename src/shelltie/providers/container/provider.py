@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 
 from shelltie.errors import CannotStart, NotSetUp
-from shelltie.keeper.binaries import Kind, choose
-from shelltie.keeper.protocol import Word
+from shelltie.keeper.binaries import KeeperKind, choose
+from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
-from shelltie.providers.cgroup import Group, group_of
+from shelltie.providers.cgroup import CommandCgroup, group_of
 from shelltie.providers.container.mounts import (
     ContainerPolicy,
     checked_image,
@@ -22,11 +22,11 @@ from shelltie.providers.container.mounts import (
     visible,
     workspace_mounts,
 )
-from shelltie.providers.pool import Room, Rooms
+from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, limited
 from shelltie.providers.workspace.boundaries import checked
-from shelltie.providers.workspace.guards import Held, guards_of
+from shelltie.providers.workspace.guards import RememberedFiles, guards_of
 
 _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
@@ -34,11 +34,11 @@ _RESERVED = 5.0  # from being ready to the command that asked: to make another t
 
 
 @dataclass(slots=True)
-class _Container(Room):
+class _Container(Sandbox):
     name: str = field(kw_only=True)
     engine: Path = field(kw_only=True)
     variables: dict[str, str] = field(kw_only=True)
-    group: Group = field(kw_only=True)
+    group: CommandCgroup = field(kw_only=True)
     given_up: bool = False
 
     @property
@@ -61,29 +61,29 @@ class ContainerProvider:
     def __init__(self, policy: ContainerPolicy) -> None:
         self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
         self._policy = policy
-        self._rooms: Rooms[_Container] = Rooms("container", _MORE, policy.idle)
+        self._rooms: SandboxPool[_Container] = SandboxPool("container", _MORE, policy.idle)
         self._locks: dict[Path, anyio.Lock] = {}
         self._made: dict[Path, set[str]] = {}  # by the engine that made them
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
-        self._rooms.named(workspace)  # which lets go of it if somebody has paused it
+        self._rooms.by_name(workspace)  # which lets go of it if somebody has paused it
         await self._remove_paused()
-        room = self._rooms.named(workspace)
+        room = self._rooms.by_name(workspace)
         if room is None:
             place = checked(workspace, self._policy.home, self._policy.hidden)
             async with self._locks.setdefault(place, anyio.Lock()):
-                room = self._rooms.at(place, workspace) or await self._open(place, workspace)
-        self._rooms.rest(room, _RESERVED)
+                room = self._rooms.by_path(place, workspace) or await self._open(place, workspace)
+        self._rooms.release(room, _RESERVED)
 
     async def _remove_paused(self) -> None:
-        for paused in [one for one in self._rooms.left if one.lost and not one.given_up]:
+        for paused in [one for one in self._rooms.stopping if one.lost and not one.given_up]:
             paused.given_up = True
             await _remove(paused.engine, {paused.name})
 
-    def spawn(self, prepared: Prepared, listen: Callable[[Word], None]) -> LeashedProcess:
+    def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
-        room = self._rooms.named(prepared.workspace)
+        room = self._rooms.by_name(prepared.workspace)
         if room is None:
             raise CannotStart("its container has just ended: ask again, and there will be another")
         env = variables(prepared.env, self._policy, room.variables)
@@ -98,8 +98,11 @@ class ContainerProvider:
 
     async def _open(self, place: Path, workspace: str) -> _Container:
         policy, address = self._policy, _address(self._policy)
-        choose(Kind.C)
-        guards, held = guards_of((place,), policy.home, policy.hidden, policy.own), Held()
+        choose(KeeperKind.C)
+        guards, held = (
+            guards_of((place,), policy.home, policy.hidden, policy.own),
+            RememberedFiles(),
+        )
         held.note_all(guards)
         ours = (*policy.hidden, address)
         mounts = (
@@ -107,7 +110,7 @@ class ContainerProvider:
             *checked_mounts(policy, ours, guards.writable),
         )
         held.note(one.source for one in mounts)
-        self._rooms.make_way(place)
+        self._rooms.replace(place)
         # Here, because to load an HTTP client takes 0.1 s and most terminals make no container.
         from shelltie.providers.container.create import make, sweep
 

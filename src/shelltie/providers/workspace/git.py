@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 
 SETTINGS = (".gitconfig", ".config/git/config")  # of a person, in the home
 _RUNS = ("hooks", "config", "config.worktree")
@@ -32,13 +32,13 @@ _SKIPPED = frozenset(
 )
 _TEXT_MAX = 1024 * 1024
 _SECTIONS = {"hookspath": ("core",), "path": ("include", "includeif")}
-_SECTION = regex(r"\s*\[\s*([\w.-]+)")
-_PATH = regex(r"\s*(?:\[[^\]]*\]\s*)?(hookspath|path)\s*=\s*(.*)", re.IGNORECASE)
-_PER_TREE = regex(r"worktreeconfig\s*(?:=\s*(?:true|yes|on|1)\s*)?$", re.IGNORECASE | re.M)
+_SECTION = lazy(r"\s*\[\s*([\w.-]+)")
+_PATH = lazy(r"\s*(?:\[[^\]]*\]\s*)?(hookspath|path)\s*=\s*(.*)", re.IGNORECASE)
+_PER_TREE = lazy(r"worktreeconfig\s*(?:=\s*(?:true|yes|on|1)\s*)?$", re.IGNORECASE | re.M)
 
 
 @frozen
-class Watched:
+class UnguardedName:
     """A name that no mount can guard: there is nothing, or a link."""
 
     path: Path
@@ -58,7 +58,7 @@ class Git:
     kept: list[Path] = field(default_factory=list)
     held: list[Path] = field(default_factory=list)
     listed: list[Path] = field(default_factory=list)
-    watched: list[Watched] = field(default_factory=list)
+    watched: list[UnguardedName] = field(default_factory=list)
     many: bool = False
 
 
@@ -76,7 +76,7 @@ def git_of(workspace: Path, home: Path, within: Within, common: Path | None) -> 
     for number, mark in enumerate(marks):
         repository = _repository(mark)
         if mark.is_symlink():
-            git.watched.append(Watched(mark, str(mark.readlink())))
+            git.watched.append(UnguardedName(mark, str(mark.readlink())))
         elif not mark.is_dir() or number >= _FINELY:
             git.kept.append(mark)
         if repository is not None and within(repository) and number < _FINELY:
@@ -177,14 +177,14 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
 
 def _keep(git: Git, path: Path, within: Within) -> None:
     if path.is_symlink():
-        git.watched.append(Watched(path, str(path.readlink())))
+        git.watched.append(UnguardedName(path, str(path.readlink())))
         real = Path(os.path.realpath(path))
         if within(real) and real.exists():
             git.kept.append(real)
     elif path.exists():
         git.kept.append(path)
     else:
-        git.watched.append(Watched(path))
+        git.watched.append(UnguardedName(path))
 
 
 def _complete(repository: Path) -> None:

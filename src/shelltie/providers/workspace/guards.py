@@ -15,9 +15,9 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
 from shelltie.providers.workspace.boundaries import checked, guardable, obeyed, within
-from shelltie.providers.workspace.git import Git, Watched, git_of, linked
+from shelltie.providers.workspace.git import Git, UnguardedName, git_of, linked
 
-Identity = tuple[int, int] | None  # two numbers by which to know it again; or nothing is there
+FileIdentity = tuple[int, int] | None  # two numbers by which to know it again; or nothing is there
 
 
 @frozen
@@ -34,7 +34,7 @@ class Guards:
     kept: tuple[Path, ...]
     names: tuple[Path, ...]
     listed: tuple[Path, ...]
-    watched: tuple[Watched, ...]
+    watched: tuple[UnguardedName, ...]
 
 
 def guards_of(
@@ -90,12 +90,12 @@ def _depth(path: Path) -> tuple[int, Path]:
 
 
 @dataclass(slots=True)
-class Held:
+class RememberedFiles:
     """Open files: what they are does not change with what becomes of their names."""
 
     descriptors: list[int] = field(default_factory=list)
-    known: dict[str, Identity] = field(default_factory=dict)
-    timed: dict[str, Identity] = field(default_factory=dict)
+    known: dict[str, FileIdentity] = field(default_factory=dict)
+    timed: dict[str, FileIdentity] = field(default_factory=dict)
 
     def take(self, path: Path) -> int:
         """The file of exactly this name, through no link.
@@ -147,28 +147,28 @@ class Held:
         self.descriptors = []
 
 
-def identities(paths: Iterable[Path]) -> dict[str, Identity]:
+def identities(paths: Iterable[Path]) -> dict[str, FileIdentity]:
     """What each name means now."""
     return {path: _now(path) for path in map(str, paths)}
 
 
-def identity_below(directory: int, name: str) -> Identity:
+def identity_below(directory: int, name: str) -> FileIdentity:
     """What a name means in a directory that is open."""
     return _now(name, directory)
 
 
-def _now(path: str, directory: int | None = None) -> Identity:
+def _now(path: str, directory: int | None = None) -> FileIdentity:
     try:
         return _identity(os.stat(path, dir_fd=directory, follow_symlinks=False))
     except OSError:
         return None
 
 
-def _identity(status: os.stat_result) -> Identity:
+def _identity(status: os.stat_result) -> FileIdentity:
     return status.st_dev, status.st_ino
 
 
-def _timed(path: str) -> Identity:
+def _timed(path: str) -> FileIdentity:
     """With the time of the last entry, which shows that there are others."""
     try:
         status = os.lstat(path)
@@ -177,7 +177,7 @@ def _timed(path: str) -> Identity:
     return status.st_ino, status.st_mtime_ns
 
 
-def put_aside(watched: Iterable[Watched]) -> Iterator[Path]:
+def put_aside(watched: Iterable[UnguardedName]) -> Iterator[Path]:
     """Take away what came to be where nothing may be, and tell of it; a link is made again."""
     for one in watched:
         with suppress(OSError):
@@ -190,7 +190,7 @@ def put_aside(watched: Iterable[Watched]) -> Iterator[Path]:
             yield one.path
 
 
-def _as_it_was(one: Watched) -> bool:
+def _as_it_was(one: UnguardedName) -> bool:
     if one.link is None:
         # Without its directory there is nothing either.
         return not os.path.lexists(one.path)

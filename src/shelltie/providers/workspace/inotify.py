@@ -13,7 +13,7 @@ _MASK = _CREATED | _MOVED_HERE | _NO_LINK | _ONLY_DIRECTORIES
 _READ_SIZE = 64 * 1024
 
 
-class Arrivals:
+class DirectoryWatch:
     """Calls `tell` for what comes to these directories. Where the kernel cannot, it does not."""
 
     def __init__(self, directories: Iterable[Path], tell: Callable[[], None]) -> None:

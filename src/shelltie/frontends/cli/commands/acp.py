@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.acp.display_formats import Mode
+from shelltie.frontends.acp.display_formats import DisplayMode
 from shelltie.frontends.acp.proxy import Serve
 from shelltie.frontends.acp.server import Choices, serve
 from shelltie.settings import config as settings
@@ -19,6 +19,6 @@ def main(args: Namespace) -> int:
     """
     if not args.words:
         raise InvalidParameters("name the agent: shelltie acp -- AGENT [ARGUMENT…]")
-    display = None if args.display == "auto" else Mode(args.display)
+    display = None if args.display == "auto" else DisplayMode(args.display)
     choices = Choices(Serve(args.terminals), display, args.total, args.mcp, args.wrap_shell)
     return anyio.run(serve, settings.load(Path()), args.words, choices)

@@ -16,7 +16,7 @@ from shelltie.frontends.cli.find_question import (
     find,
     show,
 )
-from shelltie.frontends.cli.terminal import Ink, complain, width
+from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.model import human_duration
 
 _HOW_FAR = {
@@ -31,11 +31,11 @@ def main(args: Namespace) -> int:
     scope = Scope.ALWAYS if args.always else Scope.SESSION if args.session else Scope.ONCE
     try:
         found = find(args.id)
-        show(found, Ink(sys.stdout, args.color), full=True)
+        show(found, Style(sys.stdout, args.color), full=True)
         if scope is Scope.ALWAYS:
             _show_rule(found.question)
     except (NoSuchQuestion, ConfigWrong) as error:
-        complain(str(error))
+        print_error(str(error))
         return NOT_DONE
     if not args.yes and not confirmed(f"Allow exactly this, {_HOW_FAR[scope]}?"):
         print("Left as it was.")
@@ -62,4 +62,4 @@ def _tell(question: Question, taken: dict[str, object]) -> None:
         when = "its caller has left: repeat the call" if taken["late"] else "it starts now"
     print(f"{question.id} allowed, {_HOW_FAR[scope]}; {when}.")
     if taken["note"]:
-        complain(visible_text.inline(str(taken["note"])))
+        print_error(visible_text.inline(str(taken["note"])))

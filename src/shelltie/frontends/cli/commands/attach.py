@@ -17,18 +17,23 @@ from anyio.abc import TaskGroup
 
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
-    Found,
-    NoSuchRun,
-    Piece,
+    FoundRun,
+    NoLiveRun,
+    OutputPiece,
+    describe_exit,
     failed,
     find,
-    how,
     read,
     write,
 )
 from shelltie.frontends.cli.main import WRONG_USAGE
-from shelltie.frontends.cli.safe_replay import DETACH, Modes, until_detached, without_questions
-from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.cli.safe_replay import (
+    DETACH,
+    TerminalModes,
+    until_detached,
+    without_questions,
+)
+from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
 
@@ -42,20 +47,20 @@ T = TypeVar("T")
 def main(args: Namespace) -> int:
     """Attach; what the session printed shortly before is shown first."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-        complain("attach needs a terminal; without one use shelltie logs -f, send and kill")
+        print_error("attach needs a terminal; without one use shelltie logs -f, send and kill")
         return WRONG_USAGE
     try:
         found = find(args.id)
-    except NoSuchRun as error:
-        complain(str(error))
+    except NoLiveRun as error:
+        print_error(str(error))
         return NOT_DONE
     if not found.listed.pty:
-        complain(f"{found.id} has no terminal: follow it with shelltie logs -f {args.id}")
+        print_error(f"{found.id} has no terminal: follow it with shelltie logs -f {args.id}")
         return NOT_DONE
     return _attach(found, writes=args.write)
 
 
-def _attach(found: Found, *, writes: bool) -> int:
+def _attach(found: FoundRun, *, writes: bool) -> int:
     attached = _Attached(found, writes=writes)
     try:
         if writes:
@@ -71,13 +76,13 @@ def _attach(found: Found, *, writes: bool) -> int:
     return attached.code
 
 
-def _greet(found: Found, *, writes: bool) -> None:
+def _greet(found: FoundRun, *, writes: bool) -> None:
     how_far = "what you type goes to it" if writes else "read-only; --write to type"
     told = f"attached to {found.id} ({how_far}): {DETACH} detaches"
     print(told, end="\r\n", file=sys.stderr, flush=True)
 
 
-def _resize(found: Found) -> None:
+def _resize(found: FoundRun) -> None:
     size = os.get_terminal_size(1)  # not $COLUMNS, which is as old as the shell
     if not size.lines or not size.columns:
         return  # nobody has told this terminal how large it is
@@ -102,14 +107,14 @@ def _raw(fd: int) -> Iterator[None]:
 class _Attached:
     """Three tasks, until one of them knows that it is over."""
 
-    def __init__(self, found: Found, *, writes: bool) -> None:
+    def __init__(self, found: FoundRun, *, writes: bool) -> None:
         self.farewell = ""
         self.code = 0
         self.error: NotAnswered | None = None
         self._found = found
         self._writes = writes
         self._detached = f"detached from {found.id}; it runs on."
-        self._modes = Modes()
+        self._modes = TerminalModes()
         self._tasks: TaskGroup
 
     async def run(self) -> None:
@@ -145,9 +150,9 @@ class _Attached:
             if piece.skipped:
                 await self._print(f"\r\n[{piece.skipped} bytes are no longer kept]\r\n".encode())
             await self._print(piece.data)
-        self._leave(f"{self._found.id} has ended: {how(piece.exit)}.")
+        self._leave(f"{self._found.id} has ended: {describe_exit(piece.exit)}.")
 
-    async def _replay(self) -> Piece:
+    async def _replay(self) -> OutputPiece:
         total = (await _aside(partial(read, self._found, 0, 0))).total
         piece = await _aside(partial(read, self._found, max(0, total - _REPLAYED)))
         data = piece.data.partition(b"\n")[2] if piece.start else piece.data

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from shelltie.basics import visible_text
-from shelltie.frontends.cli.terminal import Ink, marked, print_json, table
+from shelltie.frontends.cli.terminal import Style, marked, print_json, table
 from shelltie.model import State
 from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
 from shelltie.record.chain import Checked
-from shelltie.record.queries import Line
+from shelltie.record.queries import AuditLine
 from shelltie.settings import config as settings
 from shelltie.settings import paths
 
@@ -40,7 +40,7 @@ def _verify(args: Namespace, config: settings.Config) -> int:
     if args.json:
         print_json({**_proof(found, config), "warnings": list(kept.torn)})
     else:
-        _show(found, kept, Ink(sys.stdout, args.color))
+        _show(found, kept, Style(sys.stdout, args.color))
         if not (heads or kept.heads):
             told = "no head to compare with: a cut end would not show. Keep this one elsewhere."
             print(told, file=sys.stderr)
@@ -61,7 +61,7 @@ def _proof(found: Checked, config: settings.Config) -> dict[str, object]:
     }
 
 
-def _show(found: Checked, kept: Anchored, ink: Ink) -> None:
+def _show(found: Checked, kept: Anchored, ink: Style) -> None:
     for problem in found.problems:
         print(marked(ink, "✗", visible_text.inline(problem)))
     if not found.problems:
@@ -107,11 +107,11 @@ _ACTIONS: dict[str, Callable[[Namespace, settings.Config], int]] = {
 }
 
 
-def _print_lines(lines: Iterable[Line]) -> None:
+def _print_lines(lines: Iterable[AuditLine]) -> None:
     sys.stdout.writelines(f"{json.dumps(line.to_json())}\n" for line in lines)
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _row(line: AuditLine) -> tuple[str, ...]:
     known = line.to_json()
     moment = str(known["at"]).replace("T", " ")[:19]
     words = (moment, str(line.entry.kind), str(line.entry.run)[:_ID], _telling(known))

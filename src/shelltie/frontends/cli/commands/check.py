@@ -12,7 +12,7 @@ import anyio
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.terminal import Ink, print_json, stdin_bytes, table
+from shelltie.frontends.cli.terminal import Style, print_json, stdin_bytes, table
 from shelltie.frontends.wire.run import (
     UsualReport,
     as_json,
@@ -22,10 +22,10 @@ from shelltie.frontends.wire.run import (
 )
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
-from shelltie.limits.resolve import Asked, resolve
+from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Adaptive, Command, Limits, human_duration
 from shelltie.record.history import History
-from shelltie.running.admission import Decisions, Judge
+from shelltie.running.admission import CommandJudge, Decisions
 from shelltie.running.options import check as check_command
 from shelltie.settings import config as settings
 from shelltie.settings.config import Config
@@ -69,7 +69,7 @@ def main(args: Namespace) -> int:
     if args.json:
         print_json(_wire(answer))
     else:
-        _show(answer, Ink(sys.stdout, args.color), args.profile)
+        _show(answer, Style(sys.stdout, args.color), args.profile)
     return 0
 
 
@@ -101,7 +101,7 @@ class _Checks:
     """Everything that decides about a command, and nothing that runs one."""
 
     def __init__(
-        self, judge: Judge, decisions: Decisions, policy: TimeoutPolicy, learned: _Learned
+        self, judge: CommandJudge, decisions: Decisions, policy: TimeoutPolicy, learned: _Learned
     ) -> None:
         self._judge = judge
         self._decisions = decisions
@@ -116,7 +116,7 @@ class _Checks:
         command = Command(text)
         check_command(command)
         verdict = await self._judge.judge(command)
-        limits = resolve(self._policy, text, Asked())
+        limits = resolve(self._policy, text, AskedLimits())
         limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
         return _Answer(text, verdict, self._decisions[verdict.rating], limits, usual)
 
@@ -152,7 +152,7 @@ def _wire(answer: _Answer) -> dict[str, object]:
     }
 
 
-def _show(answer: _Answer, ink: Ink, profile: str) -> None:
+def _show(answer: _Answer, ink: Style, profile: str) -> None:
     limits, rating = answer.limits, answer.verdict.rating
     elsewhere = [note for note in limits.notes if note.startswith(_ELSEWHERE)]
     silence = elsewhere[0].removeprefix(_ELSEWHERE) if elsewhere else limits.source

@@ -13,7 +13,7 @@ from shelltie.environment.child import RUN_MARK
 from shelltie.events import Event, LimitNear, LimitReached
 from shelltie.frontends.api import Terminal
 from shelltie.frontends.cli.commands.run import explain
-from shelltie.frontends.cli.terminal import Ink, marked
+from shelltie.frontends.cli.terminal import Style, marked
 from shelltie.frontends.wire.run import report
 from shelltie.model import EscalationStep
 
@@ -34,14 +34,14 @@ Use it yourself:
 
 def main(args: Namespace) -> int:
     """Show it for real; 0 if nothing is left in the end."""
-    return anyio.run(_show, Ink(sys.stdout, args.color))
+    return anyio.run(_show, Style(sys.stdout, args.color))
 
 
 def _program() -> str:
     return "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
 
 
-async def _show(ink: Ink) -> int:
+async def _show(ink: Style) -> int:
     print(f"A build hangs. It may be silent for {_SILENCE:g} s, and its processes hide:\n")
     for line in _COMMAND.splitlines():
         print(f"  {ink('cyan', line)}")
@@ -59,7 +59,7 @@ async def _show(ink: Ink) -> int:
     return 1 if left else 0
 
 
-def _teller(ink: Ink, seen: list[int]) -> Callable[[Event], None]:
+def _teller(ink: Style, seen: list[int]) -> Callable[[Event], None]:
     def tell(event: Event) -> None:
         if isinstance(event, LimitNear):
             seen.extend(_living(event.run))

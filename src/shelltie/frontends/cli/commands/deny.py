@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from shelltie.approval.question import Answer
 from shelltie.frontends.cli.find_question import NOT_DONE, NoSuchQuestion, answer, find
-from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.cli.terminal import print_error
 
 
 def main(args: Namespace) -> int:
@@ -12,7 +12,7 @@ def main(args: Namespace) -> int:
     try:
         found = find(args.id)
     except NoSuchQuestion as error:
-        complain(str(error))
+        print_error(str(error))
         return NOT_DONE
     taken = answer(found, Answer(allowed=False, reason=args.reason or ""))
     if isinstance(taken, int):

@@ -10,7 +10,7 @@ import anyio
 
 from shelltie.frontends.cli import checkup
 from shelltie.frontends.cli.checkup import BAD, GOOD, POOR, Finding
-from shelltie.frontends.cli.terminal import Ink, marked, print_json
+from shelltie.frontends.cli.terminal import Style, marked, print_json
 
 _MARKS = {GOOD: "✓", POOR: "⚠", BAD: "✗"}
 
@@ -22,12 +22,12 @@ def main(args: Namespace) -> int:
     if args.json:
         print_json({"ok": not bad, "findings": [asdict(finding) for finding in findings]})
     else:
-        for line in _lines(findings, Ink(sys.stdout, args.color)):
+        for line in _lines(findings, Style(sys.stdout, args.color)):
             print(line)
     return 1 if bad else 0
 
 
-def _lines(findings: list[Finding], ink: Ink) -> Iterator[str]:
+def _lines(findings: list[Finding], ink: Style) -> Iterator[str]:
     for group, members in groupby(findings, lambda finding: finding.group):
         yield ink("bold", group)
         for finding in members:

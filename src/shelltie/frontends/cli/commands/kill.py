@@ -12,15 +12,15 @@ from shelltie.frontends.cli.commands.ps import show
 from shelltie.frontends.cli.find_question import confirmed
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
-    Found,
-    NoSuchRun,
-    everything,
+    FoundRun,
+    NoLiveRun,
+    describe_exit,
     failed,
     find_all,
-    how,
+    list_runs,
 )
 from shelltie.frontends.cli.main import SHELLTIE_FAILED, WRONG_USAGE
-from shelltie.frontends.cli.terminal import complain, width
+from shelltie.frontends.cli.terminal import print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import exit_from_json
@@ -33,12 +33,12 @@ _Ends = dict[str, dict[str, Any]]
 def main(args: Namespace) -> int:
     """End them; say what became of each."""
     if bool(args.ids) == args.all:
-        complain("which? Give the IDs that `shelltie ps` shows, or --all")
+        print_error("which? Give the IDs that `shelltie ps` shows, or --all")
         return WRONG_USAGE
     try:
         meant = _everybody() if args.all else find_all(args.ids)
-    except NoSuchRun as error:
-        complain(str(error))
+    except NoLiveRun as error:
+        print_error(str(error))
         return NOT_DONE
     if not meant:
         print("Nothing runs.")
@@ -51,14 +51,14 @@ def main(args: Namespace) -> int:
     return _end_in_all(meant)
 
 
-def _everybody() -> list[Found]:
-    _, found, told = everything(look=True)
+def _everybody() -> list[FoundRun]:
+    _, found, told = list_runs(look=True)
     for problem in told:
-        complain(problem)
+        print_error(problem)
     return [one for one in found if not one.listed.ended or one.listed.left]
 
 
-def _end_in_all(meant: Sequence[Found]) -> int:
+def _end_in_all(meant: Sequence[FoundRun]) -> int:
     """All servers at once: each may have somebody who takes their time."""
     by_server = [
         list(group)
@@ -70,7 +70,7 @@ def _end_in_all(meant: Sequence[Found]) -> int:
         return max(threads.map(_end, by_server), default=0)
 
 
-def _end(group: list[Found]) -> int:
+def _end(group: list[FoundRun]) -> int:
     code = 0
     for start in range(0, len(group), _BATCH):
         batch = group[start : start + _BATCH]
@@ -82,7 +82,7 @@ def _end(group: list[Found]) -> int:
     return code
 
 
-def _ends(batch: list[Found]) -> _Ends:
+def _ends(batch: list[FoundRun]) -> _Ends:
     """What became of each, once all are gone or patience has ended."""
     deadline = time.monotonic() + _PATIENCE
     ids = [one.listed.run for one in batch]
@@ -96,7 +96,7 @@ def _over(end: dict[str, Any]) -> bool:
     return bool(end["settled"] or end["left"])
 
 
-def _asked(one: Found, ids: list[str], *, again: bool) -> _Ends:
+def _asked(one: FoundRun, ids: list[str], *, again: bool) -> _Ends:
     said = client.ask(one.server.path, "kill", ids=ids, again=again)
     try:
         return {str(end["runId"]): end for end in cast(list[Any], said["runs"])}
@@ -104,17 +104,17 @@ def _asked(one: Found, ids: list[str], *, again: bool) -> _Ends:
         raise NotAnswered(f"the server {one.server.pid} says what we do not understand") from error
 
 
-def _tell(found: Found, end: dict[str, Any] | None) -> int:
+def _tell(found: FoundRun, end: dict[str, Any] | None) -> int:
     command = visible_text.brief(found.listed.command, width() // 2)
     if found.listed.ended and not found.listed.left:
         print(f"{found.id} had ended already: {command}")
     elif end is None or end["settled"]:
-        said = how(exit_from_json(end)) if end else "it had just ended"
+        said = describe_exit(exit_from_json(end)) if end else "it had just ended"
         print(f"{found.id} ended ({said}), nobody is left: {command}")
     elif end["left"]:
-        complain(f"{found.id}: {end['left']} are left although SIGKILL was sent: {command}")
+        print_error(f"{found.id}: {end['left']} are left although SIGKILL was sent: {command}")
         return SHELLTIE_FAILED
     else:
-        complain(f"{found.id} is being ended, and takes its time: {command}")
+        print_error(f"{found.id} is being ended, and takes its time: {command}")
         return NOT_DONE
     return 0

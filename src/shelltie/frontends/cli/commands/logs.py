@@ -9,15 +9,15 @@ from typing import Protocol
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
-    Found,
-    NoSuchRun,
-    Piece,
+    FoundRun,
+    NoLiveRun,
+    OutputPiece,
+    describe_exit,
     failed,
     find,
-    how,
     read,
 )
-from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
 from shelltie.output.text import Cleaner, clean, decode, whole_end
@@ -33,7 +33,7 @@ class _Printer(Protocol):
     def wait(self) -> float:
         """For how long it wants no word if nothing comes."""
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: OutputPiece) -> None:
         """Print what can be printed now; an empty piece says that it was quiet."""
 
     def end(self) -> None:
@@ -44,10 +44,10 @@ def main(args: Namespace) -> int:
     """Print it."""
     try:
         found = find(args.id)
-    except NoSuchRun as error:
+    except NoLiveRun as error:
         if past_output.print_output(args):
             return 0
-        complain(str(error))
+        print_error(str(error))
         return NOT_DONE
     printer = _printer(args)
     try:
@@ -61,16 +61,16 @@ def main(args: Namespace) -> int:
     return 0
 
 
-def _conclude(args: Namespace, found: Found, last: Piece) -> None:
+def _conclude(args: Namespace, found: FoundRun, last: OutputPiece) -> None:
     if args.json:
         end = {"ended": last.ended, "exitCode": last.exit.number, "signal": last.exit.signal_name}
         print(json.dumps({"id": found.id, "runId": found.listed.run, **end}))
     elif args.follow:
         sys.stdout.flush()
-        print(f"{found.id} has ended: {how(last.exit)}.", file=sys.stderr)
+        print(f"{found.id} has ended: {describe_exit(last.exit)}.", file=sys.stderr)
 
 
-def _print(found: Found, start: int, printer: _Printer, *, follow: bool) -> Piece:
+def _print(found: FoundRun, start: int, printer: _Printer, *, follow: bool) -> OutputPiece:
     piece = None
     for piece in _pieces(found, start, printer, follow=follow):
         if piece.skipped:
@@ -82,7 +82,9 @@ def _print(found: Found, start: int, printer: _Printer, *, follow: bool) -> Piec
     return piece
 
 
-def _pieces(found: Found, start: int, printer: _Printer, *, follow: bool) -> Iterator[Piece]:
+def _pieces(
+    found: FoundRun, start: int, printer: _Printer, *, follow: bool
+) -> Iterator[OutputPiece]:
     """At least one. Without `follow` no more than there is when it begins."""
     piece = read(found, start, wait=0)
     until = piece.total
@@ -92,7 +94,7 @@ def _pieces(found: Found, start: int, printer: _Printer, *, follow: bool) -> Ite
         yield piece
 
 
-def _last_lines(found: Found, count: int) -> int:
+def _last_lines(found: FoundRun, count: int) -> int:
     """Where the last lines begin: looks for their ends from the end of the output backwards."""
     end = total = read(found, 0, 0).total
     missing = count
@@ -127,7 +129,7 @@ class _Raw:
 
     wait = WAIT_MAX
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: OutputPiece) -> None:
         sys.stdout.buffer.write(piece.data)
 
     def end(self) -> None:
@@ -145,7 +147,7 @@ class _Json:
         self._start = 0
         self._skipped = 0
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: OutputPiece) -> None:
         if piece.skipped or not self._held:
             self._start = piece.start
         data = self._held + piece.data
@@ -175,7 +177,7 @@ class _Whole:
     def __init__(self) -> None:
         self._cleaner = Cleaner()
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: OutputPiece) -> None:
         print(self._cleaner.feed(piece.data), end="")
 
     def end(self) -> None:
@@ -193,7 +195,7 @@ class _Lines:
         """Not long if something is held back."""
         return _QUIET if self._held else WAIT_MAX
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: OutputPiece) -> None:
         whole, newline, rest = (self._held + piece.data).rpartition(b"\n")
         self._held = rest
         print(clean(whole + newline), end="")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from shelltie.basics import visible_text
 from shelltie.environment import child
-from shelltie.frontends.cli.terminal import Ink, complain, marked, print_json
+from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.telemetry.prometheus import exposition, from_json, merged, to_json
@@ -19,7 +19,7 @@ def main(args: Namespace) -> int:
     """Print them."""
     servers = client.servers(child.inherited())
     if not servers:
-        complain("no server runs here, so nothing is counted")
+        print_error("no server runs here, so nothing is counted")
     return _health(servers, args) if args.health else _metrics(servers, args)
 
 
@@ -30,7 +30,7 @@ def _metrics(servers: list[Server], args: Namespace) -> int:
         try:
             parts.append((labels, from_json(said["metrics"])))
         except (KeyError, ValueError):
-            complain(f"the server {server.pid} says what we do not understand")
+            print_error(f"the server {server.pid} says what we do not understand")
     families = merged(parts)
     if args.json:
         print_json(to_json(families))
@@ -48,11 +48,11 @@ def _health(servers: list[Server], args: Namespace) -> int:
             [{"server": one.pid, "client": one.client, "checks": said} for one, said in found]
         )
     else:
-        _show(found, Ink(sys.stdout, args.color))
+        _show(found, Style(sys.stdout, args.color))
     return 0 if all(check["ok"] for _, checks in found for check in checks) else _UNWELL
 
 
-def _show(found: list[tuple[Server, list[Any]]], ink: Ink) -> None:
+def _show(found: list[tuple[Server, list[Any]]], ink: Style) -> None:
     for server, checks in found:
         print(ink("bold", f"server {server.pid} {visible_text.inline(server.client)}".rstrip()))
         for check in checks:
@@ -66,4 +66,4 @@ def _asked(servers: list[Server], what: str) -> Iterator[tuple[Server, dict[str,
         try:
             yield server, client.ask(server.path, what)
         except NotAnswered as error:
-            complain(visible_text.inline(str(error)))
+            print_error(visible_text.inline(str(error)))

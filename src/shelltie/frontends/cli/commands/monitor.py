@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from shelltie.basics import visible_text
 from shelltie.environment import child
-from shelltie.frontends.cli.terminal import Ink, complain, width
+from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import NotAnswered, Server
 from shelltie.frontends.control.run_row import WAIT_MAX
@@ -40,11 +40,11 @@ class _Monitor:
 
     def __init__(self, args: Namespace) -> None:
         self._json = args.json
-        self._ink = Ink(sys.stdout, args.color)
+        self._ink = Style(sys.stdout, args.color)
         self._watched: set[str] = set()
 
     async def watch(self) -> None:
-        complain("watching; leave with ctrl-c")
+        print_error("watching; leave with ctrl-c")
         async with anyio.create_task_group() as tasks:
             while True:
                 await self._look(tasks)
@@ -65,7 +65,7 @@ class _Monitor:
                 said = await _in_thread(ask)
                 after = said["next"]
                 if said["missed"]:
-                    complain(f"the server {server.pid}: {said['missed']} events were missed")
+                    print_error(f"the server {server.pid}: {said['missed']} events were missed")
                 for event in cast(list[dict[str, Any]], said["events"]):
                     self._show(server, event)
         except (NotAnswered, KeyError):

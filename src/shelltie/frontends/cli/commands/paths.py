@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shelltie.assemble import policy_file
-from shelltie.frontends.cli.terminal import Ink, print_json
+from shelltie.frontends.cli.terminal import Style, print_json
 from shelltie.keeper.binaries import choose
 from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
 from shelltie.settings import config as settings
@@ -19,7 +19,7 @@ def main(args: Namespace) -> int:
     if args.json:
         print_json({name: {"path": str(path), "exists": there} for name, path, there in found})
         return 0
-    ink = Ink(sys.stdout, args.color)
+    ink = Style(sys.stdout, args.color)
     # Paths are there to be copied, so they are not folded and the width of no terminal matters.
     for name, path, there in found:
         print(f"{name:<18}{ink('green', '✓') if there else ink('dim', '-')} {path}")

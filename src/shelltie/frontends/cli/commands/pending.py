@@ -12,13 +12,13 @@ from shelltie.approval.card import main_reason, text_of
 from shelltie.basics import visible_text
 from shelltie.frontends.cli.find_question import (
     NOT_DONE,
-    Found,
+    FoundQuestion,
     NoSuchQuestion,
     everything,
     find,
     show,
 )
-from shelltie.frontends.cli.terminal import Ink, complain, print_json, table, width
+from shelltie.frontends.cli.terminal import Style, print_error, print_json, table, width
 from shelltie.frontends.control.questions import to_json
 from shelltie.model import human_duration
 
@@ -34,7 +34,7 @@ def main(args: Namespace) -> int:
         return _one(args)
     servers, found, told = everything()
     for problem in told:
-        complain(problem)
+        print_error(problem)
     if args.json:
         print_json([_as_json(one) for one in found])
     elif found:
@@ -49,20 +49,20 @@ def _one(args: Namespace) -> int:
     try:
         found = find(args.id)
     except NoSuchQuestion as error:
-        complain(str(error))
+        print_error(str(error))
         return NOT_DONE
     if args.json:
         print_json(_as_json(found))
     else:
-        show(found, Ink(sys.stdout, args.color), full=args.full)
+        show(found, Style(sys.stdout, args.color), full=args.full)
     return 0
 
 
-def _as_json(found: Found) -> dict[str, object]:
+def _as_json(found: FoundQuestion) -> dict[str, object]:
     return {**to_json(found.pending), "server": found.server.pid}
 
 
-def _list(found: list[Found]) -> None:
+def _list(found: list[FoundQuestion]) -> None:
     rows = [_HEAD, *(_row(one) for one in found)]
     taken = sum(
         max(visible_text.cells(cell) for cell in column) + 2
@@ -73,7 +73,7 @@ def _list(found: list[Found]) -> None:
     print("\nshelltie pending ID shows all of it; then approve ID or deny ID.", file=sys.stderr)
 
 
-def _row(found: Found) -> tuple[str, ...]:
+def _row(found: FoundQuestion) -> tuple[str, ...]:
     question = found.question
     age = human_duration(max(0.0, time.time() - question.asked_at)).split()[0]
     asker = visible_text.brief(question.client or "-", 10)
@@ -85,7 +85,7 @@ def _row(found: Found) -> tuple[str, ...]:
 async def _watch(args: Namespace) -> NoReturn:
     """Until interrupted. Servers come and go, and only polling finds them."""
     known: set[tuple[int, str]] = set()
-    ink = Ink(sys.stdout, args.color)
+    ink = Style(sys.stdout, args.color)
     while True:
         for one in everything()[1]:
             if (one.server.pid, one.question.id) in known:

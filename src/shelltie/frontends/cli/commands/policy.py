@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shelltie.assemble import policy_file
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli.terminal import Ink, complain, marked, print_json, table
+from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table
 from shelltie.frontends.wire.policy import policy_report
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
@@ -35,7 +35,7 @@ def _init(args: Namespace) -> int:
         with PROJECT_FILE.open("w" if args.force else "x", encoding="utf-8") as file:
             file.write(SHIPPED_FILE.read_text(encoding="utf-8"))
     except FileExistsError:
-        complain(f"{PROJECT_FILE} exists and was left as it is; --force overwrites it")
+        print_error(f"{PROJECT_FILE} exists and was left as it is; --force overwrites it")
         return 1
     print(f"Wrote {PROJECT_FILE}. Change it, then: shelltie policy check")
     return 0
@@ -81,7 +81,7 @@ def _show(args: Namespace) -> int:
     if args.json:
         print_json(policy_report(file) | ({"settings": _settings(rows)} if args.origin else {}))
         return 0
-    ink = Ink(sys.stdout, args.color)
+    ink = Style(sys.stdout, args.color)
     print(f"{ink('bold', file.origin)}: {file.status}")
     for problem in file.problems:
         print(marked(ink, "⚠", problem, before="  "))
@@ -94,7 +94,7 @@ def _show(args: Namespace) -> int:
     return 0
 
 
-def _show_policy(policy: TimeoutPolicy, ink: Ink) -> None:
+def _show_policy(policy: TimeoutPolicy, ink: Style) -> None:
     print(ink("bold", "\ncategories"))
     head = ("", "total", "silence", "")
     limits = [

@@ -5,8 +5,8 @@ from argparse import Namespace
 
 from shelltie.basics import visible_text
 from shelltie.frontends.cli import past_output
-from shelltie.frontends.cli.find_run import Found, as_json, everything, names
-from shelltie.frontends.cli.terminal import complain, print_json, table, width
+from shelltie.frontends.cli.find_run import FoundRun, as_json, list_runs, names
+from shelltie.frontends.cli.terminal import print_error, print_json, table, width
 from shelltie.model import State, human_duration, human_size
 
 _CLIENT_MAX = 10
@@ -18,10 +18,10 @@ _STATES = {State.CREATED: "starting", State.TIMED_OUT: "timeout", State.SPAWN_FA
 
 def main(args: Namespace) -> int:
     """Print them."""
-    servers, found, told = everything(look=True)
+    servers, found, told = list_runs(look=True)
     gone = past_output.lost()
     for problem in told:
-        complain(problem)
+        print_error(problem)
     if args.json:
         print_json([*map(as_json, found), *map(past_output.as_json, gone)])
         return 0
@@ -36,7 +36,7 @@ def main(args: Namespace) -> int:
     return 0
 
 
-def show(found: list[Found]) -> None:
+def show(found: list[FoundRun]) -> None:
     """Print them as a table."""
     rows = [_HEAD, *(_row(one, name) for one, name in zip(found, names(found), strict=True))]
     if not any(one.server.client for one in found):  # nobody said who they are
@@ -47,7 +47,7 @@ def show(found: list[Found]) -> None:
     table([rows[0], *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
 
 
-def _row(found: Found, name: str) -> tuple[str, ...]:
+def _row(found: FoundRun, name: str) -> tuple[str, ...]:
     one = found.listed
     return (
         name,
@@ -61,7 +61,7 @@ def _row(found: Found, name: str) -> tuple[str, ...]:
     )
 
 
-def _state(found: Found) -> str:
+def _state(found: FoundRun) -> str:
     one = found.listed
     if one.left:
         return "leaving"

@@ -5,12 +5,12 @@ import sys
 from argparse import Namespace
 
 from shelltie.frontends.cli.past_output import load
-from shelltie.frontends.cli.safe_replay import Drawing, Modes
+from shelltie.frontends.cli.safe_replay import DrawingFilter, TerminalModes
 
 
 def main(args: Namespace) -> int:
     """Play it."""
-    recording, drawing, modes, now = load(args.id), Drawing(), Modes(), 0.0
+    recording, drawing, modes, now = load(args.id), DrawingFilter(), TerminalModes(), 0.0
     out = sys.stdout.buffer
 
     def play(data: bytes) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
 from shelltie.errors import (
     CannotStart,
@@ -23,13 +23,13 @@ from shelltie.errors import (
 from shelltie.events import Event, LimitNear, SilentButWorking, Unusual
 from shelltie.frontends.api import Options, Terminal
 from shelltie.frontends.cli import main as exits
-from shelltie.frontends.cli.pass_through import Tap
+from shelltie.frontends.cli.pass_through import OutputForwarder
 from shelltie.frontends.cli.terminal import (
-    Ink,
-    complain,
+    Style,
     cut,
     forget_stdout,
     marked,
+    print_error,
     print_json,
     stdin_bytes,
 )
@@ -62,10 +62,10 @@ _FIRST_FIELDS = (
 )
 # Hints and sources use the names of the tool call; here the same things are options.
 _OPTIONS = (
-    (regex(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
-    (regex(r"\btimeout_sec=(\d+)"), r"--total \1s"),
-    (regex(r"\bno_output_timeout_sec of the call"), "--silence"),
-    (regex(r"\btimeout_sec of the call"), "--total"),
+    (lazy(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
+    (lazy(r"\btimeout_sec=(\d+)"), r"--total \1s"),
+    (lazy(r"\bno_output_timeout_sec of the call"), "--silence"),
+    (lazy(r"\btimeout_sec of the call"), "--total"),
 )
 
 
@@ -88,10 +88,10 @@ class Leashed:
     def __init__(self, args: Namespace) -> None:
         self._json = args.json
         self._isolation, self._provider = args.isolation, args.provider
-        self._ink = Ink(sys.stderr, args.color)
+        self._ink = Style(sys.stderr, args.color)
         self._run: Run | None = None
         self._starting: anyio.CancelScope | None = None
-        self._tap = Tap(self._patience, self._nobody_reads)
+        self._tap = OutputForwarder(self._patience, self._nobody_reads)
         self._signal: int | None = None
         self._why = ""
         self._leaving = anyio.Event()
@@ -174,7 +174,7 @@ class Leashed:
             return self._give_up(self._tap.problem)
         if run.outcome is None:
             mark = f"{child.RUN_MARK}={run.id}"
-            complain(f"not all of it could be ended: look for {mark} in environments")
+            print_error(f"not all of it could be ended: look for {mark} in environments")
             return exits.SHELLTIE_FAILED if self._signal is None else 128 + self._signal
         result = report(run)
         if self._json:
@@ -183,7 +183,9 @@ class Leashed:
             for mark, text in (*self._place(result), *explain(run.outcome, result)):
                 self._say(mark, text)
         if self._tap.lost:
-            complain(f"{human_size(self._tap.lost)} of its output were dropped: nobody read them")
+            print_error(
+                f"{human_size(self._tap.lost)} of its output were dropped: nobody read them"
+            )
         return _code(run.outcome) if self._signal is None else 128 + self._signal
 
     def _place(self, result: Result) -> Iterator[tuple[str, str]]:
@@ -196,7 +198,7 @@ class Leashed:
         if isinstance(problem, BrokenPipeError):
             forget_stdout()
             return exits.NOBODY_READS
-        complain(f"its output could not be written: {problem.strerror}")
+        print_error(f"its output could not be written: {problem.strerror}")
         return exits.SHELLTIE_FAILED
 
 

@@ -3,9 +3,9 @@
 from argparse import Namespace
 
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.find_run import NOT_DONE, NoSuchRun, failed, find, write
+from shelltie.frontends.cli.find_run import NOT_DONE, NoLiveRun, failed, find, write
 from shelltie.frontends.cli.main import WRONG_USAGE
-from shelltie.frontends.cli.terminal import complain
+from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import INPUT_MAX
 from shelltie.sessions import keys
@@ -15,22 +15,22 @@ def main(args: Namespace) -> int:
     """Type a line, or keys."""
     text = " ".join(args.words)
     if bool(args.words) == bool(args.key):
-        complain("what shall be typed? Give a TEXT, or --key KEY")
+        print_error("what shall be typed? Give a TEXT, or --key KEY")
         return WRONG_USAGE
     try:
         found, data = find(args.id), _typed(text, args)
     except InvalidParameters as error:
-        complain(str(error))
+        print_error(str(error))
         return WRONG_USAGE
-    except NoSuchRun as error:
-        complain(str(error))
+    except NoLiveRun as error:
+        print_error(str(error))
         return NOT_DONE
     for start in range(0, len(data), INPUT_MAX):
         try:
             write(found, data[start : start + INPUT_MAX])
         except NotAnswered as error:
             if start:
-                complain(f"only the first {start} of {len(data)} bytes were typed")
+                print_error(f"only the first {start} of {len(data)} bytes were typed")
             return failed(found, error)
     return 0
 

@@ -8,7 +8,7 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.frontends.cli.terminal import print_json, table
 from shelltie.limits.experience import Usual, proposed, usual
-from shelltie.limits.resolve import Asked, resolve
+from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Limits, human_duration
 from shelltie.record.history import last, project_of, shapes
 from shelltie.settings import config as settings
@@ -19,7 +19,7 @@ _SHAPE_MAX = 32
 
 
 @frozen
-class Row:
+class UsualRow:
     """What is usual for one shape, and limits that would fit."""
 
     project: str
@@ -67,7 +67,7 @@ def main(args: Namespace) -> int:
     return 0
 
 
-def rows(count: int, *, here: bool) -> Iterator[Row]:
+def rows(count: int, *, here: bool) -> Iterator[UsualRow]:
     """Every shape that was run, the most frequent first."""
     config = settings.load(paths.here())
     policy = policy_file(config, paths.here()).current()
@@ -76,13 +76,13 @@ def rows(count: int, *, here: bool) -> Iterator[Row]:
         samples = last(config.journal, shape, where)
         known = usual(shape, samples)
         if known is not None:
-            limits = resolve(policy, shape.replace(" + ", " && "), Asked())
+            limits = resolve(policy, shape.replace(" + ", " && "), AskedLimits())
             enough = known.n >= config.min_samples
             better = proposed(limits, known, policy.max_total) if enough else limits
-            yield Row(where, known, sum(one.by_limit for one in samples), limits, better)
+            yield UsualRow(where, known, sum(one.by_limit for one in samples), limits, better)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: UsualRow) -> tuple[str, ...]:
     known = row.known
     spans = (known.p50, known.p95, known.longest, known.silence_p95)
     return (

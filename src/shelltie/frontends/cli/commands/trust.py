@@ -5,10 +5,10 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from shelltie.approval.ancestry import objection
+from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics import visible_text
 from shelltie.frontends.cli.find_question import NOT_DONE, REFUSED, confirmed
-from shelltie.frontends.cli.terminal import Ink, complain, marked, print_json, table, width
+from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, width
 from shelltie.settings import config as settings
 from shelltie.settings import paths, trust
 from shelltie.settings.trust import Snapshot, Trusted
@@ -19,9 +19,9 @@ def main(args: Namespace) -> int:
     store = paths.trust_file()
     if args.list:
         return _list(store, as_json=args.json)
-    why = objection(os.getpid())
+    why = why_not_a_person(os.getpid())
     if why is not None:
-        complain(f"only a person may trust a project, and this process may not: {why}")
+        print_error(f"only a person may trust a project, and this process may not: {why}")
         return REFUSED
     project = Path(args.dir)
     return _revoke(project, store) if args.revoke else _trust(project, store, args)
@@ -61,7 +61,7 @@ def _state(one: Trusted, changed: bool) -> str:
 
 def _revoke(project: Path, store: Path) -> int:
     if not trust.revoke(project, store):
-        complain(f"{project.resolve()} was not trusted")
+        print_error(f"{project.resolve()} was not trusted")
         return NOT_DONE
     print(f"{visible_text.inline(str(project.resolve()))} may only tighten again.")
     return 0
@@ -70,7 +70,7 @@ def _revoke(project: Path, store: Path) -> int:
 def _trust(project: Path, store: Path, args: Namespace) -> int:
     snapshot = trust.look(project)
     if not snapshot.files:
-        complain(
+        print_error(
             f"{snapshot.project} has neither {trust.SETTINGS} nor {trust.RULES}/: nothing to trust"
         )
         return NOT_DONE
@@ -78,7 +78,7 @@ def _trust(project: Path, store: Path, args: Namespace) -> int:
     if args.json:
         print_json(_as_json(snapshot, loosened))
     else:
-        _show(snapshot, loosened, Ink(sys.stdout, args.color))
+        _show(snapshot, loosened, Style(sys.stdout, args.color))
     if not args.json and not args.yes and not confirmed("Trust these files, exactly as they are?"):
         print("Left as it was.")
         return NOT_DONE
@@ -95,7 +95,7 @@ def _loosened(snapshot: Snapshot) -> list[str]:
     return [one.removeprefix(f"{origin}: ") for one in ignored if one.startswith(f"{origin}: ")]
 
 
-def _show(snapshot: Snapshot, loosened: list[str], ink: Ink) -> None:
+def _show(snapshot: Snapshot, loosened: list[str], ink: Style) -> None:
     print(ink("bold", visible_text.inline(str(snapshot.project))))
     for name, content in snapshot.files.items():
         print(f"  {visible_text.inline(name)}")

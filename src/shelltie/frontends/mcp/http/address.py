@@ -6,10 +6,10 @@ import socket
 from collections.abc import Sequence
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.lazy_regex import regex
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import CannotStart, Misuse
 
-_ADDRESS = regex(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
+_ADDRESS = lazy(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
 
 
 @frozen

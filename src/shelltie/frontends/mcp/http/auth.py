@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shelltie.errors import ConfigWrong
 from shelltie.frontends.mcp.http.address import PATH, Names
-from shelltie.frontends.mcp.http.clients import GUEST, Guest, Guests
+from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient, HttpClients
 from shelltie.frontends.mcp.http.listener import Listener
 
-Known = Callable[[str], str | None]  # who has a token, if anybody
+TokenLookup = Callable[[str], str | None]  # who has a token, if anybody
 Revoked = Callable[[str], bool]  # whether whom we knew is known no more
 _REALM = 'Bearer realm="shelltie"'
 _STREAM = "subscriptions/listen"
@@ -54,16 +54,16 @@ class _Answer:
             await self._send({"type": "http.response.body"})
 
 
-class Door:
+class AccessControl:
     """An ASGI application before another one, which sees only who may come in."""
 
     def __init__(
         self,
         inside: ASGIApp,
-        known: Known,
+        known: TokenLookup,
         revoked: Revoked,
         names: Names,
-        guests: Guests,
+        guests: HttpClients,
         listener: Listener,
         figures: Callable[[], str] | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class Door:
         self._guests = guests
         self._listener = listener
         self._figures = figures
-        self._doubtful: set[Guest] = set()
+        self._doubtful: set[HttpClient] = set()
         self._closed = False
         self._calls = 0
         self._moved = anyio.Event()
@@ -83,7 +83,7 @@ class Door:
         """Nobody comes in any more; who is inside stays."""
         self._closed = True
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """Return when every call has its answer. Streams that only listen do not count."""
         while self._calls:
             await self._moved.wait()
@@ -110,8 +110,8 @@ class Door:
             await self._measured(scope)(scope, receive, send)
             return
         answer = _Answer(send)
-        with self._guests.receive(credential, _session(headers)) as guest:
-            scope[GUEST] = guest
+        with self._guests.request(credential, _session(headers)) as guest:
+            scope[CLIENT_KEY] = guest
             scope["user"] = _user(guest)
             await self._serve(scope, receive, answer.send, headers)
             return
@@ -129,7 +129,7 @@ class Door:
                 await self._end_session(guest, guest.session)
         self._doubtful = revoked - self._doubtful
 
-    async def _end_session(self, guest: Guest, session: str) -> None:
+    async def _end_session(self, guest: HttpClient, session: str) -> None:
         """As if they had: the SDK goes on with a request whose connection is lost."""
         headers = [(b"mcp-session-id", session.encode("latin-1"))]
         scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": headers}
@@ -158,19 +158,19 @@ class Door:
         self._calls += counts
         try:
             if scope["method"] == "DELETE":
-                send = self._watched(scope[GUEST], send)
+                send = self._watched(scope[CLIENT_KEY], send)
             await self._inside(scope, receive, send)
         finally:
             self._calls -= counts
             self._moved.set()
             self._moved = anyio.Event()
 
-    def _watched(self, guest: Guest, send: Send) -> Send:
+    def _watched(self, guest: HttpClient, send: Send) -> Send:
         """Who ends their session has left."""
 
         async def watch(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                self._guests.leave(guest)
+                self._guests.forget(guest)
             await send(message)
 
         return watch
@@ -187,7 +187,7 @@ def _session(headers: Headers) -> str | None:
     return None if modern else headers.get("mcp-session-id")
 
 
-def _user(guest: Guest) -> AuthenticatedUser:
+def _user(guest: HttpClient) -> AuthenticatedUser:
     """For the SDK: sessions and sealed states are used with the credential they began with."""
     return AuthenticatedUser(AccessToken(token="", client_id=guest.credential, scopes=[]))
 

@@ -8,10 +8,10 @@ import anyio
 
 from shelltie.running.alarms import Alarm, Alarms
 
-GUEST = "shelltie.guest"  # where the scope of a request has it
+CLIENT_KEY = "shelltie.guest"  # where the scope of a request has it
 
 
-class Guest:
+class HttpClient:
     """Whoever has a credential; where the protocol has sessions, each of them is one."""
 
     def __init__(self, credential: str, session: str | None) -> None:
@@ -34,19 +34,19 @@ class Guest:
         return name
 
 
-class Guests:
+class HttpClients:
     """Everybody who has something here. Who makes no request for `patience` seconds has left."""
 
-    def __init__(self, patience: float, left: Callable[[Guest], None]) -> None:
+    def __init__(self, patience: float, left: Callable[[HttpClient], None]) -> None:
         self._patience = patience
         self._left = left
         self._alarms = Alarms()
-        self._guests: dict[str, Guest] = {}
+        self._guests: dict[str, HttpClient] = {}
 
     @contextmanager
-    def receive(self, credential: str, session: str | None) -> Iterator[Guest]:
+    def request(self, credential: str, session: str | None) -> Iterator[HttpClient]:
         """While they have a request here; it is cut off when they are shut out."""
-        guest = Guest(credential, session)
+        guest = HttpClient(credential, session)
         guest = self._guests.setdefault(guest.key, guest)
         with anyio.CancelScope() as request:
             guest.requests.add(request)
@@ -57,24 +57,24 @@ class Guests:
                 if not guest.requests and self._guests.get(guest.key) is guest:
                     self._wait(guest)
 
-    def everybody(self) -> list[Guest]:
+    def everybody(self) -> list[HttpClient]:
         """Whoever has something here, or asks for it."""
         return list(self._guests.values())
 
-    def leave(self, guest: Guest) -> None:
+    def forget(self, guest: HttpClient) -> None:
         """They are gone, and what they have is to go."""
         del self._guests[guest.key]
         if guest.alarm is not None:
             self._alarms.set(guest.alarm, None)
         self._left(guest)
 
-    def shut_out(self, guest: Guest) -> None:
+    def shut_out(self, guest: HttpClient) -> None:
         """The same, in the middle of whatever they ask for."""
         for request in guest.requests:
             request.cancel()
-        self.leave(guest)
+        self.forget(guest)
 
-    def _wait(self, guest: Guest) -> None:
+    def _wait(self, guest: HttpClient) -> None:
         if not guest.owners:
             del self._guests[guest.key]
             return
@@ -82,10 +82,10 @@ class Guests:
         guest.used = self._alarms.now()
         self._alarms.set(guest.alarm, guest.used + self._patience)
 
-    def _look(self, guest: Guest, now: float) -> None:
+    def _look(self, guest: HttpClient, now: float) -> None:
         if guest.requests or guest.alarm is None or self._guests.get(guest.key) is not guest:
             return
         if now < guest.used + self._patience:
             self._alarms.set(guest.alarm, guest.used + self._patience)
         else:
-            self.leave(guest)
+            self.forget(guest)

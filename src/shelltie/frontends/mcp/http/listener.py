@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-Peer = tuple[str, int]
+PeerAddress = tuple[str, int]
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
@@ -44,7 +44,7 @@ class Listener(socket.socket):
         self._most = most
         self._silence = silence
         self._loop = asyncio.get_running_loop()
-        self._connections: dict[Peer, _Connection] = {}  # those silent longest come first
+        self._connections: dict[PeerAddress, _Connection] = {}  # those silent longest come first
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -74,19 +74,19 @@ class Listener(socket.socket):
             os.close(self._spare)
             self._spare = -1
 
-    def began(self, peer: Peer) -> None:
+    def began(self, peer: PeerAddress) -> None:
         """A request with a token has arrived there."""
         if (one := self._connections.get(peer)) is not None:
             one.known = True
             one.requests += 1
 
-    def ended(self, peer: Peer) -> None:
+    def ended(self, peer: PeerAddress) -> None:
         """It has its answer."""
         if (one := self._connections.get(peer)) is not None:
             one.requests -= 1
             self._keep(peer, one)
 
-    def _keep(self, peer: Peer, one: _Connection) -> None:
+    def _keep(self, peer: PeerAddress, one: _Connection) -> None:
         one.until = self._loop.time() + self._silence
         self._connections.pop(peer, None)
         self._connections[peer] = one
@@ -111,7 +111,7 @@ class Listener(socket.socket):
             super().accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def _drop(self, peer: Peer) -> None:
+    def _drop(self, peer: PeerAddress) -> None:
         """Not closed, which is asyncio's to do when it finds the end of the stream."""
         with suppress(OSError):
             self._connections.pop(peer).socket.shutdown(socket.SHUT_RDWR)

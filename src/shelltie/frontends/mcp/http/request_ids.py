@@ -27,7 +27,7 @@ _CANCELLED = b'"error":{"code":%d,' % REQUEST_CANCELLED
 _NO_ID = "Invalid Request: an id must be a string or a whole number"
 
 
-class OneId:
+class UniqueRequestIds:
     """An ASGI application before the SDK's, which reads bodies of up to `most` bytes.
 
     A body that is not there after `patience` seconds is waited for no longer.

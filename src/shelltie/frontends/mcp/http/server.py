@@ -26,10 +26,10 @@ from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.frontends.jsonl import LINE_MAX
 from shelltie.frontends.mcp.http import address
 from shelltie.frontends.mcp.http.address import Address
-from shelltie.frontends.mcp.http.auth import Door, Known, Revoked, Tokens
-from shelltie.frontends.mcp.http.clients import Guest, Guests
+from shelltie.frontends.mcp.http.auth import AccessControl, Revoked, TokenLookup, Tokens
+from shelltie.frontends.mcp.http.clients import HttpClient, HttpClients
 from shelltie.frontends.mcp.http.listener import Listener
-from shelltie.frontends.mcp.http.request_ids import OneId
+from shelltie.frontends.mcp.http.request_ids import UniqueRequestIds
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.settings import config as settings
 from shelltie.settings import paths
@@ -120,7 +120,7 @@ def _no_password() -> str:
 
 async def serve_http(
     how: Listening,
-    known: Known,
+    known: TokenLookup,
     sock: socket.socket,
     server: Server[Any],
     leave: Leave,
@@ -135,12 +135,12 @@ async def serve_http(
     encrypted = how.tls is not None
     silence = how.silence or math.inf
     listener = Listener(sock, how.connections, silence)
-    leaving, left = anyio.create_memory_object_stream[Guest](math.inf)
+    leaving, left = anyio.create_memory_object_stream[HttpClient](math.inf)
     rooms = _rooms(server, how.idle)
     names = address.names(listener, how.names, encrypted=encrypted)
-    guests = Guests(how.idle, leaving.send_nowait)
-    inside = OneId(rooms.handle_request, LINE_MAX, silence)
-    door = Door(inside, known, revoked, names, guests, listener, figures)
+    guests = HttpClients(how.idle, leaving.send_nowait)
+    inside = UniqueRequestIds(rooms.handle_request, LINE_MAX, silence)
+    door = AccessControl(inside, known, revoked, names, guests, listener, figures)
     web = _Web(_settings(door, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with listener, signals as arriving, leaving, left:
@@ -157,7 +157,7 @@ async def serve_http(
             tasks.cancel_scope.cancel()
 
 
-async def _clear(left: MemoryObjectReceiveStream[Guest], forget: Forget) -> None:
+async def _clear(left: MemoryObjectReceiveStream[HttpClient], forget: Forget) -> None:
     """End what those had who left; one who takes long keeps no other."""
     async with anyio.create_task_group() as tasks:
         async for guest in left:
@@ -165,22 +165,22 @@ async def _clear(left: MemoryObjectReceiveStream[Guest], forget: Forget) -> None
                 tasks.start_soon(forget, owner)
 
 
-async def _watch_tokens(door: Door) -> None:
+async def _watch_tokens(door: AccessControl) -> None:
     """Polls: the file may be where no kernel tells of changes, such as on another machine."""
     while True:
         await anyio.sleep(_LOOK)
         await door.shut_out_revoked()
 
 
-async def _finish(door: Door, web: "_Web", drain: float, leave: Leave) -> None:
+async def _finish(door: AccessControl, web: "_Web", drain: float, leave: Leave) -> None:
     """Let what is nearly done be done, end the rest, and let the answers go out."""
     door.close()
     web.should_exit = True
     with anyio.move_on_after(drain):
-        await door.quiet()
+        await door.wait_idle()
     await leave()
     with anyio.move_on_after(_LAST_WORDS):
-        await door.quiet()
+        await door.wait_idle()
 
 
 async def _first(arriving: AsyncIterable[signal.Signals]) -> None:

@@ -10,12 +10,12 @@ from typing import Any, cast
 import anyio
 from mcp_types import CallToolResult, TextContent
 
-from shelltie.agents.agent_limits import MODES, AgentCaps, Span, agent_limits
+from shelltie.agents.agent_limits import MODES, AgentCaps, AllowedRange, agent_limits
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
-from shelltie.frontends.api import Options, understand
-from shelltie.frontends.mcp.handover import Attendant, going_on
-from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.api import Options, parse_options
+from shelltie.frontends.mcp.handover import Handover, running_fields
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -33,9 +33,9 @@ from shelltie.frontends.mcp.tools.schema import (
     strict,
 )
 from shelltie.frontends.wire import agent
-from shelltie.frontends.wire.agent import AgentTask, Answer, Heartbeats
+from shelltie.frontends.wire.agent import AgentTask, Heartbeats, TaskAnswer
 from shelltie.frontends.wire.run import refusal_report
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
 
@@ -202,7 +202,7 @@ TOOLS = [TASK, WAIT]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StartedTask:
     """A task that goes on, whose it is, and the session it goes on as."""
 
     owner: str
@@ -213,22 +213,22 @@ class _Kept:
 class AgentTools:
     """The tasks of all clients; each sees its own only."""
 
-    def __init__(self, attendant: Attendant, config: Config) -> None:
+    def __init__(self, attendant: Handover, config: Config) -> None:
         self._attendant = attendant
         self._redact = config.redact
         self._beats = _heartbeats(config)
         self._caps = AgentCaps(
-            Span(config.agent_idle_min, config.agent_idle_max, config.agent_idle),
-            Span(config.agent_hard_min, config.agent_hard_max, config.agent_hard),
+            AllowedRange(config.agent_idle_min, config.agent_idle_max, config.agent_idle),
+            AllowedRange(config.agent_hard_min, config.agent_hard_max, config.agent_hard),
         )
         self._last = 0
-        self._kept: dict[str, _Kept] = {}
-        self._calls: dict[str, Callable[[Call], Awaitable[Answer]]] = {
+        self._kept: dict[str, _StartedTask] = {}
+        self._calls: dict[str, Callable[[ToolCall], Awaitable[TaskAnswer]]] = {
             TASK.name: self._task,
             WAIT.name: self._wait,
         }
 
-    async def call(self, call: Call) -> CallToolResult:
+    async def call(self, call: ToolCall) -> CallToolResult:
         """Whatever goes wrong on our side is an answer, too."""
         try:
             answer = await self._calls[call.name](call)
@@ -242,7 +242,7 @@ class AgentTools:
             answer = agent.failure(TerminalError.code, problem)
         return _result(answer)
 
-    async def _task(self, call: Call) -> Answer:
+    async def _task(self, call: ToolCall) -> TaskAnswer:
         given = call.arguments
         check(given, _INPUT)
         mode = given.get("mode")
@@ -253,31 +253,31 @@ class AgentTools:
             self._caps,
         )
         options = {"cwd": given.get("cwd"), "env": given.get("env"), "stdin": given.get("task")}
-        command, _ = understand(given["command"], cast(Options, options))
-        wish = Wish(limits=limits, party=call.party)
+        command, _ = parse_options(given["command"], cast(Options, options))
+        wish = RunOptions(limits=limits, party=call.party)
         run = await self._attendant.supervisor.start(command, wish)
         task = AgentTask(self._new_id(), run, self._beats, redact=self._redact)
-        session = await self._attendant.attend(Subject(run, task.id, task.activity), call)
+        session = await self._attendant.wait(FollowedRun(run, task.id, task.activity), call)
         if session is None:
             return agent.answer(task)
         self._forget_old()
-        kept = self._kept[task.id] = _Kept(call.owner, task, session)
+        kept = self._kept[task.id] = _StartedTask(call.owner, task, session)
         return _goes_on(kept)
 
-    async def _wait(self, call: Call) -> Answer:
+    async def _wait(self, call: ToolCall) -> TaskAnswer:
         check(call.arguments, _WAIT_INPUT)
         kept = self._find(str(call.arguments["taskId"]), call.owner)
         task, run = kept.task, kept.task.run
-        call.follow(Subject(run, task.id, task.activity))
+        call.follow(FollowedRun(run, task.id, task.activity))
         with anyio.move_on_at(call.until):
             await run.wait()
         if run.outcome is None:
             return _goes_on(kept)
-        kept.session.show(0, kept.session.position)  # nobody needs it any more
+        kept.session.mark_delivered(0, kept.session.position)  # nobody needs it any more
         self._kept.pop(task.id, None)
         return agent.answer(task)
 
-    def _find(self, task_id: str, owner: str) -> _Kept:
+    def _find(self, task_id: str, owner: str) -> _StartedTask:
         self._forget_old()
         kept = self._kept.get(task_id)
         if kept is None or kept.owner != owner:
@@ -312,8 +312,8 @@ def _heartbeats(config: Config) -> Heartbeats:
     return Heartbeats(config.heartbeat_counts, pattern.found_in)
 
 
-def _goes_on(kept: _Kept) -> Answer:
-    more = going_on(kept.session, shown=False)
+def _goes_on(kept: _StartedTask) -> TaskAnswer:
+    more = running_fields(kept.session, shown=False)
     name = kept.task.id
     hint = (
         f'It goes on as task {name}. Call agent_wait with {{"taskId": "{name}"}} until it has'

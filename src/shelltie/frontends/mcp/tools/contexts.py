@@ -7,8 +7,8 @@ from mcp_types import CallToolResult
 from shelltie.contexts.context import GoesOn
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import TerminalError
-from shelltie.frontends.mcp.handover import Attendant, going_on
-from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.mcp.handover import Handover, running_fields
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -208,7 +208,7 @@ TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
 
 
 async def answer_call(
-    contexts: Contexts, attendant: Attendant, call: Call, redactor: Redactor | None = None
+    contexts: Contexts, attendant: Handover, call: ToolCall, redactor: Redactor | None = None
 ) -> CallToolResult:
     """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
     try:
@@ -222,21 +222,23 @@ async def answer_call(
     return result(_plain(answer, redactor), ok=answer["success"] is True)
 
 
-def _plain(answer: context.Answer, redactor: Redactor | None) -> context.Answer:
+def _plain(answer: context.ContextAnswer, redactor: Redactor | None) -> context.ContextAnswer:
     """Without secrets in what was printed, if they are not wanted."""
     printed = [] if redactor is None else [name for name in ("stdout", "stderr") if name in answer]
     return answer | {name: redactor.text(str(answer[name])) for name in printed if redactor}
 
 
-async def _execute(contexts: Contexts, attendant: Attendant, call: Call) -> context.Answer:
+async def _execute(
+    contexts: Contexts, attendant: Handover, call: ToolCall
+) -> context.ContextAnswer:
     def started(run: Run) -> None:
-        call.follow(Subject(run))
+        call.follow(FollowedRun(run))
 
     try:
         return await context.execute(contexts, call.arguments, call.owner, call.until, started)
     except GoesOn as going:
-        session = attendant.keep(going.run, call.owner)
+        session = attendant.continue_as_session(going.run, call.owner)
         so_far = context.so_far(going, contexts.limits.output)
-        return so_far | going_on(session, shown=not so_far["truncated"])
+        return so_far | running_fields(session, shown=not so_far["truncated"])
     except TerminalError as error:
         return context.failure(error)

@@ -10,20 +10,20 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import brief
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
-from shelltie.frontends.mcp.handover import Attendant
-from shelltie.frontends.mcp.request import Call
+from shelltie.frontends.mcp.handover import Handover
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent, run, session_schemas
 from shelltie.frontends.mcp.tools import contexts as task_tools
 from shelltie.frontends.mcp.tools.agent import AgentTools
-from shelltie.frontends.mcp.tools.sessions import Manners, SessionTools
+from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.output.redact import Redactor
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.wait_rule import Waiting
 from shelltie.settings.config import Config
 
-Answer = Callable[[Call], Awaitable[CallToolResult]]
-_Group = tuple[bool, list[Tool], Answer]
+ToolHandler = Callable[[ToolCall], Awaitable[CallToolResult]]
+_Group = tuple[bool, list[Tool], ToolHandler]
 
 
 @frozen
@@ -31,9 +31,9 @@ class Toolbox:
     """The tools in the order in which every client sees them."""
 
     listed: list[Tool]
-    answers: dict[str, Answer]
+    answers: dict[str, ToolHandler]
 
-    def answer(self, name: str) -> Answer:
+    def answer(self, name: str) -> ToolHandler:
         """Who answers calls of that name.
 
         Raises: MCPError if there is no such tool.
@@ -57,8 +57,8 @@ def toolbox(
 def _groups(
     supervisor: Supervisor, config: Config, sessions: Sessions, contexts: Contexts
 ) -> list[_Group]:
-    attendant = Attendant(supervisor, sessions, manners(config).waiting)
-    ours = SessionTools(attendant, manners(config))
+    attendant = Handover(supervisor, sessions, session_settings(config).waiting)
+    ours = SessionTools(attendant, session_settings(config))
     own = child.sift(child.inherited()).secrets
     redactor = Redactor(own) if config.redact else None  # commands of tasks are given no others
     of_tasks = partial(task_tools.answer_call, contexts, attendant, redactor=redactor)
@@ -79,7 +79,9 @@ def _can_follow(config: Config) -> bool:
     return config.sessions_enabled or (config.patience != 0 and starts)
 
 
-def manners(config: Config) -> Manners:
+def session_settings(config: Config) -> SessionSettings:
     """How sessions behave, by the settings."""
     waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
-    return Manners(waiting, config.crop_output, config.bash_timeout, config.shown, config.redact)
+    return SessionSettings(
+        waiting, config.crop_output, config.bash_timeout, config.shown, config.redact
+    )

@@ -6,9 +6,9 @@ from typing import Any, cast
 from mcp_types import CallToolResult
 
 from shelltie.errors import CommandDenied, TerminalError
-from shelltie.frontends.api import Options, understand
-from shelltie.frontends.mcp.handover import Attendant, going_on
-from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.api import Options, parse_options
+from shelltie.frontends.mcp.handover import Handover, running_fields
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,
@@ -30,7 +30,7 @@ from shelltie.frontends.mcp.tools.schema import (
 from shelltie.frontends.wire.run import refusal_report, report
 from shelltie.model import Bar, Command
 from shelltie.running import retry
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.running.placement import LEVELS
 from shelltie.running.run import Run
 from shelltie.sessions.session import Session
@@ -225,7 +225,7 @@ RUN = declare(
 )
 
 
-async def run(attendant: Attendant, config: Config, call: Call) -> CallToolResult:
+async def run(attendant: Handover, config: Config, call: ToolCall) -> CallToolResult:
     """Run one command. Whatever goes wrong on our side is an answer, too."""
     try:
         answer = await _run(attendant, config, call)
@@ -239,26 +239,26 @@ async def run(attendant: Attendant, config: Config, call: Call) -> CallToolResul
     return result(answer, ok=answer["status"] in ("success", "running"))
 
 
-async def _run(attendant: Attendant, config: Config, call: Call) -> dict[str, object]:
+async def _run(attendant: Handover, config: Config, call: ToolCall) -> dict[str, object]:
     command, wish = _asked(call)
     supervisor, given = attendant.supervisor, call.arguments.get("retry")
     kept: list[Session] = []
 
-    async def attempt(wish: Wish) -> Run:
+    async def attempt(wish: RunOptions) -> Run:
         run = await supervisor.start(command, wish)
-        session = await attendant.attend(Subject(run), call)
+        session = await attendant.wait(FollowedRun(run), call)
         kept.extend([] if session is None else [session])
         return run
 
     again = config.retries if given is None else retry.checked(given)
-    attempts = await retry.run(attempt, wish, again, supervisor.longest)
+    attempts = await retry.run(attempt, wish, again, supervisor.max_total)
     notes = retry.notes(attempts, again)
     made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts, notes=notes)
     answer = made.to_json()
-    return answer | going_on(kept[0], shown=not made.truncated) if kept else answer
+    return answer | running_fields(kept[0], shown=not made.truncated) if kept else answer
 
 
-def _asked(call: Call) -> tuple[Command, Wish]:
+def _asked(call: ToolCall) -> tuple[Command, RunOptions]:
     """What the client wants, in our words.
 
     Raises: InvalidParameters.
@@ -266,7 +266,7 @@ def _asked(call: Call) -> tuple[Command, Wish]:
     arguments = call.arguments
     check(arguments, _INPUT)
     options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    return understand(arguments["command"], cast(Options, options), call.party)
+    return parse_options(arguments["command"], cast(Options, options), call.party)
 
 
 def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:

@@ -14,34 +14,34 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import Pattern, compile_for_output
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters, RunOver, TerminalError, UnknownSession
-from shelltie.frontends.api import Options, asked, understand
-from shelltie.frontends.mcp.handover import Attendant, advice, going_on
-from shelltie.frontends.mcp.request import Call, Subject
+from shelltie.frontends.api import Options, asked, parse_options
+from shelltie.frontends.mcp.handover import Handover, advice, running_fields
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import check, result
 from shelltie.frontends.wire import lost_run
 from shelltie.frontends.wire import session as said
 from shelltie.frontends.wire.run import as_json, report, status_of, timeout_reason
-from shelltie.frontends.wire.session import Discretion
+from shelltie.frontends.wire.session import RedactedReading
 from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
-from shelltie.running.options import Wish
+from shelltie.running.options import RunOptions
 from shelltie.sessions import keys
-from shelltie.sessions.session import Reading, Session, checked_size
+from shelltie.sessions.session import Session, SessionReading, checked_size
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
 from shelltie.sessions.wait_rule import Waiting
 
 _log = logging.getLogger(__name__)
 
-Arguments = Mapping[str, object]
+ToolArguments = Mapping[str, object]
 _LONG = 64 * 1024
 _Answer = tuple[dict[str, object], str]
 
 
 @frozen
-class Manners:
+class SessionSettings:
     """How sessions behave unless a call says otherwise."""
 
     waiting: Waiting
@@ -54,7 +54,7 @@ class Manners:
 class SessionTools:
     """The tools of all clients; each sees its own sessions only."""
 
-    def __init__(self, attendant: Attendant, manners: Manners) -> None:
+    def __init__(self, attendant: Handover, manners: SessionSettings) -> None:
         self._attendant = attendant
         self._supervisor = attendant.supervisor
         self._sessions = attendant.sessions
@@ -63,7 +63,7 @@ class SessionTools:
         self._for_lost = Redactor(own) if manners.redact else None  # theirs died with their server
         self._shells: dict[str, ShellSession] = {}
         self._screens: dict[str, Screen] = {}
-        self._calls: dict[str, Callable[[Call], Awaitable[_Answer]]] = {
+        self._calls: dict[str, Callable[[ToolCall], Awaitable[_Answer]]] = {
             schemas.BASH.name: self._bash,
             schemas.START.name: self._start,
             schemas.CONTINUE.name: self._continue,
@@ -72,7 +72,7 @@ class SessionTools:
             schemas.LIST.name: self._list,
         }
 
-    async def call(self, call: Call) -> CallToolResult:
+    async def call(self, call: ToolCall) -> CallToolResult:
         """Whatever goes wrong on our side is an answer, too."""
         try:
             check(call.arguments, _SCHEMAS[call.name])
@@ -86,11 +86,11 @@ class SessionTools:
             return result({"error": problem, "errorCode": TerminalError.code}, ok=False)
         return result(answer, ok="error" not in answer, text=text)
 
-    async def _bash(self, call: Call) -> _Answer:
-        command, _ = understand(call.arguments["command"], Options())
+    async def _bash(self, call: ToolCall) -> _Answer:
+        command, _ = parse_options(call.arguments["command"], Options())
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
-        run = await self._supervisor.start(command, Wish("session", limits, party=call.party))
-        session = await self._attendant.attend(Subject(run), call)
+        run = await self._supervisor.start(command, RunOptions("session", limits, party=call.party))
+        session = await self._attendant.wait(FollowedRun(run), call)
         made = report(run, redact=self._manners.redact)
         brief = report(run, self._manners.shown, redact=self._manners.redact)
         shown = len(said.merged(made)) <= self._manners.crop
@@ -108,39 +108,39 @@ class SessionTools:
             "warnings": [*made.warnings],
         }
         if session is not None:
-            answer |= {"ok": None, **going_on(session, shown=shown)}
+            answer |= {"ok": None, **running_fields(session, shown=shown)}
             return answer, said.running_text(made, advice(session), self._manners.crop)
         problem = said.problem_of(made, self._manners.crop)
         text = said.result_text(made.exit_code, said.merged(made), problem, self._manners.crop)
         return answer, text
 
-    async def _start(self, call: Call) -> _Answer:
+    async def _start(self, call: ToolCall) -> _Answer:
         arguments = call.arguments
         if arguments.get("mode") == "shell":
             return await self._start_shell(call)
         waiting, wait_for = self._waiting(call), _pattern(arguments)
         command, wish = _command(call)
         session = await self._sessions.open(command, wish, call.owner, self._manners.waiting)
-        call.follow(Subject(session.run))
+        call.follow(FollowedRun(session.run))
         made = self._read(session, await session.exchange(b"", waiting, wait_for))
         return as_json(made), said.started_text(made)
 
-    async def _start_shell(self, call: Call) -> _Answer:
+    async def _start_shell(self, call: ToolCall) -> _Answer:
         arguments = call.arguments
         waiting, wait_for = self._waiting(call), _pattern(arguments)
         command, start = _shell_start(call)
         shell = await open_shell(self._sessions, self._supervisor, call.owner, command.text, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
-        call.follow(Subject(shell.session.run))
+        call.follow(FollowedRun(shell.session.run))
         made = self._ended(shell, await shell.follow(waiting, wait_for))
         return as_json(made), said.started_text(made)
 
-    async def _continue(self, call: Call) -> _Answer:
+    async def _continue(self, call: ToolCall) -> _Answer:
         arguments = call.arguments
         waiting, wait_for, typed = self._waiting(call), _pattern(arguments), _typed(arguments)
         session = await self._session(call)
-        call.follow(Subject(session.run))
+        call.follow(FollowedRun(session.run))
         shell, text = self._shells.get(session.id), arguments.get("command")
         end = arguments.get("end") is True
         _check_kind(session, shell, text, typed=bool(typed) or end)
@@ -173,7 +173,7 @@ class SessionTools:
         answer = {"error": problem, "errorCode": RunOver.code, **as_json(made)}
         return answer, f"{problem}\n\n{said.continued_text(made)}"
 
-    async def _output(self, call: Call) -> _Answer:
+    async def _output(self, call: ToolCall) -> _Answer:
         arguments = call.arguments
         view = arguments.get("view") or "clean"
         start, limit = arguments.get("from") or 0, arguments.get("limit") or self._manners.crop
@@ -192,7 +192,7 @@ class SessionTools:
         made = await anyio.to_thread.run_sync(make) if limit > _LONG else make()
         return as_json(made), said.continued_text(made)
 
-    async def _lost_output(self, call: Call, start: int, limit: int, *, raw: bool) -> _Answer:
+    async def _lost_output(self, call: ToolCall, start: int, limit: int, *, raw: bool) -> _Answer:
         name = str(call.arguments["sessionId"])
         gone = await lost_run.find(self._supervisor, call.party, name)
         if gone is None:
@@ -215,17 +215,17 @@ class SessionTools:
         made = self._ended(shell, end)
         return as_json(made), said.continued_text(made)
 
-    def _about(self, session: Session, start: int) -> Discretion | None:
-        return Discretion.about(session, start) if self._manners.redact else None
+    def _about(self, session: Session, start: int) -> RedactedReading | None:
+        return RedactedReading.about(session, start) if self._manners.redact else None
 
-    def _read(self, session: Session, reading: Reading) -> said.SessionReport:
+    def _read(self, session: Session, reading: SessionReading) -> said.SessionReport:
         return self._shown(session, reading, self._about(session, reading.start))
 
     def _shown(
         self,
         session: Session,
-        reading: Reading,
-        discretion: Discretion | None,
+        reading: SessionReading,
+        discretion: RedactedReading | None,
         *,
         raw: bool = False,
         limit: int | None = None,
@@ -233,23 +233,23 @@ class SessionTools:
         """What is shown of a reading; a session stays until all of it was."""
         most = self._manners.crop if limit is None else limit
         made = said.session_report(session, reading, raw=raw, limit=most, discretion=discretion)
-        session.show(reading.start - reading.skipped, made.read_from or reading.end)
+        session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
         return made
 
     def _ended(self, shell: ShellSession, end: CommandEnd) -> said.SessionReport:
         reading, most = end.reading, self._manners.crop
         discretion = self._about(shell.session, reading.start)
         made = said.command_report(shell.session, end, limit=most, discretion=discretion)
-        shell.session.show(reading.start - reading.skipped, made.read_from or reading.end)
+        shell.session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
         return made
 
     def _forget_ended(self) -> None:
-        known = {session.id for session in self._sessions.everybody()}
+        known = {session.id for session in self._sessions.all()}
         for kept in (self._shells, self._screens):
             for session_id in [one for one in kept if one not in known]:
                 del kept[session_id]
 
-    async def _stop(self, call: Call) -> _Answer:
+    async def _stop(self, call: ToolCall) -> _Answer:
         session = await self._session(call)
         await self._sessions.stop(session.id, call.owner)
         outcome = session.run.outcome
@@ -263,15 +263,15 @@ class SessionTools:
         }
         return answer, said.stopped_text(session.id)
 
-    async def _list(self, call: Call) -> _Answer:
-        sessions = self._sessions.of(call.owner)
-        gone = lost_run.nearby(await lost_run.everything(self._supervisor, call.party), Path.cwd())
+    async def _list(self, call: ToolCall) -> _Answer:
+        sessions = self._sessions.owned_by(call.owner)
+        gone = lost_run.nearby(await lost_run.lost_runs(self._supervisor, call.party), Path.cwd())
         answer: dict[str, object] = {"sessions": [said.listed(one) for one in sessions]}
         if gone:
             answer["lost"] = [lost_run.listed(one) for one in gone]
         return answer, said.list_text(sessions) + lost_run.list_text(gone)
 
-    async def _session(self, call: Call) -> Session:
+    async def _session(self, call: ToolCall) -> Session:
         """The session a call is about.
 
         Raises: UnknownSession, which says what became of it.
@@ -281,11 +281,11 @@ class SessionTools:
         except UnknownSession:
             raise await self._unknown(call) from None
 
-    async def _unknown(self, call: Call) -> UnknownSession:
+    async def _unknown(self, call: ToolCall) -> UnknownSession:
         client = call.party.caller.client
         return await self._sessions.explain(str(call.arguments["sessionId"]), call.owner, client)
 
-    def _waiting(self, call: Call) -> Waiting:
+    def _waiting(self, call: ToolCall) -> Waiting:
         waiting = replace(self._manners.waiting, until=call.until)
         most = call.arguments.get("maxWait")
         return waiting if most is None else replace(waiting, most=cast(float, most))
@@ -294,7 +294,7 @@ class SessionTools:
 _SCHEMAS = {tool.name: tool.input_schema for tool in schemas.TOOLS}
 
 
-def _command(call: Call) -> tuple[Command, Wish]:
+def _command(call: ToolCall) -> tuple[Command, RunOptions]:
     """What to start.
 
     Raises: InvalidParameters.
@@ -307,7 +307,7 @@ def _command(call: Call) -> tuple[Command, Wish]:
     if arguments.get("pty") is not False:
         text, changes = child.with_chosen_programs(text, changes)
     given = {"cwd": arguments.get("cwd"), "env": changes}
-    command, _ = understand(text, cast(Options, given))
+    command, _ = parse_options(text, cast(Options, given))
     first = arguments.get("stdin")
     command = replace(
         command,
@@ -319,10 +319,10 @@ def _command(call: Call) -> tuple[Command, Wish]:
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
     held = Limits(limits.total, limits.silence, source, literal=True)
     isolation = cast(str | None, arguments.get("isolation"))
-    return command, Wish("session", held, party=call.party, isolation=isolation)
+    return command, RunOptions("session", held, party=call.party, isolation=isolation)
 
 
-def _shell_start(call: Call) -> tuple[Command, Start]:
+def _shell_start(call: ToolCall) -> tuple[Command, Start]:
     """The first command of a shell, and how to start it.
 
     Raises: InvalidParameters.
@@ -347,7 +347,7 @@ def _check_kind(session: Session, shell: ShellSession | None, text: object, *, t
         raise InvalidParameters("give either a command, or input for the one that runs")
 
 
-def _size(arguments: Arguments, now: TerminalSize | None = None) -> TerminalSize:
+def _size(arguments: ToolArguments, now: TerminalSize | None = None) -> TerminalSize:
     usual = now or TerminalSize()
     rows, columns = arguments.get("rows"), arguments.get("columns")
     return checked_size(
@@ -355,7 +355,7 @@ def _size(arguments: Arguments, now: TerminalSize | None = None) -> TerminalSize
     )
 
 
-def _typed(arguments: Arguments) -> bytes:
+def _typed(arguments: ToolArguments) -> bytes:
     """The bytes of a call's text and keys.
 
     Raises: InvalidParameters.
@@ -367,7 +367,7 @@ def _typed(arguments: Arguments) -> bytes:
     return _text(arguments) + b"".join(map(keys.bytes_of, names))
 
 
-def _text(arguments: Arguments) -> bytes:
+def _text(arguments: ToolArguments) -> bytes:
     text = arguments.get("stdin")
     if text is None:
         return b""
@@ -376,7 +376,7 @@ def _text(arguments: Arguments) -> bytes:
     return keys.pasted(str(text)) if arguments.get("paste") else keys.line(str(text))
 
 
-def _pattern(arguments: Arguments) -> Pattern | None:
+def _pattern(arguments: ToolArguments) -> Pattern | None:
     text = arguments.get("waitFor")
     if not text:
         return None
