@@ -11,6 +11,7 @@ from benchmarks.measuring import TRUE, Samples, bare_spawn, fresh_terminal, take
 from benchmarks.rows import Goal, Of, Row
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import AllowlistFile
+from shelltie.contexts.context import Executed
 from shelltie.contexts.registry import Contexts
 
 
@@ -32,8 +33,9 @@ async def _measure() -> list[Samples]:
             contexts.create("BENCH-2", "benchmark")
 
         async def execute() -> None:
-            ended = await contexts.execute(session.id, "true")
-            assert ended.outcome.ok
+            done = await contexts.execute(session.id, "true")
+            assert isinstance(done, Executed)
+            assert done.outcome.ok
 
         async def close() -> None:
             newest = contexts.all()[-1]

@@ -1,4 +1,47 @@
-"""What goes wrong on our side; a command that fails is an Outcome, not an error. Pure."""
+"""The error tree: what goes wrong on our side. A command that fails is an Outcome. Pure.
+
+TerminalError
+    CommandDenied
+        ConfirmationRequired
+        CommandNotAllowed
+        UnsafeArguments
+    CannotStart
+        NotSetUp
+        Silent
+        IsolationUnavailable
+    Misuse
+        InvalidParameters
+            WrongFields
+            UnknownTerminal
+            ForeignTerminal
+            UnknownAcpSession
+        UnknownSession
+        SessionBusy
+        TooManySessions
+        RunOver
+        InputFull
+        IllegalTransition
+        AlreadyAborted
+        NoCapability
+        TooManyTerminals
+        UnknownRun
+        UnsafeAddress
+    ProcessError
+        WaitFailed
+        SignalFailed
+        KillFailed
+    ConfigWrong
+    JournalBroken
+    ContextClosedEarly
+    NoServerAnswer
+    ControlRefused
+    NoSuchQuestion
+    NoLiveRun
+    OutputNotKept
+    JournalUnreadable
+    NoRecordedRun
+    JournalUnusable
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -81,6 +124,26 @@ class InvalidParameters(Misuse):
     """An argument is missing or has a wrong value; nothing was started."""
 
 
+class WrongFields(InvalidParameters):
+    """Some fields are missing or wrong; `fields` says of each what it should be."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name} {why}" for name, why in fields.items()))
+        self.fields = dict(fields)
+
+
+class UnknownTerminal(InvalidParameters):
+    """No terminal has this id, or it has been released."""
+
+
+class ForeignTerminal(InvalidParameters):
+    """The terminal belongs to another session."""
+
+
+class UnknownAcpSession(InvalidParameters):
+    """No session has this id: it was never opened, or was closed."""
+
+
 class UnknownSession(Misuse):
     """No session has this id, or it belongs to somebody else."""
 
@@ -124,6 +187,28 @@ class AlreadyAborted(Misuse):
     """A watchdog ends its process once."""
 
 
+class NoCapability(Misuse):
+    """The client did not offer terminals, so nobody may ask for one."""
+
+    code = "CAPABILITY_MISSING"
+
+
+class TooManyTerminals(Misuse):
+    """The limit is reached; to release one makes room."""
+
+    code = "MAX_SESSIONS_EXCEEDED"
+
+
+class UnknownRun(Misuse):
+    """No run has this id here, or none has it any more."""
+
+    code = "RUN_NOT_FOUND"
+
+
+class UnsafeAddress(Misuse):
+    """Others could read what goes over the wire."""
+
+
 class ProcessError(TerminalError):
     """The kernel refused something we asked of a process."""
 
@@ -154,3 +239,45 @@ class JournalBroken(TerminalError):
     """Nothing can be recorded, and the configuration says that it must be."""
 
     code = "JOURNAL_BROKEN"
+
+
+class ContextClosedEarly(TerminalError):
+    """The context was closed before the command came to its end."""
+
+
+class NoServerAnswer(TerminalError):
+    """The server said no, or nothing; `reply` is its own code."""
+
+    def __init__(self, message: str, reply: str = "") -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
+class ControlRefused(TerminalError):
+    """Whoever asks may not."""
+
+    code = "REFUSED"
+
+
+class NoSuchQuestion(TerminalError):
+    """There is none with this id, or there are two."""
+
+
+class NoLiveRun(TerminalError):
+    """There is none with this id, or there are several."""
+
+
+class OutputNotKept(TerminalError):
+    """Its output is not on disk, or not any more."""
+
+
+class JournalUnreadable(TerminalError):
+    """The journal is there, but cannot be read."""
+
+
+class NoRecordedRun(TerminalError):
+    """The journal knows no run with this id, or several."""
+
+
+class JournalUnusable(TerminalError):
+    """This file is no journal that we can use; it stays as it is."""

@@ -16,25 +16,21 @@ from shelltie import Answer, CommandDenied, EscalationStep, Question, Terminal
 from shelltie.errors import (
     CannotStart,
     ConfirmationRequired,
+    ForeignTerminal,
     IllegalTransition,
     InvalidParameters,
     KillFailed,
+    NoCapability,
     SignalFailed,
     TerminalError,
+    TooManyTerminals,
+    UnknownAcpSession,
+    UnknownTerminal,
     WaitFailed,
 )
 from shelltie.events import Escalated, Event, Leaked, LimitReached
 from shelltie.frontends.acp.methods import problem
-from shelltie.frontends.acp.protocol import (
-    CreatedTerminal,
-    ForeignTerminal,
-    NoCapability,
-    TerminalExit,
-    TerminalOutput,
-    TooManyTerminals,
-    UnknownAcpSession,
-    UnknownTerminal,
-)
+from shelltie.frontends.acp.protocol import CreatedTerminal, TerminalExit, TerminalOutput
 from shelltie.frontends.acp.terminal import shown
 from shelltie.frontends.acp.terminal_host import HostSettings, TerminalHost
 from shelltie.frontends.acp.timeouts import TerminalPolicy

@@ -12,11 +12,11 @@ import pytest
 from shelltie.approval import ancestry
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import Question
+from shelltie.errors import ControlRefused, NoServerAnswer
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.questions import answerable
-from shelltie.frontends.control.server import Refused, must_be_a_person
+from shelltie.frontends.control.server import must_be_a_person
 from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
 from shelltie.model import Command
@@ -181,7 +181,7 @@ async def test_who_has_ended_meanwhile_says_nothing() -> None:
             return False
 
     assert ancestry.why_not_a_person(os.getppid(), os.getpid()) is None
-    with pytest.raises(Refused, match="it has ended"):
+    with pytest.raises(ControlRefused, match="it has ended"):
         await must_be_a_person(Ended())
 
 
@@ -360,5 +360,5 @@ async def test_a_malformed_answer_is_refused(fields: dict[str, object], said: st
         def answer() -> None:
             client.ask(path, "answer", **fields)
 
-        with pytest.raises(NotAnswered, match=said):
+        with pytest.raises(NoServerAnswer, match=said):
             await anyio.to_thread.run_sync(answer)

@@ -15,9 +15,8 @@ import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.errors import TerminalError
+from shelltie.errors import NoServerAnswer, TerminalError
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.messages import REQUEST_MAX, MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
@@ -290,7 +289,7 @@ async def test_the_socket_of_a_dead_server_is_swept(environ: dict[str, str]) -> 
 
 
 def test_who_does_not_answer_is_given_up(environ: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(NotAnswered, match="does not answer"):
+    with pytest.raises(NoServerAnswer, match="does not answer"):
         client.ask(tmp_path / "nobody.sock", "hello")
 
     assert client.servers(environ) == []

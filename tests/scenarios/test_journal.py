@@ -15,13 +15,13 @@ import anyio
 import pytest
 
 from shelltie import Config, Terminal
-from shelltie.errors import CommandDenied, JournalBroken
+from shelltie.errors import CommandDenied, JournalBroken, JournalUnreadable, JournalUnusable
 from shelltie.events import Event, RunReady
 from shelltie.model import Caller
 from shelltie.record import anchor as anchored
 from shelltie.record import queries
 from shelltie.record.append import ChainWriter
-from shelltie.record.database import VERSION, Unusable, open_for_writing
+from shelltie.record.database import VERSION, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.history import last, shapes
 from shelltie.record.queries import latest
@@ -347,7 +347,7 @@ async def test_what_is_no_database_stays_as_it_is(
     assert (result.status, result.stdout) == ("success", "still here\n")
     assert "no database" in " ".join(result.warnings)
     assert journal.read_bytes() == content
-    with pytest.raises(Unusable):
+    with pytest.raises(JournalUnusable):
         queries.verify(journal)
 
 
@@ -370,7 +370,7 @@ async def test_what_can_be_no_journal_holds_nobody_up(
     for result in results:
         assert result.stdout == "on\n"
         assert str(path) in " ".join(result.warnings)
-    with pytest.raises((Unusable, queries.Unreadable)):
+    with pytest.raises((JournalUnusable, JournalUnreadable)):
         queries.tail(path, 1)
 
 
@@ -439,7 +439,7 @@ async def test_a_damaged_page_is_told_and_nothing_is_overwritten(
 
     assert result.status == "success"
     assert "malformed" in " ".join(result.warnings)
-    with pytest.raises(queries.Unreadable):
+    with pytest.raises(JournalUnreadable):
         queries.verify(journal)
 
 

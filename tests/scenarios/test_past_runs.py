@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from shelltie import Terminal, load
+from shelltie.errors import NoRecordedRun
 from shelltie.frontends.cli.main import main
 from shelltie.model import Sample
 from shelltie.record import queries
-from shelltie.record.queries import NoRecordedRun
 from tests.scenarios.test_history import remember
 
 

@@ -11,9 +11,9 @@ import anyio.to_thread
 import pytest
 from anyio.abc import ByteReceiveStream
 
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli import find_run
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import INPUT_MAX
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash, shelltie
 from tests.served import served, socket_of
@@ -483,7 +483,7 @@ async def test_a_malformed_request_is_refused_and_harms_nobody() -> None:
         await server.start("cat")
         for do, fields, said in MALFORMED:
             ask = partial(client.ask, socket_of(server.pid), do, **fields)
-            with pytest.raises(NotAnswered, match=said):
+            with pytest.raises(NoServerAnswer, match=said):
                 await anyio.to_thread.run_sync(ask)
         left = await listed()
 

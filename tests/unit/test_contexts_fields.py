@@ -3,8 +3,9 @@
 import pytest
 
 from shelltie.contexts import fields
-from shelltie.contexts.fields import TaskLimits, WrongFields, limits_for
+from shelltie.contexts.fields import TaskLimits, limits_for
 from shelltie.environment.child import sift
+from shelltie.errors import WrongFields
 from shelltie.model import Limits
 
 BASE = sift({"PATH": "/usr/bin:/bin", "HOME": "/home/me"})

@@ -2,28 +2,28 @@
 
 import pytest
 
-from shelltie.contexts.context import ContextOver
-from shelltie.contexts.fields import WrongFields
 from shelltie.errors import (
     CannotStart,
     CommandDenied,
     CommandNotAllowed,
     ConfigWrong,
     ConfirmationRequired,
+    ContextClosedEarly,
     KillFailed,
     SessionBusy,
     TerminalError,
     TooManySessions,
     UnknownSession,
     UnsafeArguments,
+    WrongFields,
 )
 from shelltie.events import (
     Asker,
-    Leaked,
     ContextClosed,
     ContextOpened,
     ContextRan,
     ContextRefused,
+    Leaked,
 )
 from shelltie.frontends.wire.context import CODES, failure
 from shelltie.frontends.wire.terminal_events import as_terminal_event, event_type
@@ -45,7 +45,7 @@ RUN = RunId("01ARZ3NDEKTSV4RRFFQ69G5FAV")
         (TooManySessions("no", 50, 50), "MAX_SESSIONS_EXCEEDED", "'max': 50"),
         (WrongFields({"task": "is missing"}), "INVALID_PARAMETERS", "taskId"),
         (SessionBusy("no"), "EXECUTION_ERROR", "busy"),
-        (ContextOver("no"), "EXECUTION_ERROR", "session_closed"),
+        (ContextClosedEarly("no"), "EXECUTION_ERROR", "session_closed"),
         (CannotStart("no"), "EXECUTION_ERROR", "cannot_start"),
         (KillFailed("no", (7,)), "EXECUTION_ERROR", "not_ended"),
         (ConfigWrong("no"), "EXECUTION_ERROR", ""),

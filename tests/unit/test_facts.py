@@ -12,14 +12,14 @@ from shelltie.events import (
     CommandAsked,
     CommandJudged,
     CommandRefused,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
     Event,
     LimitNear,
     RunEnded,
     RunReady,
     RunStarted,
-    ContextOpened,
-    ContextRan,
-    ContextRefused,
     ShellCommandBegan,
 )
 from shelltie.model import (

@@ -15,6 +15,9 @@ from shelltie.events import (
     CommandAsked,
     CommandJudged,
     CommandRefused,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
     Escalated,
     Event,
     Leaked,
@@ -22,9 +25,6 @@ from shelltie.events import (
     LimitReached,
     RunEnded,
     RunReady,
-    ContextClosed,
-    ContextOpened,
-    ContextRan,
     SilentButWorking,
 )
 from shelltie.model import (

@@ -1,6 +1,6 @@
 import pytest
 
-from shelltie.events import Asker, Event, ContextClosed, SessionNamed, ContextOpened, ContextRefused
+from shelltie.events import Asker, ContextClosed, ContextOpened, ContextRefused, Event, SessionNamed
 from shelltie.frontends.wire.events import EventJson
 from shelltie.model import RunId
 

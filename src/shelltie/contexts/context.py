@@ -11,8 +11,13 @@ import anyio
 
 from shelltie.basics.frozen import frozen
 from shelltie.contexts.fields import OWN
-from shelltie.errors import CannotStart, ProcessError, SessionBusy, TerminalError
-from shelltie.events import Asker, Publish, ContextRan
+from shelltie.errors import (
+    CannotStart,
+    ContextClosedEarly,
+    ProcessError,
+    SessionBusy,
+)
+from shelltie.events import Asker, ContextRan, Publish
 from shelltie.model import Caller, Escalation, ExitStatus, Limits, Outcome, RunId, State, Stream
 from shelltie.output.head_tail import Window
 from shelltie.running.alarms import Alarm
@@ -21,18 +26,13 @@ from shelltie.running.run import Run
 _QUEUE_MAX = 1000
 
 
-class GoesOn(TerminalError):
-    """Whoever asked for a command waits no longer: it goes on, and keeps its turn until its end."""
+@frozen
+class StillRunning:
+    """A command that its caller waits for no longer; it keeps its turn until its end."""
 
-    def __init__(self, run: Run, stdout: Window, stderr: Window) -> None:
-        super().__init__(f"{run.command.text} goes on")
-        self.run = run
-        self.stdout = stdout
-        self.stderr = stderr
-
-
-class ContextOver(TerminalError):
-    """The context was closed before the command came to its end."""
+    run: Run
+    stdout: Window
+    stderr: Window
 
 
 @frozen
@@ -87,7 +87,7 @@ class Context:
         self._run: Run | None = None
         self._attending: anyio.CancelScope | None = None
         self._turn = anyio.Semaphore(1)  # no lock: the end of a run may give it back
-        self._going: GoesOn | None = None
+        self._going: StillRunning | None = None
         self._waiting: set[anyio.CancelScope] = set()
 
     @property
@@ -122,7 +122,7 @@ class Context:
     async def turn(self, *, queue: bool, until: float = math.inf) -> AsyncIterator[None]:
         """First come, first served: wait until all earlier commands have ended, or `until`.
 
-        Raises: SessionBusy if the caller does not want to wait, or too many do; SessionOver.
+        Raises: SessionBusy if the caller does not want to wait, or too many do; ContextClosedEarly.
         """
         if self.busy and not queue:
             raise SessionBusy(f"session busy: a command runs in {self.id}, and queue is false")
@@ -156,16 +156,19 @@ class Context:
         if waiting.cancelled_caught:
             raise self._over()
 
-    def _over(self) -> ContextOver:
-        return ContextOver(f"the command was not run: session {self.id} was closed while it waited")
+    def _over(self) -> ContextClosedEarly:
+        return ContextClosedEarly(
+            f"the command was not run: session {self.id} was closed while it waited"
+        )
 
     # The command whose turn it is
 
-    async def attend(self, run: Run, output: int, until: float = math.inf) -> Executed:
-        """Wait for the end of a run; whoever is cancelled here ends it, too.
+    async def attend(
+        self, run: Run, output: int, until: float = math.inf
+    ) -> Executed | StillRunning:
+        """Wait for the end of a run until then; whoever is cancelled here ends it, too.
 
-        Raises: SessionOver when the context was closed, and not all of the run could be ended;
-        GoesOn when it has not ended at `until`.
+        Raises: ContextClosedEarly when the context was closed, and not all of the run ended.
         """
         self._begin()
         self._run = run
@@ -174,7 +177,7 @@ class Context:
         run.on_output.append(lambda stream, chunk: heads[stream].append(chunk))
         if self.closed is not None:  # while the run was being started
             run.stop(self.closed)
-        going = GoesOn(run, stdout, stderr)
+        going = StillRunning(run, stdout, stderr)
         try:
             await self._end_of(run, until)
         except BaseException:
@@ -183,10 +186,12 @@ class Context:
         if run.outcome is None and self.closed is None:
             self._going = going
             run.on_ended.append(self._let_go)
-            raise going
+            return going
         ended = self._conclude(going)
         if run.outcome is None:
-            raise ContextOver(f"session {self.id} was closed, but not all of its command ended")
+            raise ContextClosedEarly(
+                f"session {self.id} was closed, but not all of its command ended"
+            )
         return ended
 
     async def _end_of(self, run: Run, until: float) -> None:
@@ -209,7 +214,7 @@ class Context:
             self._conclude(going)
             self._give_back()
 
-    def _conclude(self, going: GoesOn) -> Executed:
+    def _conclude(self, going: StillRunning) -> Executed:
         run, self._run = going.run, None
         limits, outcome = run.rules.limits, _outcome(run)
         ended = Executed(run.id, run.command.text, limits, outcome, going.stdout, going.stderr)

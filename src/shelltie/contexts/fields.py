@@ -8,7 +8,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
-from shelltie.errors import InvalidParameters
+from shelltie.errors import InvalidParameters, WrongFields
 from shelltie.model import Limits, human_duration
 
 _TASK = lazy(r"[A-Za-z0-9._-]{1,128}")
@@ -32,14 +32,6 @@ class TaskLimits:
     output: int = 1024 * 1024
     sessions: int = 50
     ttl: float = 3600.0
-
-
-class WrongFields(InvalidParameters):
-    """Some fields are missing or wrong; `fields` says of each what it should be."""
-
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{name} {why}" for name, why in fields.items()))
-        self.fields = dict(fields)
 
 
 def check(**fields: str | None) -> None:

@@ -17,7 +17,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.contexts import fields
 from shelltie.contexts.access import Access
-from shelltie.contexts.context import Context, Executed
+from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.fields import TaskLimits
 from shelltie.environment import child as variables
 from shelltie.errors import (
@@ -195,13 +195,13 @@ class Contexts:
         owner: str = "",
         until: float = math.inf,
         started: Callable[[Run], None] | None = None,
-    ) -> Executed:
+    ) -> Executed | StillRunning:
         """Run an allowed program without a shell, when those before it have ended.
 
         `timeout` is in seconds; to wait for its turn costs a command nothing of it. Without `queue`
-        it does not wait. Raises: UnknownSession, InvalidParameters, CommandDenied, CannotStart,
-        SessionBusy; then nothing was started. SessionOver when the context was closed meanwhile;
-        GoesOn when the command, which was told to `started`, has not ended at `until`.
+        it does not wait. `started` is told of the run, which goes on if it has not ended at
+        `until`. Raises: UnknownSession, InvalidParameters, CommandDenied, CannotStart, SessionBusy;
+        then nothing was started. ContextClosedEarly when the context was closed meanwhile.
         """
         fields.check(
             session=fields.wrong_session(session_id),

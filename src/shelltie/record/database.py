@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from shelltie.errors import TerminalError
+from shelltie.errors import JournalUnusable, TerminalError
 
 _OURS = 0x73687469  # "shti", in the header of the file
 _ROOM = 64 * 1024  # bytes; with less no file can be mapped beside the journal
@@ -89,16 +89,12 @@ VERSION = len(_MIGRATIONS)
 _as_text = partial(str, encoding="utf-8", errors="surrogateescape")
 
 
-class Unusable(TerminalError):
-    """This file is no journal that we can use; it stays as it is."""
-
-
 def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
     """The journal, made if it is not there; for one thread at a time.
 
     With `durable` a commit is on the disk even if the power fails. Nothing waits, here and later: a
-    lock is an error, and checkpoints are left to the caller. Raises: Unusable; sqlite3.Error,
-    OSError for what may be different the next time.
+    lock is an error, and checkpoints are left to the caller. Raises: JournalUnusable;
+    sqlite3.Error, OSError for what may be different the next time.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
@@ -123,10 +119,10 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """The journal, for whoever only looks.
 
-    Raises: Unusable; sqlite3.Error.
+    Raises: JournalUnusable; sqlite3.Error.
     """
     if not path.exists():
-        raise Unusable(f"{path}: there is no journal yet: nothing was recorded")
+        raise JournalUnusable(f"{path}: there is no journal yet: nothing was recorded")
     _check_kind(path)
     # Not immutable: a server may write meanwhile, and what it wrote last is in the WAL file.
     try:
@@ -189,7 +185,7 @@ def is_span(value: object) -> bool:
 
 def is_permanent(error: sqlite3.Error | OSError | TerminalError) -> bool:
     """It will be the same the next time: the file itself is damaged, or not for us."""
-    if isinstance(error, Unusable):
+    if isinstance(error, JournalUnusable):
         return True
     permanent = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return isinstance(error, sqlite3.Error) and error_code(error) in permanent
@@ -215,23 +211,25 @@ def _is_full(folder: Path) -> bool:
 
 
 def _check_kind(path: Path) -> None:
-    """What is written to a device is gone, and a pipe waits for ever. Raises: Unusable."""
+    """What is written to a device is gone, and a pipe waits for ever. Raises: JournalUnusable."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise Unusable(f"{path}: this is no regular file: set audit.path to one")
+        raise JournalUnusable(f"{path}: this is no regular file: set audit.path to one")
 
 
 def _check_file(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises: Unusable."""
+    """Raises: JournalUnusable."""
     try:
         owner, version, empty = _header(connection)
     except sqlite3.DatabaseError as error:
         if error_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise Unusable(f"{path}: this is no database, or a damaged one: {error}") from error
+            raise JournalUnusable(
+                f"{path}: this is no database, or a damaged one: {error}"
+            ) from error
         raise
     if not empty and owner != _OURS:
-        raise Unusable(f"{path}: this is somebody else's database, and stays as it is")
+        raise JournalUnusable(f"{path}: this is somebody else's database, and stays as it is")
     if version > VERSION:
-        raise Unusable(
+        raise JournalUnusable(
             f"{path}: written by a newer shelltie (version {version}, we know {VERSION}):"
             " update, or set audit.path to another file"
         )

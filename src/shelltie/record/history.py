@@ -12,12 +12,11 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from shelltie.errors import TerminalError
+from shelltie.errors import JournalUnreadable, TerminalError
 from shelltie.events import CommandRefused, Event, RunEnded, RunReady
 from shelltie.model import Sample
 from shelltie.record.database import explained, is_span, open_for_reading
 from shelltie.record.facts import sample_of
-from shelltie.record.queries import Unreadable
 from shelltie.record.tables import plain
 
 _KEPT = 200  # of one shape
@@ -134,10 +133,10 @@ def last(path: Path, shape: str, project: str) -> list[Sample]:
 def shapes(path: Path, project: str = "", most: int = 100) -> list[tuple[str, str]]:
     """Every shape that was run, with its project, the most frequent first.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     try:
         with closing(open_for_reading(path)) as connection:
             return list(connection.execute(_SHAPES, (plain(project), most)))
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

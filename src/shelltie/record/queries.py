@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import TerminalError
+from shelltie.errors import JournalUnreadable, NoRecordedRun, TerminalError
 from shelltie.events import RunLost
 from shelltie.model import PastSession, RunId, State
 from shelltie.record import recovery
@@ -83,14 +83,10 @@ def _body(text: str) -> dict[str, object]:
     return body if isinstance(body, dict) else {"damaged": str(text)}
 
 
-class Unreadable(TerminalError):
-    """The journal is there, but cannot be read."""
-
-
 def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
     """Look at every entry.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     with closing(_opened(path)) as connection:
         try:
@@ -103,7 +99,7 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Checked:
             others = retold.differences(whole=checked.first <= 1)
             different = list(islice(others, _DIFFERENCES_MAX))
         except sqlite3.Error as error:
-            raise Unreadable(f"{path}: it is damaged: {error}") from error
+            raise JournalUnreadable(f"{path}: it is damaged: {error}") from error
     damaged = [f"the file is damaged: {row[0]}" for row in broken if row[0] != "ok"]
     return replace(checked, problems=(*checked.problems, *senseless, *damaged, *different))
 
@@ -122,7 +118,7 @@ def _heard(
 def entries(path: Path, after: int = 0) -> Iterator[AuditLine]:
     """Every entry, in order.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     with closing(_opened(path)) as connection:
         query = f"{_ENTRIES} WHERE seq > ? ORDER BY seq"
@@ -132,7 +128,7 @@ def entries(path: Path, after: int = 0) -> Iterator[AuditLine]:
 def tail(path: Path, count: int) -> list[AuditLine]:
     """The last ones, in order.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     with closing(_opened(path)) as connection:
         query = f"{_ENTRIES} ORDER BY seq DESC LIMIT ?"
@@ -209,14 +205,14 @@ class PastRuns:
 def past(path: Path, prefix: str) -> list[PastRuns]:
     """The runs whose ids begin so, or the session of that id.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     prefix = plain(prefix)
     with closing(_opened(path)) as connection:
         try:
             rows = connection.execute(_PAST, (prefix, prefix + "~", prefix.lower())).fetchall()
         except sqlite3.Error as error:
-            raise Unreadable(f"{path}: it is damaged: {error}") from error
+            raise JournalUnreadable(f"{path}: it is damaged: {error}") from error
     return [PastRuns(*row) for row in rows]
 
 
@@ -244,7 +240,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         return open_for_reading(path)
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
 
 
 def _guarded(
@@ -254,7 +250,7 @@ def _guarded(
         for entry, digest in _lines(connection, query, values):
             yield AuditLine(entry, digest)
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it is damaged: {error}") from error
+        raise JournalUnreadable(f"{path}: it is damaged: {error}") from error
 
 
 def _lines(
@@ -268,10 +264,6 @@ _COLUMNS = """
     SELECT id, state, command, cwd, client, provider, category, began, duration, exit_code,
         limit_reached, stdout, stderr, file FROM runs"""
 _PREFIX_MIN = 4
-
-
-class NoRecordedRun(TerminalError):
-    """The journal knows no run with this id, or several."""
 
 
 @frozen
@@ -345,7 +337,7 @@ def _moment(at: float) -> str:
 def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -> list[PastRun]:
     """The last ones, the newest first; only those in a directory `below` that one, if given.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     # Ids sort by time, so no other index is needed.
     wanted = "WHERE (? = '' OR cwd = ? OR substr(cwd, 1, ?) = ?)"
@@ -360,7 +352,7 @@ def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -
 def find(path: Path, name: str) -> PastRun:
     """The run with this id; its first characters will do.
 
-    Raises: NoSuchRun, Unusable, Unreadable.
+    Raises: NoRecordedRun, JournalUnusable, JournalUnreadable.
     """
     prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
     if len(prefix) < _PREFIX_MIN or not prefix.isalnum():
@@ -379,14 +371,14 @@ def find(path: Path, name: str) -> PastRun:
 def count_by_client(path: Path, agent: str) -> dict[str, int]:
     """How many runs there were for an agent since its own began, by client.
 
-    Raises: Unusable, Unreadable.
+    Raises: JournalUnusable, JournalUnreadable.
     """
     query = "SELECT client, count(*) FROM runs WHERE id > ? AND agent = ? GROUP BY client"
     try:
         with closing(open_for_reading(path)) as connection:
             return dict(connection.execute(query, (agent, agent)))
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
 
 
 def _past_run(row: Sequence[Any]) -> PastRun:
@@ -407,4 +399,4 @@ def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[PastRun]
             for row in connection.execute(query, values):
                 yield _past_run(row)
     except sqlite3.Error as error:
-        raise Unreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

@@ -9,6 +9,9 @@ from shelltie.basics.frozen import frozen
 from shelltie.events import (
     Alerted,
     CommandRefused,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
     Escalated,
     Event,
     Leaked,
@@ -16,9 +19,6 @@ from shelltie.events import (
     Publish,
     RunEnded,
     RunReady,
-    ContextClosed,
-    ContextOpened,
-    ContextRan,
 )
 from shelltie.model import RunId, human_duration
 from shelltie.telemetry.metrics import Metrics

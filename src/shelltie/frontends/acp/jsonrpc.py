@@ -19,8 +19,8 @@ class AmbiguousMessage(ValueError):
 def parse_strict(line: bytes) -> dict[str, Any]:
     """The one message in a line, as every reader must understand it.
 
-    Raises: Unclear: no JSON, no object, or a name that is there twice, of which readers take
-    different ones.
+    Raises: AmbiguousMessage: no JSON, no object, or a name that is there twice, of which readers
+    take different ones.
     """
     try:
         message = json.loads(line.decode("utf-8"), object_pairs_hook=_once)

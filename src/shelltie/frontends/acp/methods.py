@@ -11,17 +11,12 @@ from shelltie.errors import (
     CommandDenied,
     InvalidParameters,
     KillFailed,
+    NoCapability,
     ProcessError,
     TerminalError,
-)
-from shelltie.frontends.acp.protocol import (
-    NoCapability,
-    TerminalExit,
     TooManyTerminals,
-    brief,
-    known,
-    variables,
 )
+from shelltie.frontends.acp.protocol import TerminalExit, brief, known, variables
 from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.frontends.wire.run import refusal_report
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import InvalidParameters, Misuse
+from shelltie.errors import InvalidParameters
 from shelltie.model import Limit, Outcome, State, seconds
 
 OUTPUT_LIMIT = 1024 * 1024  # bytes, where a request names none
@@ -22,30 +22,6 @@ _STATES = {
 _EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut")
 
 Meta = dict[str, object]
-
-
-class UnknownTerminal(InvalidParameters):
-    """No terminal has this id, or it has been released."""
-
-
-class ForeignTerminal(InvalidParameters):
-    """The terminal belongs to another session."""
-
-
-class UnknownAcpSession(InvalidParameters):
-    """No session has this id: it was never opened, or was closed."""
-
-
-class NoCapability(Misuse):
-    """The client did not offer terminals, so nobody may ask for one."""
-
-    code = "CAPABILITY_MISSING"
-
-
-class TooManyTerminals(Misuse):
-    """The limit is reached; to release one makes room."""
-
-    code = "MAX_SESSIONS_EXCEEDED"
 
 
 @frozen

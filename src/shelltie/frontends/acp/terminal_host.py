@@ -13,19 +13,23 @@ import anyio
 from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
-from shelltie.errors import CannotStart, InvalidParameters, ProcessError
+from shelltie.errors import (
+    CannotStart,
+    ForeignTerminal,
+    InvalidParameters,
+    NoCapability,
+    ProcessError,
+    TooManyTerminals,
+    UnknownAcpSession,
+    UnknownTerminal,
+)
 from shelltie.events import Event, RunEnded, RunStarted
 from shelltie.frontends.acp.protocol import (
     OUTPUT_LIMIT,
     OUTPUT_LIMIT_MAX,
     CreatedTerminal,
-    ForeignTerminal,
-    NoCapability,
     TerminalExit,
     TerminalOutput,
-    TooManyTerminals,
-    UnknownAcpSession,
-    UnknownTerminal,
     span,
     variables,
 )

@@ -11,10 +11,10 @@ from shelltie.approval.question import Answer, Question, as_id
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import inline
 from shelltie.environment import child
-from shelltie.errors import TerminalError
+from shelltie.errors import NoServerAnswer, NoSuchQuestion
 from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.questions import from_json
 
 NOT_DONE, REFUSED = 1, 126
@@ -34,10 +34,6 @@ class FoundQuestion:
         return self.pending.question
 
 
-class NoSuchQuestion(TerminalError):
-    """There is none with this id, or there are two."""
-
-
 def everything() -> tuple[list[Server], list[FoundQuestion], list[str]]:
     """Every server, every question in them, and what else they have to say."""
     servers = client.servers(child.inherited())
@@ -47,7 +43,7 @@ def everything() -> tuple[list[Server], list[FoundQuestion], list[str]]:
         try:
             said = client.ask(server.path, "pending")
             found += _questions(server, said)
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             told.append(inline(str(error)))
             continue
         if said.get("problem"):
@@ -65,7 +61,7 @@ def find(name: str) -> FoundQuestion:
     for server in client.servers(child.inherited()):
         try:
             found += _questions(server, client.ask(server.path, "pending", id=wanted))
-        except NotAnswered:
+        except NoServerAnswer:
             continue
     if len(found) > 1:
         pids = ", ".join(str(one.server.pid) for one in found)
@@ -92,7 +88,9 @@ def _questions(server: Server, said: dict[str, object]) -> list[FoundQuestion]:
     try:
         return [FoundQuestion(server, from_json(one)) for one in cast(list[Any], said["questions"])]
     except (KeyError, TypeError, ValueError) as error:
-        raise NotAnswered(f"the server at {server.path} says what we do not understand") from error
+        raise NoServerAnswer(
+            f"the server at {server.path} says what we do not understand"
+        ) from error
 
 
 def show(found: FoundQuestion, ink: Style, *, full: bool) -> None:
@@ -117,7 +115,7 @@ def answer(found: FoundQuestion, said: Answer) -> dict[str, object] | int:
             scope=said.scope,
             reason=said.reason,
         )
-    except NotAnswered as error:
+    except NoServerAnswer as error:
         print_error(inline(str(error)))
         return _REPLIES.get(error.reply, 125)
 

@@ -10,11 +10,11 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
-from shelltie.errors import TerminalError
+from shelltie.errors import NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli.main import REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.run_row import Listed, exit_from_json, from_json, to_json
 from shelltie.model import ExitStatus
 
@@ -36,10 +36,6 @@ class FoundRun:
     def id(self) -> str:
         """The id of its session, or its own."""
         return self.listed.session or self.listed.run
-
-
-class NoLiveRun(TerminalError):
-    """There is none with this id, or there are several."""
 
 
 @frozen
@@ -74,7 +70,7 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
             said = client.ask(server.path, "ps", look=look)
             rows = cast(list[Any], said["runs"])
             found += [FoundRun(server, from_json(row)) for row in rows]
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             told.append(visible_text.inline(str(error)))
         except (KeyError, TypeError, ValueError):
             told.append(f"the server {server.pid} says what we do not understand")
@@ -84,7 +80,7 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
 def find(name: str) -> FoundRun:
     """The one run or session that is meant.
 
-    Raises: NoSuchRun.
+    Raises: NoLiveRun.
     """
     return find_all([name])[0]
 
@@ -92,7 +88,7 @@ def find(name: str) -> FoundRun:
 def find_all(names: Sequence[str]) -> list[FoundRun]:
     """Each of them, once.
 
-    Raises: NoSuchRun.
+    Raises: NoLiveRun.
     """
     servers, found, told = list_runs()
     for problem in told:
@@ -161,7 +157,7 @@ def as_json(found: FoundRun) -> dict[str, object]:
 def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -> OutputPiece:
     """What it printed; without any yet, what it prints within `wait` seconds.
 
-    Raises: NotAnswered.
+    Raises: NoServerAnswer.
     """
     fields: dict[str, object] = {"id": found.listed.run, "from": start, "to": end, "wait": wait}
     said: dict[str, Any] = client.ask(found.server.path, "logs", **fields)
@@ -175,7 +171,7 @@ def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -
             exit=exit_from_json(said),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise NotAnswered(
+        raise NoServerAnswer(
             f"the server {found.server.pid} says what we do not understand"
         ) from error
 
@@ -183,7 +179,7 @@ def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -
 def write(found: FoundRun, data: bytes) -> None:
     """Type into it.
 
-    Raises: NotAnswered.
+    Raises: NoServerAnswer.
     """
     encoded = base64.b64encode(data).decode("ascii")
     client.ask(found.server.path, "send", id=found.listed.run, data=encoded)
@@ -196,7 +192,7 @@ def describe_exit(exit_status: ExitStatus) -> str:
     return f"exit code {exit_status.number}"
 
 
-def failed(found: FoundRun, error: NotAnswered) -> int:
+def failed(found: FoundRun, error: NoServerAnswer) -> int:
     """Say why the server did not do it; the exit code."""
     if error.reply:
         print_error(f"{found.id}: {visible_text.inline(str(error))}")

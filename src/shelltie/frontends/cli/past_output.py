@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
-from shelltie.errors import TerminalError
+from shelltie.errors import OutputNotKept, TerminalError
 from shelltie.events import RunLost
 from shelltie.frontends.cli.terminal import print_error, width
 from shelltie.model import human_size
@@ -105,10 +105,6 @@ def _kept(one: PastRuns) -> bytes | None:
         return None
 
 
-class NotKept(TerminalError):
-    """Its output is not on disk, or not any more."""
-
-
 @frozen
 class Recording:
     """A run, what it printed, and when it had printed how much of that."""
@@ -128,15 +124,15 @@ class Recording:
 def load(name: str) -> Recording:
     """The recording of the run with this id; its first characters will do.
 
-    Raises: NoSuchRun, NotKept, Unusable, Unreadable.
+    Raises: NoRecordedRun, OutputNotKept, JournalUnusable, JournalUnreadable.
     """
     run = queries.find(settings.load(paths.here()).journal, name)
     if run.running:
-        raise NotKept(f"it still runs: shelltie logs {run.id}")
+        raise OutputNotKept(f"it still runs: shelltie logs {run.id}")
     if not (run.stdout or run.stderr) and run.duration is not None:
         return Recording(run, b"", [])
     if run.file is None:
-        raise NotKept(
+        raise OutputNotKept(
             f"what {run.id} printed was not kept on disk: only long output and sessions are,"
             ' unless output.keep = "all"'
         )
@@ -144,5 +140,5 @@ def load(name: str) -> Recording:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise NotKept(f"what {run.id} printed is not there any more: {error}") from error
+        raise OutputNotKept(f"what {run.id} printed is not there any more: {error}") from error
     return Recording(run, data, pieces(path.with_suffix(SUFFIX), len(data)))

@@ -8,20 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import TerminalError
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control import messages
 from shelltie.frontends.control.socket_dirs import existing
 
 _PATIENCE = 5.0
 _STARTING = 60.0  # seconds after which a socket without a listener is nobody's
-
-
-class NotAnswered(TerminalError):
-    """The server said no, or nothing; `reply` is its own code."""
-
-    def __init__(self, message: str, reply: str = "") -> None:
-        super().__init__(message)
-        self.reply = reply
 
 
 @frozen
@@ -40,7 +32,7 @@ def servers(environ: Mapping[str, str]) -> list[Server]:
     for place in existing(environ):
         sweep(place)
         for path in sorted(place.glob("*.sock")):
-            with suppress(NotAnswered):
+            with suppress(NoServerAnswer):
                 found.append(_introduced(path, ask(path, "hello")))
     return sorted(found, key=lambda server: server.started)
 
@@ -50,13 +42,13 @@ def _introduced(path: Path, said: Mapping[str, object]) -> Server:
         case {"pid": int(pid), "client": str(client), "started": int() | float() as started}:
             return Server(path, pid, client, float(started))
         case _:
-            raise NotAnswered(f"{path}: this is no server of ours")
+            raise NoServerAnswer(f"{path}: this is no server of ours")
 
 
 def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
     """Ask a server for something.
 
-    Raises: NotAnswered.
+    Raises: NoServerAnswer.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -66,9 +58,9 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
                 connection.sendall(messages.request(do, fields))
             said = messages.understood(_line(connection))
     except (OSError, messages.NotOurMessage) as error:
-        raise NotAnswered(f"the server at {path} does not answer: {error}") from error
+        raise NoServerAnswer(f"the server at {path} does not answer: {error}") from error
     if said.get("ok") is not True:
-        raise NotAnswered(str(said.get("message")), str(said.get("code")))
+        raise NoServerAnswer(str(said.get("message")), str(said.get("code")))
     return said
 
 

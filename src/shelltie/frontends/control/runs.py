@@ -10,7 +10,7 @@ from types import MappingProxyType
 import anyio
 import anyio.lowlevel
 
-from shelltie.errors import InvalidParameters, Misuse, RunOver
+from shelltie.errors import InvalidParameters, RunOver, UnknownRun
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
@@ -25,12 +25,6 @@ from shelltie.sessions.session import checked_size
 ENDED_BY = "a person ended it with shelltie kill"
 _KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
 _AT_ONCE = 16  # runs to look at before others have a turn
-
-
-class UnknownRun(Misuse):
-    """No run has this id here, or none has it any more."""
-
-    code = "RUN_NOT_FOUND"
 
 
 @asynccontextmanager

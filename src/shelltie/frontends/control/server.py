@@ -18,7 +18,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.approval.ancestry import why_not_a_person
-from shelltie.errors import TerminalError
+from shelltie.errors import ControlRefused, TerminalError
 from shelltie.frontends.control import messages
 from shelltie.frontends.control.client import sweep
 from shelltie.frontends.control.messages import MessageFields
@@ -33,12 +33,6 @@ _GONE = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedReso
 _log = logging.getLogger(__name__)
 
 Perform = Callable[[Peer, MessageFields], Awaitable[MessageFields]]
-
-
-class Refused(TerminalError):
-    """Whoever asks may not."""
-
-    code = "REFUSED"
 
 
 class Control:
@@ -190,7 +184,7 @@ async def must_be_a_person(peer: Peer, unheld: Callable[[], bool] = lambda: Fals
         why = "it has ended"
     if why is not None:
         _log.warning("process %d may not answer for a person: %s", peer.pid, why)
-        raise Refused(f"only a person may do this, and whoever asks may not: {why}")
+        raise ControlRefused(f"only a person may do this, and whoever asks may not: {why}")
 
 
 async def _objection(peer: Peer, *, unheld: bool) -> str | None:

@@ -8,18 +8,19 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shelltie.basics.validate import did_you_mean
-from shelltie.contexts.context import Context, Executed, GoesOn, ContextOver
-from shelltie.contexts.fields import WrongFields
+from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
     CannotStart,
     CommandDenied,
     ConfirmationRequired,
+    ContextClosedEarly,
     ProcessError,
     SessionBusy,
     TerminalError,
     TooManySessions,
     UnknownSession,
+    WrongFields,
 )
 from shelltie.frontends.wire.state_names import context_error, context_state, timeout_code
 from shelltie.frontends.wire.terminal_events import exit_code, moment, whole_ms
@@ -59,7 +60,7 @@ _SESSION = {"sessionId": "session_id"}
 _WIRE = {"session": "sessionId", "task": "taskId", "agent": "agentId", "cwd": "workingDirectory"}
 _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
     (SessionBusy, "busy"),
-    (ContextOver, "session_closed"),
+    (ContextClosedEarly, "session_closed"),
     (CannotStart, "cannot_start"),
     (ProcessError, "not_ended"),
 )
@@ -97,10 +98,10 @@ async def execute(
     owner: str,
     until: float = math.inf,
     started: Callable[[Run], None] | None = None,
-) -> ContextAnswer:
-    """One command in a session.
+) -> Executed | StillRunning:
+    """One command in a session, which is told to `started`; it goes on if it takes longer.
 
-    Raises: TerminalError; GoesOn when the command, which was told to `started`, takes longer.
+    Raises: TerminalError.
     """
     given = _given(arguments, _EXECUTE)
     given["timeout"] = _seconds(given["timeout"])
@@ -108,8 +109,14 @@ async def execute(
         raise WrongFields({"timeout": "must be at least 1000 milliseconds"})
     if given["queue"] is None:
         given["queue"] = True
-    ended = await contexts.execute(**given, owner=owner, until=until, started=started)
-    return executed(ended, contexts.limits.output)
+    return await contexts.execute(**given, owner=owner, until=until, started=started)
+
+
+async def _execute(
+    contexts: Contexts, arguments: Mapping[str, object], owner: str
+) -> ContextAnswer:
+    done = await execute(contexts, arguments, owner)
+    return command_answer(done, contexts.limits.output)
 
 
 async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
@@ -134,7 +141,7 @@ async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str
 
 CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[ContextAnswer]]] = {
     "terminal_create_session": create,
-    "terminal_execute_command": execute,
+    "terminal_execute_command": _execute,
     "terminal_close_session": close,
     "terminal_get_status": status,
 }
@@ -158,7 +165,12 @@ def described(context: Context) -> ContextAnswer:
     }
 
 
-def executed(ended: Executed, shown: int) -> ContextAnswer:
+def command_answer(done: Executed | StillRunning, shown: int) -> ContextAnswer:
+    """How a command ended, or is, with at most `shown` bytes of each stream."""
+    return _executed(done, shown) if isinstance(done, Executed) else _so_far(done, shown)
+
+
+def _executed(ended: Executed, shown: int) -> ContextAnswer:
     """How a command ended, with at most `shown` bytes of each stream.
 
     A code of its own is no error of ours, and neither is a signal.
@@ -184,7 +196,7 @@ def executed(ended: Executed, shown: int) -> ContextAnswer:
     return said | _warning(told)
 
 
-def so_far(going: GoesOn, shown: int) -> ContextAnswer:
+def _so_far(going: StillRunning, shown: int) -> ContextAnswer:
     """How a command that goes on is."""
     run = going.run
     stdout, less_out = _text(going.stdout, shown)

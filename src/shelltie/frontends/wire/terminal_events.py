@@ -13,15 +13,15 @@ from shelltie.errors import InvalidParameters
 from shelltie.events import (
     CommandAsked,
     CommandRefused,
+    ContextClosed,
+    ContextOpened,
+    ContextRan,
+    ContextRefused,
     Event,
     RunEnded,
     RunLost,
     RunReady,
-    ContextClosed,
     SessionEvent,
-    ContextOpened,
-    ContextRan,
-    ContextRefused,
 )
 from shelltie.frontends.wire.state_names import context_error
 from shelltie.model import Outcome, State

@@ -7,15 +7,8 @@ from shelltie.approval.always import shown_rule
 from shelltie.approval.broker import RETRY
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics import visible_text
-from shelltie.errors import ConfigWrong
-from shelltie.frontends.cli.find_question import (
-    NOT_DONE,
-    NoSuchQuestion,
-    answer,
-    confirmed,
-    find,
-    show,
-)
+from shelltie.errors import ConfigWrong, NoSuchQuestion
+from shelltie.frontends.cli.find_question import NOT_DONE, answer, confirmed, find, show
 from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.model import human_duration
 

@@ -15,10 +15,10 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from shelltie.errors import NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
     FoundRun,
-    NoLiveRun,
     OutputPiece,
     describe_exit,
     failed,
@@ -35,7 +35,6 @@ from shelltie.frontends.cli.safe_replay import (
 )
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered
 
 _REPLAYED = 64 * 1024  # bytes of earlier output, so that there is something to see
 _TYPED_MAX = 4096
@@ -68,7 +67,7 @@ def _attach(found: FoundRun, *, writes: bool) -> int:
         with _raw(0), attached.restored():
             _greet(found, writes=writes)
             anyio.run(attached.run)
-    except NotAnswered as error:
+    except NoServerAnswer as error:
         return failed(found, error)
     if attached.error is not None:
         return failed(found, attached.error)
@@ -110,7 +109,7 @@ class _Attached:
     def __init__(self, found: FoundRun, *, writes: bool) -> None:
         self.farewell = ""
         self.code = 0
-        self.error: NotAnswered | None = None
+        self.error: NoServerAnswer | None = None
         self._found = found
         self._writes = writes
         self._detached = f"detached from {found.id}; it runs on."
@@ -126,7 +125,7 @@ class _Attached:
     async def _until_refused(self, task: Callable[[], Awaitable[None]]) -> None:
         try:
             await task()
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             self.error = error
             self._tasks.cancel_scope.cancel()
 
@@ -181,7 +180,7 @@ class _Attached:
             return
         try:
             await _aside(partial(write, self._found, typed))
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             if error.reply != "EXECUTION_ERROR":
                 raise
             await self._print(_BELL)  # it reads nothing, or has just ended
@@ -193,7 +192,7 @@ class _Attached:
                 if number != signal.SIGWINCH:
                     self._leave(self._detached, 128 + number)
                 elif self._writes:
-                    with suppress(NotAnswered):  # others learn soon enough that it has ended
+                    with suppress(NoServerAnswer):  # others learn soon enough that it has ended
                         await _aside(partial(_resize, self._found))
 
 

@@ -3,7 +3,8 @@
 from argparse import Namespace
 
 from shelltie.approval.question import Answer
-from shelltie.frontends.cli.find_question import NOT_DONE, NoSuchQuestion, answer, find
+from shelltie.errors import NoSuchQuestion
+from shelltie.frontends.cli.find_question import NOT_DONE, answer, find
 from shelltie.frontends.cli.terminal import print_error
 
 

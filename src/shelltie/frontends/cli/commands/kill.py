@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Any, cast
 
 from shelltie.basics import visible_text
+from shelltie.errors import NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli.commands.ps import show
 from shelltie.frontends.cli.find_question import confirmed
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
     FoundRun,
-    NoLiveRun,
     describe_exit,
     failed,
     find_all,
@@ -22,7 +22,6 @@ from shelltie.frontends.cli.find_run import (
 from shelltie.frontends.cli.main import SHELLTIE_FAILED, WRONG_USAGE
 from shelltie.frontends.cli.terminal import print_error, width
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import exit_from_json
 
 _PATIENCE = 30.0  # seconds; after that it is said that it still takes its time
@@ -76,7 +75,7 @@ def _end(group: list[FoundRun]) -> int:
         batch = group[start : start + _BATCH]
         try:
             ends = _ends(batch)
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             return max(code, failed(batch[0], error))
         code = max(code, *(_tell(one, ends.get(one.listed.run)) for one in batch))
     return code
@@ -101,7 +100,9 @@ def _asked(one: FoundRun, ids: list[str], *, again: bool) -> _Ends:
     try:
         return {str(end["runId"]): end for end in cast(list[Any], said["runs"])}
     except (KeyError, TypeError) as error:
-        raise NotAnswered(f"the server {one.server.pid} says what we do not understand") from error
+        raise NoServerAnswer(
+            f"the server {one.server.pid} says what we do not understand"
+        ) from error
 
 
 def _tell(found: FoundRun, end: dict[str, Any] | None) -> int:

@@ -6,11 +6,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Protocol
 
+from shelltie.errors import NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
     FoundRun,
-    NoLiveRun,
     OutputPiece,
     describe_exit,
     failed,
@@ -18,7 +18,6 @@ from shelltie.frontends.cli.find_run import (
     read,
 )
 from shelltie.frontends.cli.terminal import print_error
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
 from shelltie.output.text import Cleaner, clean, decode, whole_end
 
@@ -53,7 +52,7 @@ def main(args: Namespace) -> int:
     try:
         start = 0 if args.tail is None else _last_lines(found, args.tail)
         last = _print(found, start, printer, follow=args.follow)
-    except NotAnswered as error:
+    except NoServerAnswer as error:
         printer.end()
         return failed(found, error)
     printer.end()

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from shelltie.basics import visible_text
 from shelltie.environment import child
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.client import Server
 from shelltie.telemetry.prometheus import exposition, from_json, merged, to_json
 
 _UNWELL = 1
@@ -65,5 +66,5 @@ def _asked(servers: list[Server], what: str) -> Iterator[tuple[Server, dict[str,
     for server in servers:
         try:
             yield server, client.ask(server.path, what)
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             print_error(visible_text.inline(str(error)))

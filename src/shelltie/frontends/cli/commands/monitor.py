@@ -12,9 +12,10 @@ from anyio.abc import TaskGroup
 
 from shelltie.basics import visible_text
 from shelltie.environment import child
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
-from shelltie.frontends.control.client import NotAnswered, Server
+from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.run_row import WAIT_MAX
 
 _LOOK = 1.0  # seconds between two looks for servers that have started
@@ -68,7 +69,7 @@ class _Monitor:
                     print_error(f"the server {server.pid}: {said['missed']} events were missed")
                 for event in cast(list[dict[str, Any]], said["events"]):
                     self._show(server, event)
-        except (NotAnswered, KeyError):
+        except (NoServerAnswer, KeyError):
             self._watched.discard(str(server.path))  # it has left, or is too old to tell
 
     def _show(self, server: Server, event: dict[str, Any]) -> None:

@@ -10,14 +10,8 @@ import anyio
 
 from shelltie.approval.card import main_reason, text_of
 from shelltie.basics import visible_text
-from shelltie.frontends.cli.find_question import (
-    NOT_DONE,
-    FoundQuestion,
-    NoSuchQuestion,
-    everything,
-    find,
-    show,
-)
+from shelltie.errors import NoSuchQuestion
+from shelltie.frontends.cli.find_question import NOT_DONE, FoundQuestion, everything, find, show
 from shelltie.frontends.cli.terminal import Style, print_error, print_json, table, width
 from shelltie.frontends.control.questions import to_json
 from shelltie.model import human_duration

@@ -2,11 +2,10 @@
 
 from argparse import Namespace
 
-from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.find_run import NOT_DONE, NoLiveRun, failed, find, write
+from shelltie.errors import InvalidParameters, NoLiveRun, NoServerAnswer
+from shelltie.frontends.cli.find_run import NOT_DONE, failed, find, write
 from shelltie.frontends.cli.main import WRONG_USAGE
 from shelltie.frontends.cli.terminal import print_error
-from shelltie.frontends.control.client import NotAnswered
 from shelltie.frontends.control.run_row import INPUT_MAX
 from shelltie.sessions import keys
 
@@ -28,7 +27,7 @@ def main(args: Namespace) -> int:
     for start in range(0, len(data), INPUT_MAX):
         try:
             write(found, data[start : start + INPUT_MAX])
-        except NotAnswered as error:
+        except NoServerAnswer as error:
             if start:
                 print_error(f"only the first {start} of {len(data)} bytes were typed")
             return failed(found, error)

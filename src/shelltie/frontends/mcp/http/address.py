@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
-from shelltie.errors import CannotStart, Misuse
+from shelltie.errors import CannotStart, UnsafeAddress
 
 _ADDRESS = lazy(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})", re.ASCII)
 
@@ -34,10 +34,6 @@ def parse(text: str) -> Address:
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  to know it, not to bind it
-
-
-class UnsafeAddress(Misuse):
-    """Others could read what goes over the wire."""
 
 
 def bind(address: Address, *, encrypted: bool, plaintext: bool) -> socket.socket:

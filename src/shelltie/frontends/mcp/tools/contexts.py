@@ -4,7 +4,7 @@ import logging
 
 from mcp_types import CallToolResult
 
-from shelltie.contexts.context import GoesOn
+from shelltie.contexts.context import StillRunning
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import TerminalError
 from shelltie.frontends.mcp.handover import Handover, running_fields
@@ -235,10 +235,11 @@ async def _execute(
         call.follow(FollowedRun(run))
 
     try:
-        return await context.execute(contexts, call.arguments, call.owner, call.until, started)
-    except GoesOn as going:
-        session = attendant.continue_as_session(going.run, call.owner)
-        so_far = context.so_far(going, contexts.limits.output)
-        return so_far | running_fields(session, shown=not so_far["truncated"])
+        done = await context.execute(contexts, call.arguments, call.owner, call.until, started)
     except TerminalError as error:
         return context.failure(error)
+    answer = context.command_answer(done, contexts.limits.output)
+    if isinstance(done, StillRunning):
+        session = attendant.continue_as_session(done.run, call.owner)
+        answer |= running_fields(session, shown=not answer["truncated"])
+    return answer
