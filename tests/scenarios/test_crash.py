@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("crowd")  # hundreds of processes, one test at a time
+pytestmark = pytest.mark.alone  # hundreds of processes
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

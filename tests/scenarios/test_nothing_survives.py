@@ -21,7 +21,7 @@ from tests.conftest import Open
 from tests.programs import DEEDS, evil
 from tests.tree import new_tag, nobody_left, tagged, until
 
-pytestmark = pytest.mark.xdist_group("crowd")  # hundreds of processes, one test at a time
+pytestmark = pytest.mark.alone  # hundreds of processes
 
 ROOT = os.geteuid() == 0
 QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))

@@ -299,7 +299,7 @@ async def test_what_this_system_lacks_is_not_missed_inside(
     assert failed(result)
 
 
-@pytest.mark.xdist_group("crowd")
+@pytest.mark.alone
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.proves("T2-35")
 async def test_nobody_hostile_survives_the_timeout(
