@@ -26,6 +26,7 @@ from tests.testing_page import write_section
 ROOT = Path(__file__).resolve().parent.parent
 _COPIED = ("src", "tests", "benchmarks", "docs", "examples", "scripts", "pyproject.toml")
 _PATIENCE = 3.0  # times what the tests take without a fault
+TARGET = 75  # percent of the faults that some test must notice
 _RATING = "unit/test_rating.py unit/test_rating_effects.py unit/test_rules.py"
 # The modules that must not be wrong, and the tests that are nearest to each.
 NEAREST = {
@@ -295,10 +296,18 @@ def _row(name: str, killed: int, tried: int) -> str:
     return f"| {name} | {tried} | {killed} | {100 * killed // max(tried, 1)} % |"
 
 
+def shortfall(scores: Sequence[Score]) -> str | None:
+    """What to say if too few faults were noticed."""
+    killed, tried = sum(it.killed for it in scores), sum(it.tried for it in scores)
+    if 100 * killed >= TARGET * tried:
+        return None
+    return f"{killed} of {tried} faults were noticed, which is below {TARGET} %"
+
+
 def main() -> None:
     """Print what survived, and a score for each module."""
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as policy/limits.py")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as limits/resolve.py")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time (1)")
     parser.add_argument("--most", type=int, help="so many of each module, chosen by chance")
     parser.add_argument("--seed", type=int, default=20261116, help="which ones these are")
@@ -322,6 +331,7 @@ def main() -> None:
     print(_table(scores))
     if args.write:
         write_section("Mutation", _table(scores))
+    sys.exit(shortfall(scores))
 
 
 if __name__ == "__main__":

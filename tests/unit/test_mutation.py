@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutate import NEAREST, ROOT, mutants
+from benchmarks.mutate import NEAREST, ROOT, Score, mutants, shortfall
 from tests import coverage_table, testing_page
 
 
@@ -70,3 +70,25 @@ def test_coverage_is_added_up_by_package() -> None:
         "| `shelltie` | 4 | 75.0 % | 2 | 50.0 % |",
         "| `together` | 12 | 83.3 % | 6 | 50.0 % |",
     ]
+
+
+@pytest.mark.proves("S4-60")
+def test_a_coverage_below_the_target_is_told() -> None:
+    counts = {"num_statements": 100, "covered_lines": 95, "num_branches": 10, "covered_branches": 9}
+
+    enough = coverage_table.shortfall({"a.py": {"summary": counts}})
+    less = coverage_table.shortfall({"a.py": {"summary": {**counts, "covered_branches": 8}}})
+
+    assert enough is None
+    assert less == "below 90 %: branches: 80.0 %"
+
+
+@pytest.mark.proves("S4-60")
+def test_a_score_below_the_target_is_told() -> None:
+    fault = mutants("limits/resolve.py")[0]
+
+    enough = shortfall([Score("a.py", 3, (fault,))])
+    less = shortfall([Score("a.py", 2, (fault,))])
+
+    assert enough is None
+    assert less == "2 of 3 faults were noticed, which is below 75 %"
