@@ -18,7 +18,7 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from shelltie.frontends.acp.with_timeout import TimedOut, execute_with_timeout
+from shelltie.acp import TimedOut, execute_with_timeout
 
 TIMEOUT = float(os.environ.get("ACP_EXAMPLE_TIMEOUT", "2"))
 

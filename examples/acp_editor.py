@@ -13,8 +13,7 @@ import acp
 from acp.schema import ClientCapabilities, RequestPermissionResponse, TextContentBlock
 
 from shelltie import Terminal
-from shelltie.frontends.acp.sdk_client import HostedTerminals
-from shelltie.frontends.acp.terminal_host import TerminalHost
+from shelltie.acp import HostedTerminals, TerminalHost
 
 
 class Editor(HostedTerminals):
