@@ -1,7 +1,34 @@
-"""A terminal for AI agents, on a leash.
+"""A terminal for AI agents, on a leash: limits, judging, approval and a record for every command.
 
 >>> result = await shelltie.run("npm install", timeout=600)
 >>> result.hint
+
+Layout: a folder is a question, and its `__init__` lists its files in reading order. Imports go down
+this list only.
+
+  acp          public API for ACP clients and agents (this file has the rest)
+  frontends/   who asks?                  MCP, ACP, command line, Python, TerminalService
+  assemble     a running Supervisor from a Config
+  contexts/    what may a task run?       allowlisted commands of one task
+  sessions/    what stays open?           REPLs, dev servers, persistent shells
+  agents/      is the other agent stuck?  limits, events, advice
+  running/     how is it going?           the engine: admission, runs, watchdog
+  approval/    who says yes?              questions to a person
+  safety/      is it harmless?            rules, rating, verdict
+  limits/      how long may it take?      timeout policy
+  providers/   where does it run?         this machine, bubblewrap, container
+  record/      what happened?             the journal
+  telemetry/   is all well?               metrics, alerts, spans
+  environment/ what is it given?          variables of a child process
+  keeper/      how is a tree held?        leashes, in C and Python
+  output/      what did it print?         store, text, redaction
+  shell/       what does this text do?    bash parser
+  settings/    what is set?               configuration, trust, paths
+  events       what happened, as records
+  errors       the exceptions
+  model        Command, Limits, Outcome
+  verdict      Rating, Decision, Verdict
+  basics/      what does Python lack?     frozen records, lazy patterns, validation
 """
 
 from importlib import import_module

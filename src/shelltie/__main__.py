@@ -1,4 +1,4 @@
-"""`python -m shelltie` is `shelltie`."""
+"""Entry point of `python -m shelltie`, the same as `shelltie`."""
 
 from shelltie.frontends.cli.main import program
 

@@ -1,4 +1,4 @@
-"""Config → a running Supervisor."""
+"""Dependency injection: builds a running Supervisor from a Config."""
 
 import asyncio
 import os

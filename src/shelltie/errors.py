@@ -1,4 +1,4 @@
-"""The error tree: what goes wrong on our side. A command that fails is an Outcome. Pure.
+"""Exception hierarchy: what goes wrong on our side. A failed command is an Outcome. Pure.
 
 TerminalError
     CommandDenied

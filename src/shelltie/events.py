@@ -1,4 +1,4 @@
-"""What happened, as small facts, for everybody who watches. Pure."""
+"""Event types: what happened to runs, sessions and contexts, as small frozen records. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field

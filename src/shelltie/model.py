@@ -1,4 +1,4 @@
-"""The words of shelltie: what was asked, how long it may take, how it ended. Pure."""
+"""Domain model: Command, Limits, Outcome, State, Isolation and their kin. Pure."""
 
 import math
 import signal

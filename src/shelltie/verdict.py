@@ -1,4 +1,4 @@
-"""The words about safety: what we think of a command, why, and what follows. Pure."""
+"""Safety verdict: Rating, Decision, reason Codes and spans. Pure."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

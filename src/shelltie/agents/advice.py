@@ -1,4 +1,4 @@
-"""Whether to try again after an agent's task failed, and how. Pure."""
+"""Retry advice after an agent task failed: whether to try again, and with what changes. Pure."""
 
 import re
 from collections.abc import Mapping

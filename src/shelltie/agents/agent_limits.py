@@ -1,4 +1,4 @@
-"""How long another agent may take: defaults by what it may do, and the server's own caps. Pure.
+"""Timeouts for agent tasks: defaults by mode (read-only, …), and the server's own caps. Pure.
 
 Agents think for minutes without a word, so their limits are longer than those of commands.
 """

@@ -1,4 +1,4 @@
-"""The events a command prints, one JSON object a line. Pure."""
+"""JSON Lines parser for the events that an agent prints on stdout. Pure."""
 
 import json
 from collections import deque

@@ -1,4 +1,4 @@
-"""The watchdog by itself, for a process that somebody else started.
+"""TimeoutWatchdog: total and idle timeouts for a process that the caller started itself.
 
 It has the names and units of the design it follows (milliseconds, `EIDLE`, `abort`). A `Run` needs
 none of this: it has both clocks already.

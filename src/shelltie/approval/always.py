@@ -1,4 +1,4 @@
-"""Commands that a person approved for good, each exactly as it was asked about."""
+"""Allowlist of commands that a person approved for good, each exactly as it was asked about."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,11 +1,11 @@
-"""Whether a process runs on one of our leashes: then it may not say yes to anything.
+"""Process ancestry: a process that descends from one of our leashes may not approve anything.
 
 The kernel hands the orphans of a command to its leash, and those of a leash to its keeper, so that
 neither a double fork nor a new session nor an emptied environment hides where a process comes from.
 Who has killed both is an orphan like any other, once it has forgotten the mark of its run. So after
 such an end (`unheld`) only a terminal counts that was there before the server: sessions of the
 kernel are inherited, and none can be entered from outside.
-What this cannot see: somebody outside who does the command's bidding (cron, ssh, a tmux that was
+What this cannot see: a process outside that does the command's bidding (cron, ssh, a tmux that was
 there before), and the orphans of another server.
 """
 

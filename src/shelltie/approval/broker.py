@@ -1,4 +1,4 @@
-"""Asks every channel at once; no answer is no."""
+"""Approval broker: asks every channel at once, takes the first answer; no answer means no."""
 
 import inspect
 import logging

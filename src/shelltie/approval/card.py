@@ -1,4 +1,4 @@
-"""A question as a person reads it, so that a yes means what they think it means. Pure."""
+"""Approval prompt: a question as a person reads it, so that a yes means what they think. Pure."""
 
 import shlex
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""What is asked about a command before it may run, and what can be answered."""
+"""Approval records: the Question about a command, and the Answer with its scope."""
 
 import hashlib
 import json

@@ -1,1 +1,15 @@
-"""basics."""
+"""What does Python lack? Utilities that know nothing of terminals.
+
+Responsibilities: records, patterns and caches that cost little at start-up; validation and display
+of untrusted text.
+
+Flow at a glance: none. Every other folder may import from here, and this one from nowhere.
+
+Files, in reading order:
+  frozen        frozen dataclasses, cheap to define
+  lazy_regex    our patterns, compiled on first use
+  safe_regex    users' patterns, refused when they could run away (ReDoS)
+  memo          lru_cache for short texts
+  validate      object → typed value, or a message for its author
+  visible_text  sanitized text for people: inline(), brief(), lines()
+"""

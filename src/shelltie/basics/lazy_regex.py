@@ -1,4 +1,4 @@
-"""Our own regular expressions, compiled when they are first used. Pure.
+"""Lazy regular expressions: our own patterns, compiled when they are first used. Pure.
 
 There are three hundred, a command meets a few dozen of them, and to compile all takes 60 ms. What
 a person wrote into a file is compiled when the file is read, so that mistakes are told then.

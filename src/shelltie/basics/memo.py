@@ -1,4 +1,4 @@
-"""Remembers what a pure function said about a text, since agents repeat themselves. Pure."""
+"""Memoization (lru_cache) of pure functions of short texts, since agents repeat them. Pure."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps

@@ -1,4 +1,4 @@
-r"""Regular expressions from a policy file, refused when a command could make them run away. Pure.
+r"""ReDoS guard: users' regular expressions are refused when they could backtrack for ever. Pure.
 
 `re` backtracks, holds the interpreter while it does, and cannot be interrupted. So a pattern is
 first read for its shape: repeating something that can already match in several ways (`(a+)+`,

@@ -1,4 +1,4 @@
-"""Reading a JSON document item by item: what is wrong is told and left out. Pure."""
+"""Validation of JSON documents item by item: what is invalid is reported and left out. Pure."""
 
 import difflib
 import re

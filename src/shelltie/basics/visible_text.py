@@ -1,4 +1,4 @@
-"""A text as a person may be shown it: inline(), brief(), lines(). Pure."""
+"""Sanitize text for display: control, invisible and bidi characters are made visible. Pure."""
 
 import unicodedata
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which program may run, from where."""
+"""Program lookup for task contexts: the PATH search of an allowed name, and who may replace it."""
 
 import os
 import shlex

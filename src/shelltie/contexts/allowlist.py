@@ -1,4 +1,4 @@
-"""The allowlist and its file."""
+"""Allowlist of programs for task contexts, and the JSON file that it is read from."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the arguments of an allowed program may be. Pure.
+"""Argument filter: shell metacharacters and denied options in an allowed program's argv. Pure.
 
 No shell reads them, so nothing in them would be expanded, chained or redirected: shell syntax is
 refused to tell the caller so. Options are another matter, because many programs run other programs

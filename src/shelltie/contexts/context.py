@@ -1,4 +1,4 @@
-"""Where the commands of one task run, one after another: a directory, an environment, a queue."""
+"""Task context: working directory, environment and command queue of one task."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""What a caller may ask of a task context: each field with what is wrong with it, if anything."""
+"""Validation of the fields of a task context: ids, directory, variables, arguments, timeouts."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Every task context of a supervisor: who may use it, how many there may be, when it goes."""
+"""Registry of task contexts: ownership, quotas, idle expiry and closing."""
 
 import math
 import os

@@ -1,1 +1,13 @@
-"""environment."""
+"""What is it given? Environment variables of a child process.
+
+Responsibilities: withhold secrets and agent sockets, silence prompts and pagers, apply what the
+call changes, refuse names that decide which code runs.
+
+Flow at a glance:
+1. `child.inherited` reads our own environment, `child.sift` takes secrets out.
+2. `child.build` adds what keeps programs from prompting, and the call's changes.
+
+Files, in reading order:
+  variable_kinds  what a variable is, by name and value
+  child           the environment that a command gets
+"""

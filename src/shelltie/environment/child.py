@@ -1,4 +1,4 @@
-"""The environment a command gets: ours without secrets, prompt-free, with the call's changes."""
+"""Environment variables of a child process: ours without secrets, plus what the call changes."""
 
 import os
 import shlex

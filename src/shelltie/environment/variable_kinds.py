@@ -1,4 +1,4 @@
-"""What a variable is, by its name or value: a secret, a channel, a hook or harmless. Pure."""
+"""Classify environment variables: secret, agent socket, loader, hook or harmless. Pure."""
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.output import secret_shapes

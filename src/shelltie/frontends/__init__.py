@@ -1,1 +1,21 @@
-"""WHO ASKS? Thin faces of one engine."""
+"""Who asks? Front-ends: MCP, ACP, the command line, Python; thin faces of one engine.
+
+Responsibilities: turn a request into a Command and RunOptions, and an Outcome into what its
+protocol says. No front-end decides what may run or for how long, and none knows another.
+
+Flow at a glance:
+1. A front-end parses its request, and has the supervisor start the command.
+2. It waits as long as its client does.
+3. `wire/` makes JSON of the run, the same for everyone.
+
+Files, in reading order:
+  about     name and version
+  jsonl     JSON Lines over descriptors
+  wire/     what every front-end says about runs, sessions, contexts, events
+  control/  the Unix socket of each server, for ps, kill, approve
+  api       shelltie.run, Terminal
+  service/  TerminalService
+  mcp/      the MCP server
+  acp/      the ACP server, and parts for agents and editors
+  cli/      the command line
+"""

@@ -1,4 +1,4 @@
-"""Which shelltie this is."""
+"""Name and version of this package."""
 
 from importlib import metadata
 

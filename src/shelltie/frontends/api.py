@@ -1,4 +1,4 @@
-"""The Python face: run one command, or many in one terminal."""
+"""Python API: `shelltie.run`, `run_sync`, and `Terminal` for many commands."""
 
 import os
 import shlex
@@ -99,8 +99,8 @@ class Terminal:
     def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
         """Tell `listen` of everything that happens, until what is returned is called.
 
-        With names of S4 (`terminal:command:failed`, or short `command:failed`), only of those, as
-        the objects that S4 describes. It is called on the event loop and must be quick.
+        With names of terminal events (`terminal:command:failed`, or short `command:failed`), only
+        of those, as JSON objects. It is called on the event loop and must be quick.
         Raises: InvalidParameters for a name that there is not.
         """
         heard = terminal_events.listener(names, listen) if names else listen

@@ -1,4 +1,4 @@
-"""Messages, one a line, over descriptors: ours, or those of a program that we talk to."""
+"""JSON Lines transport over file descriptors; takes stdin and stdout away from the rest."""
 
 import fcntl
 import os

@@ -1,1 +1,27 @@
-"""HOW IS A TREE HELD? One leash per command, one keeper per place."""
+"""How is a tree held? Process supervision: one leash per command, one keeper per place.
+
+Responsibilities: start a command with its descriptors, signal its whole process tree, and prove
+that nothing of it is left: the leash is a child subreaper that kills until the kernel says ECHILD.
+If this process dies, the sockets close and everything ends.
+
+Flow at a glance:
+1. `link` starts a keeper (`start`, `binaries`) and sends it a RUN frame (`protocol`).
+2. keeper.c forks a leash; leash.c starts the command, and says started, exited, gone.
+3. A byte to the leash is a signal for every descendant; end of file means kill.
+4. A leash that does not answer is shot; the keeper sweeps after it, and says swept.
+
+Files, in reading order:
+  protocol          every word they say
+  link              the server's side
+  keeper.c          forks leashes, sweeps
+  leash.c           holds one command's tree
+  tree.c            finds and signals descendants
+  pykeeper          the same in Python
+  binaries          which of the two is used
+  start             starts it
+  sigstop           a keeper that was stopped
+  joined_link       a keeper in a container
+  pid_namespace     its pids in our numbers
+  process_identity  a process beyond its pid
+  hardening         PR_SET_DUMPABLE, bare environment
+"""

@@ -1,4 +1,4 @@
-"""The two programs that keep, and which of them is used."""
+"""Which keeper executable to use: the C program, or pykeeper.py."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the commands of the same user may see of our own processes: nothing."""
+"""Hardening (PR_SET_DUMPABLE=0, bare environment): commands cannot read our secrets in /proc."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A keeper that somebody else has started for us, and that has come to a socket of ours."""
+"""Link to a keeper in a container: the engine started it, and it connected to our socket."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""The server's side of a keeper: starts it, asks it for leashes, hears what they say."""
+"""Link to a keeper process: starts it, requests leashes, dispatches what they report."""
 
 import asyncio
 import errno

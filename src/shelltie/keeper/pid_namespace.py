@@ -1,4 +1,4 @@
-"""Pids of another pid namespace in our own numbers: only these can be looked at, or told to people.
+"""Translate pids from a nested pid namespace into ours (SCM_CREDENTIALS, NSpid).
 
 A process inside names itself and others by numbers that here belong to strangers. The kernel
 tells who really sent a message (SCM_CREDENTIALS), and in /proc what a process is called where.

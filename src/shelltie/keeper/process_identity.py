@@ -1,4 +1,4 @@
-"""Who a process is, beyond its pid: pids are used again, and mean nothing after a reboot."""
+"""Process identity beyond the pid (start time, boot id): safe against pid reuse and reboots."""
 
 import os
 import subprocess

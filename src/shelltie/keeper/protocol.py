@@ -1,4 +1,4 @@
-"""What a server and a keeper say to each other, as bytes. Pure.
+"""Wire protocol between server, keeper and leash, as bytes. Pure.
 
 There is one stream socket between a server and its keeper, and one more for each command, between
 the server and that command's leash. Numbers are decimal text unless said otherwise.

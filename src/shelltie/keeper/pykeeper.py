@@ -1,4 +1,4 @@
-"""The keeper in Python, for where keeper.c cannot be built; protocol.py says what is spoken.
+"""The keeper in Python (subreaper, process tree), for where keeper.c cannot be built.
 
 Run as `python -I -S pykeeper.py FD`, with nothing but the standard library, so that it starts fast
 and can be copied to another machine. On Linux it promises what keeper.c promises: each leash is a

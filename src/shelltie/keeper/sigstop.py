@@ -1,8 +1,8 @@
-"""A keeper that was stopped with SIGSTOP: it is continued, and ended if it is stopped for good.
+"""SIGSTOP recovery: a stopped keeper is continued, and replaced if it is stopped for good.
 
-Every process of the same user may stop a keeper. Then no command would start any more, nor would
-anybody be swept after. The kernel tells a parent of it by SIGCHLD alone, which is not ours to
-handle in a library; so we look, as long as the keeper owes an answer.
+Every process of the same user may stop a keeper. Then no command would start any more, and what a
+dead leash left would not be swept. The kernel tells a parent of it by SIGCHLD alone, which is not
+ours to handle in a library; so we look, as long as the keeper owes an answer.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Starts the program of a keeper, with a socket to it and a pipe for what it complains of."""
+"""Starts a keeper process, with a socketpair to it and a pipe for its stderr."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What is usual for commands of one shape, and what follows from it. Pure.
+"""Adaptive timeouts: quantiles of past durations, and what follows from them. Pure.
 
 Report early, kill late, on evidence: what is slower than nineteen of twenty runs were is told at
 once; it is ended only far beyond everything that was ever seen. A limit is never made shorter than

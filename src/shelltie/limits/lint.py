@@ -1,4 +1,4 @@
-"""Traps in the patterns of a policy, each with a command that shows it. Pure."""
+"""Lint of a timeout policy: patterns that do not mean what they say, with a proof each. Pure."""
 
 import re
 from collections.abc import Iterator

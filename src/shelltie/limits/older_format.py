@@ -1,4 +1,4 @@
-"""The second way to write a timeout policy (F0-2), put into the words of the first. Pure.
+"""Converter for the older format of the timeout policy (`command_classification`). Pure.
 
 `command_classification` gives substrings and one total limit for fast, medium and long;
 `long_running_overrides` names single commands, words joined by `_`; one silence limit is for all.

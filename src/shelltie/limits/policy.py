@@ -1,4 +1,4 @@
-"""The timeout policy: categories with two limits, and the patterns that choose one. Pure."""
+"""Timeout policy: categories with a total and a silence limit, and patterns for them. Pure."""
 
 import json
 import math

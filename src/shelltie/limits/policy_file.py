@@ -1,4 +1,4 @@
-"""The policy file on disk: read at the start, and again whenever it has changed."""
+"""Timeout policy file: found, read, and reloaded when it changes."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How long a command may take: the two limits of one command, and where they came from. Pure."""
+"""Resolve the timeouts of one command, each with its source. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where characters are among bytes, for readers who count characters. Pure."""
+"""UTF-8 character offsets ↔ byte offsets, for readers who count characters. Pure."""
 
 from bisect import bisect_left, bisect_right
 

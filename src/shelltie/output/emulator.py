@@ -1,4 +1,4 @@
-"""A terminal emulator, for what full-screen programs paint; imported only when one is asked for."""
+"""Terminal emulator (pyte), imported only when a screen is asked for."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether a program draws on the whole screen, by what it tells its terminal. Pure."""
+"""Full-screen detection: escape sequences for the alternate screen and application keys. Pure."""
 
 from shelltie.basics.lazy_regex import lazy
 

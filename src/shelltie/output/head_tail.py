@@ -1,4 +1,4 @@
-"""The first and the last bytes of a stream, and how many there were. Pure."""
+"""Ring buffer of the first and last bytes of a stream, with a count of the dropped. Pure."""
 
 
 class Window:

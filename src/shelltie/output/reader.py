@@ -1,4 +1,4 @@
-"""Reads a pipe or the master of a pty on the event loop."""
+"""Non-blocking reader of a pipe or pty master on the event loop (add_reader, readv)."""
 
 import asyncio
 import fcntl

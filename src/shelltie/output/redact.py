@@ -1,4 +1,4 @@
-"""Secrets out of text, also where it is cut."""
+"""Redaction of secrets in output, also across chunk boundaries. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

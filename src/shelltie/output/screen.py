@@ -1,4 +1,4 @@
-"""What a full-screen program shows now: its output, drawn by a terminal emulator."""
+"""Screen snapshot of a full-screen program, drawn by a terminal emulator."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Names of variables that hold secrets, for the environment, verdicts and records. Pure."""
+"""Names of variables that hold secrets (`*_TOKEN`, `*_PASSWORD`, …). Pure."""
 
 from shelltie.basics.lazy_regex import lazy
 

@@ -1,4 +1,4 @@
-"""What secrets look like, and how a value may be spelled. Pure."""
+"""Secret patterns (API keys, tokens, private keys), and encodings of a secret value. Pure."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A capped file with what one run printed, for what no longer fits into memory."""
+"""Spool file: capped copy on disk of what a run printed."""
 
 import errno
 import fcntl

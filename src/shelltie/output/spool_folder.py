@@ -1,4 +1,4 @@
-"""The folder in which output is kept: files for new runs, and which of the old ones go."""
+"""Spool directory: new spool files, and eviction of the oldest by count and size."""
 
 import fcntl
 import os

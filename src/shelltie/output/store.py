@@ -1,4 +1,4 @@
-"""Everything one run printed, by position: in memory, on disk, or counted as lost."""
+"""Output store of a run by byte position: in memory, in its spool, or counted as dropped."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""Bytes as text that people and models can read. Pure."""
+"""Decode and clean output: UTF-8, carriage returns, ANSI escapes, truncation. Pure."""
 
 import codecs
 

@@ -1,4 +1,4 @@
-"""When each piece of a spool was printed, in a small file beside it, so that it can be replayed."""
+"""Timestamps of output chunks in a file beside the spool, for replay."""
 
 import os
 import time

@@ -1,1 +1,21 @@
-"""WHERE DOES IT RUN? Each place starts a command and hands back its process."""
+"""Where does it run? Providers: each place starts a command and hands back its process.
+
+Responsibilities: the protocol of a place to run and its contract suite; this machine, a bubblewrap
+sandbox, a container; limits by cgroup; a workspace that cannot become a way out.
+
+Flow at a glance:
+1. `running/placement.py` chooses a provider, which makes a sandbox of its `pool` ready.
+2. What is seen and written there follows from `workspace/`, and the provider's own mounts.
+3. `spawn` opens the streams, and asks the keeper in that place for a leash.
+
+Files, in reading order:
+  provider     the protocol
+  contract     what each promises, as checks
+  spawn        a command on a leash
+  cgroup       limits for a whole tree
+  local        this machine
+  pool         sandboxes that stay open
+  workspace/   what an isolated command may change
+  bubblewrap/  sandbox
+  container/   Docker, Podman
+"""

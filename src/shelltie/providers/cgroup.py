@@ -1,4 +1,4 @@
-"""Limits for a whole tree: a cgroup of its own for a command, where we may make one.
+"""cgroups v1 and v2: memory, CPU and pids limits for a whole process tree.
 
 The leash joins it before it starts the command, through descriptors that we open; so it works in a
 sandbox that does not see it. Both versions of cgroups are known.

@@ -1,4 +1,4 @@
-"""What every provider promises, as checks that anybody can run against one of their own.
+"""Provider contract: a test suite that any implementation of Provider can be run against.
 
     @pytest.mark.parametrize("check", contract.CHECKS, ids=contract.name_of)
     async def test_my_provider_keeps_the_contract(check, tmp_path):

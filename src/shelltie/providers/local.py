@@ -1,4 +1,4 @@
-"""This machine, without isolation: each command on its own leash."""
+"""LocalProvider: runs commands on this machine, without isolation."""
 
 from collections.abc import Callable
 

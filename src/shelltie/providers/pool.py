@@ -1,4 +1,4 @@
-"""Places that stay open: one for each workspace, with a keeper in it, until nobody needs it.
+"""Sandbox pool: one reusable sandbox or container for each workspace, until it is idle.
 
 To open one is dear; each command in it then costs what one outside does.
 """

@@ -1,4 +1,4 @@
-"""The seam between deciding and doing: a place to run turns a prepared command into a process."""
+"""Provider protocol: a place to run turns a Prepared command into a Process."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol

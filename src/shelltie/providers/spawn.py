@@ -1,4 +1,4 @@
-"""A command on a leash of some keeper: its streams, and the way to signal and to end it."""
+"""Spawn a command on a leash: pipes or pty, signals, resource limits."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Heads of the chain, in a file that others cannot change: against it a rewrite shows."""
+"""Anchor file: heads of the hash chain kept elsewhere, so that a rewritten journal shows."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Writing facts: each becomes an entry of the chain, and changes what is known of its run."""
+"""Append facts to the journal: hash chain entries, and the table rows that follow."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Entries that follow from one another, so that one which was changed or is missing shows. Pure."""
+"""Hash chain (SHA-256): a changed or missing entry of the journal shows. Pure."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The file in which everything is recorded: how it is opened, and what its tables are."""
+"""SQLite database of the journal: schema, opening, WAL mode, errors."""
 
 import math
 import os

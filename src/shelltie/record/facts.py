@@ -1,4 +1,4 @@
-"""Event → fact without secrets (Scribe → FactMaker). Pure."""
+"""Event → journal fact with secrets redacted (FactMaker). Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Remembers how long commands took, by shape and project: from the journal, with a cache of it."""
+"""Duration history by command shape and project, read from the journal through a cache."""
 
 import sqlite3
 import time

@@ -1,8 +1,8 @@
-"""The journal of this process: what happens on the loop is on record before a command starts.
+"""Audit journal (write-ahead): events are recorded before a command starts.
 
 To append a few rows takes a tenth of a millisecond, less than to wake a thread; so the loop does
-it itself, as long as nobody else is writing. Whatever may have to wait (a lock, a disk that has to
-confirm, the digest of a large output, recovery, keeping house) is done by a thread.
+it itself, as long as no other process is writing. Whatever may have to wait (a lock, a disk that
+has to confirm, the digest of a large output, recovery, keeping house) is done by a thread.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Looking into it while others write."""
+"""Read-only journal queries: audit, past runs, lost runs, statistics."""
 
 import json
 import sqlite3

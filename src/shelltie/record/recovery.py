@@ -1,4 +1,4 @@
-"""After a crash: whatever a dead server left running is ended, and its record is closed.
+"""Crash recovery: ends what a dead server left running, and closes its records.
 
 Only processes are touched of which it is certain that they are left over: the very process that
 was started for the run, or one that carries the run's mark in its environment.

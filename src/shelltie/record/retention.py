@@ -1,4 +1,4 @@
-"""How long entries are kept. What goes is the oldest, and the chain says how far it went."""
+"""Retention: deletes the oldest journal entries, and records how far."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What the chain says about runs, as tables: they follow from it, fact by fact."""
+"""Projection of the chain into tables of runs and samples, fact by fact."""
 
 import json
 import sqlite3

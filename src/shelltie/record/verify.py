@@ -1,4 +1,4 @@
-"""The tables of a journal, made again from its chain and compared with those in the file."""
+"""Verification: rebuilds the tables from the hash chain and compares them."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Who holds the file: writes what there is, tries again what could not be written, keeps house."""
+"""Journal writer: transactions, retries, lock contention; runs recovery and retention."""
 
 import logging
 import math

@@ -1,1 +1,33 @@
-"""HOW IS IT GOING? Runs, their clocks and their end."""
+"""How is it going? Execution engine: admission, runs, timeouts, and their end.
+
+Responsibilities: every command is judged, recorded and placed before it starts; its limits hold;
+its whole tree is ended; it ends with an Outcome, never an exception.
+
+Flow at a glance:
+1. `supervisor.start` builds the environment; `admission` has it judged and approved.
+2. `placement` chooses the provider, `options` and limits/ give the terms; the journal is flushed.
+3. `run` spawns, reads output, asks `watchdog` what is due, and sends signals.
+4. `activity` looks at the tree before a silence limit ends it.
+5. `ending` makes the Outcome; `hints` say what to try next.
+
+Files, in reading order:
+  supervisor  owns every run
+  options     what a call wants, merged with defaults
+  terms       what holds for one run
+  admission   may it run?
+  placement   where?
+  run         one command, from spawn to Outcome
+  watchdog    the state machine of the two clocks
+  alarms      one heap of deadlines
+  activity    does the tree work or wait?
+  input_wait  does it wait for input?
+  procfs      reading /proc
+  stdin       input, with backpressure
+  ending      what is learned about the end
+  messages    warnings and failures, in sentences
+  hints       what to try next
+  unusual     early warnings
+  retry       another attempt; the circuit breaker
+  login_path  PATH of the login shell
+  ports       what the engine wants of others; the event bus
+"""

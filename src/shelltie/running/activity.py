@@ -1,4 +1,4 @@
-"""What a process tree is doing: does it work, or wait for somebody to type?
+"""Process tree activity from /proc: CPU and I/O. Does it work, or wait for input?
 
 Reads /proc. Where there is none, a sighting says so (`cpu` is None), and nothing is concluded.
 """

@@ -1,4 +1,4 @@
-"""May it run? judged, and asked about: Admission.decide(command, options) → Admitted."""
+"""Admission: may this command run? Judged by the rules, and approved by a person where asked."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""One timer of the event loop for all runs: a heap of deadlines."""
+"""Timer heap: one timer of the event loop for the deadlines of all runs."""
 
 import asyncio
 import heapq

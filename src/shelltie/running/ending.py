@@ -1,4 +1,4 @@
-"""How a run ended: what was learned about it, piece by piece, until it is an Outcome."""
+"""Builds the Outcome of a run from exit status, limits and escalation."""
 
 import os
 from dataclasses import dataclass, field

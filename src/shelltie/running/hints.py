@@ -1,4 +1,4 @@
-"""What to try next; what isolation kept it from. Pure."""
+"""Hints after a bad end: what to try next, and what isolation blocked. Pure."""
 
 import re
 import signal

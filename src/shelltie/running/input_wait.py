@@ -1,4 +1,4 @@
-"""Whether a program waits for input: what its threads are blocked in, as /proc tells.
+"""Detects a program that waits for input: threads blocked in read(2) or poll(2) on the tty.
 
 A thread that waits for its terminal sits in read(2), or in poll, select or epoll with the terminal
 among what it waits for. It may be any thread: Java and Go never read in the first one.

@@ -1,7 +1,7 @@
-"""The PATH of the user's login shell, so that what nvm, pyenv and the like install is found.
+"""PATH of the user's login shell, so that what nvm and pyenv install is found.
 
 A server that a desktop started has a bare PATH. The user's shell is asked once, as a run like any
-other: a profile that hangs, prompts or leaves daemons behind harms nobody.
+other: a profile that hangs, prompts or leaves daemons behind harms nothing.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What we tell people about a run while it goes on. Pure."""
+"""Warning and failure messages about a run. Pure."""
 
 import errno as errno_names
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What a call wants beside its command, what holds anyway, and the rules that follow."""
+"""RunOptions of a call merged with RunDefaults into RunTerms; run ids (ULID)."""
 
 import secrets
 import signal

@@ -1,4 +1,4 @@
-"""Where does a command run? The place its call asks for, the policy demands, or the strongest.
+"""Placement: which provider and isolation a command gets.
 
 A level that was asked for and cannot be had is an error. Nothing runs in a weaker place instead.
 """

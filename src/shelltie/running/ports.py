@@ -1,4 +1,4 @@
-"""What the engine wants of others: Record, Memory, Measures, Judge; and the EventBus."""
+"""Ports of the engine (what it wants of others), and the event bus (publish/subscribe)."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Reading /proc: who is below a process, and what the kernel says of each."""
+"""procfs: descendants, threads and stat of a process."""
 
 import contextlib
 from collections import deque

@@ -1,4 +1,4 @@
-"""Run it again; pause when nothing can be started."""
+"""Retry of failed runs, and a circuit breaker that pauses after N failed spawns in a row."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One command from start to Outcome: bytes to the store, time to the watchdog, signals out."""
+"""Run state machine: one command from spawn to Outcome; output, watchdog, signals."""
 
 import signal
 import termios

@@ -1,4 +1,4 @@
-"""Input for a command, as fast as the command reads and no faster."""
+"""stdin writer with backpressure: input as fast as the command reads."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""Owns every run: judges a command, starts it, and ends them all when it leaves."""
+"""Supervisor: judges, starts, tracks and ends every run."""
 
 import math
 import os

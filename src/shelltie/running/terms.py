@@ -1,4 +1,4 @@
-"""How a run is watched and ended. Pure."""
+"""RunTerms: limits, escalation and survivors policy that hold for one run. Pure."""
 
 import signal
 from dataclasses import field

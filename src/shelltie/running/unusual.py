@@ -1,4 +1,4 @@
-"""Notices while a command runs that it is not as such commands are, and says so. It ends nothing.
+"""Anomaly detection: warns early when a run is slower or more silent than usual. Ends nothing.
 
 It looks at the process tree only while there is no output, and more and more seldom.
 """

@@ -1,4 +1,4 @@
-"""Two clocks, and what is due when one runs out. Pure: it is told the time and says what to do."""
+"""Timeout state machine of the total and silence clocks: given `now`, says what is due. Pure."""
 
 import math
 from collections.abc import Sequence

@@ -1,1 +1,35 @@
-"""safety."""
+"""Is it harmless? Static analysis of commands: rules, rating, verdict.
+
+Responsibilities: safe only what is proved; unknown in doubt; dangerous with a reason that names
+its place in the text. Rules about programs are data (programs/*.toml) with their own examples.
+
+Flow at a glance:
+1. `judge` parses the text (shell/), and has `rating` inspect each simple command.
+2. A command is rated by its program's rule (`rule_set`, `by_rule`), a builtin, or a wrapper.
+3. `values` and `dataflow` say what variables, pipes and files can hold.
+4. What the rules call safe, shfmt must read alike, and `disk_checks` must hold.
+
+Files, in reading order:
+  judge            the verdict
+  rating           a whole script; the strictest wins
+  inspection       one command while it is inspected
+  arg              one argument
+  option_split     options, values, operands
+  rule             what is known about a program
+  by_rule          rating by it
+  rule_parser      TOML → rules
+  rule_set         the rules in force
+  rule_examples    each rule's own test
+  name_lists       allowlist and denylist of names
+  lists            secret and protected paths, loader variables
+  values           what words can be
+  dataflow         stdin, pipes, files
+  echo             what echo and printf print
+  shell_syntax     assignments, redirections, computed names
+  builtins         eval, exec, source, trap
+  wrappers         sudo, xargs, find -exec
+  sed              sed scripts
+  awk              awk programs
+  other_languages  PowerShell, cmd.exe, python -c, node -e
+  disk_checks      what must hold on disk
+"""

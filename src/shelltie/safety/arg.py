@@ -1,4 +1,4 @@
-"""One argument of a command: what it is, as far as anybody can know. Pure."""
+"""Arg: one argument of a command, literal or not known before run time. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

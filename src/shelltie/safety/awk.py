@@ -1,4 +1,4 @@
-"""What an awk program does besides reading its input and printing. Pure."""
+"""awk programs: system(), pipes, redirections and other side effects. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Commands of the shell itself that need more than a rule. Pure."""
+"""Shell builtins (eval, exec, source, trap, read, …) that need more than a rule. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

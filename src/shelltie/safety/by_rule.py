@@ -1,4 +1,4 @@
-"""Rating one command by the rule of its program. Pure."""
+"""Rates one command by the rule of its program: subcommands, options, operands. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

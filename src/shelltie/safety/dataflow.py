@@ -1,4 +1,4 @@
-"""Where a command's input comes from and where its output goes. Pure."""
+"""Data flow (taint): where a command's stdin comes from and where its output goes. Pure."""
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence

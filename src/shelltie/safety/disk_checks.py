@@ -1,4 +1,4 @@
-"""What must hold on disk for a safe verdict to stay safe."""
+"""Checks on disk for a safe verdict: git config and hooks, shadowed programs on PATH."""
 
 import os
 import re

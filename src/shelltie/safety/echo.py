@@ -1,4 +1,4 @@
-"""What `echo` and `printf` print, when all their words are known. Pure.
+"""Evaluates `echo` and `printf` whose words are all known. Pure.
 
 What it tells may be run by a shell, so it must be exact: with anything that programs read
 differently, such as the escapes of `echo`, it tells nothing.

@@ -1,4 +1,4 @@
-"""One command while it is looked at: where it stands, what it was given, what was found. Pure."""
+"""Inspection: state of rating one command (scope, arguments, reasons found). Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The whole judgement: what the rules say, and for what they call safe, a second look.
+"""Judge: the verdict about a command, by the rules, by shfmt as second parser, and by the disk.
 
 Safe needs two parsers that read the same commands, and surroundings in which the programs are what
 they seem. Doubt, a missing tool or a slow one makes it unknown.

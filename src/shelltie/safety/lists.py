@@ -1,4 +1,4 @@
-"""Secret paths, protected paths, variables that load code (from data/*.toml)."""
+"""Secret paths, protected paths and code-loading variables, from data/*.toml."""
 
 import posixpath
 import re

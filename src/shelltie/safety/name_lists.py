@@ -1,4 +1,4 @@
-"""37 trusted names, 12 dangerous commands, and the user's own lists. Pure."""
+"""Allowlist and denylist of command names: trusted, dangerous, and the user's own. Pure."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The arguments of a command, told apart by the rule of its program. Pure."""
+"""getopt: splits argv into options, values and operands by the rule of its program. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Danger in PowerShell, cmd.exe, python -c, node -e. Pure."""
+"""Danger in PowerShell, cmd.exe, `python -c` and `node -e`. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What we think of a whole text: every command in it is looked at, and the strictest wins. Pure."""
+"""Rates a whole script: each simple command is inspected, the strictest rating wins. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a rule file says about a program, ready for use. Pure."""
+"""Rule: the compiled form of what a TOML rule file says about a program. Pure."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The examples in rule files: a rule that does not do what it shows is not used."""
+"""Self-test of rule files: a rule that fails its own `match` examples is not used."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

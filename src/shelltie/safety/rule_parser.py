@@ -1,4 +1,4 @@
-"""TOML → rules, or file:line:key: message. Pure."""
+"""Rule compiler: TOML → Rule, or an error as file:line:key: message. Pure."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The rules in force: those we ship, read family by family when needed, and the user's own."""
+"""Rule set in force: ours, loaded lazily through the index, and the user's own."""
 
 import json
 import re

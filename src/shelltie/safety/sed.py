@@ -1,4 +1,4 @@
-"""What a sed script does besides editing its stream. Pure.
+"""sed scripts: the e and w commands and other side effects. Pure.
 
 Only what is known to stay inside sed is let through; a script that we cannot follow is unknown.
 """

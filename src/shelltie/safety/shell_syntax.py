@@ -1,5 +1,4 @@
-"""What the shell itself does: assignments, arithmetic, redirections, program names made at run
-time. Pure."""
+"""Shell side effects: assignments, arithmetic, redirections, computed program names. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the words of a script can be, as far as its own text says it. Pure.
+"""Constant propagation: which values the words and variables of a script can have. Pure.
 
 A variable that the script sets to something literal is known; one that it sets by a loop, `read`
 or a substitution is bound: its value comes from commands that are judged themselves.

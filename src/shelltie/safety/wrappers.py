@@ -1,4 +1,4 @@
-"""Commands inside commands: sudo, xargs, find -exec. Pure."""
+"""Wrapper commands that run another one: sudo, xargs, find -exec. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

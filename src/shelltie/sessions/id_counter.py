@@ -1,4 +1,4 @@
-"""Numbers for the ids of sessions, counted on in a file that all servers of a user share.
+"""Session id counter in an append-only file that all servers of a user share (O_APPEND, no lock).
 
 An agent may remember an id for longer than its server lives. So none is given twice.
 """

@@ -1,4 +1,4 @@
-"""The bytes a terminal gets for a key: `ctrl-c`, `up`, `enter`. Pure."""
+"""Key names → terminal input bytes: `ctrl-c`, `up`, `enter`; bracketed paste. Pure."""
 
 import difflib
 import re

@@ -1,7 +1,7 @@
-"""The readings of a typed line: what a program may take it for after its control characters. Pure.
+"""Line editing of typed input: what readline or the tty may take a line for. Pure.
 
-Nobody can know who edits it: readline, the kernel's terminal, or nobody. So there is a reading for
-each of them, and whoever judges the line lets the worst one count.
+It cannot be known what edits it: readline, the kernel's terminal, or nothing. So there is a reading
+for each of them, and the judge of the line lets the worst one count.
 """
 
 from collections.abc import Callable

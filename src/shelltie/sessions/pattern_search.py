@@ -1,4 +1,4 @@
-"""Waiting for a text: what a program prints, line by line as a reader sees it. Pure."""
+"""Pattern search (`waitFor`) in streamed output, line by line. Pure."""
 
 import re
 from collections.abc import Iterator

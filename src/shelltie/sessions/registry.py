@@ -1,4 +1,4 @@
-"""Every interactive session of a supervisor: who owns it, how many there may be, when it goes."""
+"""Registry of interactive sessions: ids, ownership, quotas, expiry."""
 
 import itertools
 import time

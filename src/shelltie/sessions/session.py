@@ -1,4 +1,4 @@
-"""A run that stays: input goes in, and output is read by position as often as one likes."""
+"""Interactive session: a run that stays open for input, and is read by position."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""A shell that stays: commands go in one by one, and each has its own output, end and exit code.
+"""Persistent shell session: commands one by one, each with its output and exit code.
 
 The shell is interactive, on a terminal, but reads its commands from a pipe of ours. So whatever is
-typed reaches the command that runs, and is never itself a command that nobody judged.
+typed reaches the command that runs, and is never itself a command that was not judged.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The marks that tell where a shell's command begins and ends, found among its output. Pure."""
+"""Command boundary marks in a shell's output (begin, end, exit code). Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How a shell gets its commands, and how their marks are kept out of what it printed."""
+"""Command pipe of a persistent shell, and the filter that removes marks from its output."""
 
 import os
 import secrets

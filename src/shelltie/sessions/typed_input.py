@@ -1,4 +1,4 @@
-"""Judges what an agent types into a session, where a shell or an interpreter reads it.
+"""Judges lines that an agent types into a shell or interpreter.
 
 A line counts when it may be run: then all of it is judged that has been sent and not been finished
 yet, in each of its readings.

@@ -1,4 +1,4 @@
-"""When what a session printed is an answer: the wait rule of sessions. Pure.
+"""Debounce rule: when output has settled long enough to count as an answer. Pure.
 
 Not before `least`; then as soon as nothing was printed for `settle`; at `most` in any case, counted
 from the call. A process that has ended is never waited for, and neither is one that waits for

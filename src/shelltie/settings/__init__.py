@@ -1,1 +1,18 @@
-"""settings."""
+"""What is set? Configuration: layers, validation, trust, file locations.
+
+Responsibilities: one frozen Config in which each value knows its origin; a project's file may only
+tighten until a person trusts it; the system's file may lock keys.
+
+Flow at a glance:
+1. `paths` says where files are, `files` reads them.
+2. `config.load` merges the layers; `checks` validates each value.
+3. `trust` tells whether a project's file may loosen anything.
+
+Files, in reading order:
+  config     layers → Config
+  checks     what a setting may be
+  paths      where our files are
+  files      small files, read with care
+  trust      trusted projects
+  toml_list  a person's decisions in a TOML file
+"""

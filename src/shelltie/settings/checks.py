@@ -1,4 +1,4 @@
-"""What a setting may be, and what a file that nobody trusts may do to it. Pure."""
+"""Validators of settings: types, ranges, and how an untrusted file may tighten them. Pure."""
 
 from collections.abc import Callable
 from posixpath import normpath

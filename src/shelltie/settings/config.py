@@ -1,7 +1,7 @@
-"""Layers of settings, merged into one frozen Config in which each value knows its origin.
+"""Config: layered settings, merged into one frozen record that knows each value's origin.
 
 Command line > SHELLTIE_* > project (.shelltie.toml) > user > system. The system file may lock keys.
-A project's file is somebody else's text: until it is trusted it may only tighten.
+A project's file is a stranger's text: until it is trusted it may only tighten.
 """
 
 import difflib

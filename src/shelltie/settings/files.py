@@ -1,4 +1,4 @@
-"""A settings file on disk: its text, and what changes when the file does."""
+"""Reads small regular files, and tells when one changed (stat signature)."""
 
 import os
 import stat

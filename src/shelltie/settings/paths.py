@@ -1,4 +1,4 @@
-"""Where the files of ours are: settings, what a person decided, records, sockets."""
+"""File locations (XDG directories): settings, state, journal, trust, sockets."""
 
 import os
 import pwd

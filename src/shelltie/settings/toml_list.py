@@ -1,8 +1,8 @@
-"""A list of a person's decisions in a TOML file: read with suspicion, written as a whole.
+"""TOML list of a person's decisions: digests for tamper detection, atomic replacement.
 
 Beside it stand the digests of the entries that we wrote, each after a person's yes. Another entry
-was written by somebody else, and nobody was asked about it: it does not count. This notices an
-edit; it does not stop one who runs as the same user, knows of it, and writes both.
+came another way, and no person was asked about it: it does not count. This notices an edit; it
+does not stop one who runs as the same user, knows of it, and writes both.
 """
 
 import hashlib

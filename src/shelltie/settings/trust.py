@@ -1,4 +1,4 @@
-"""Which projects' own files a person trusts, exactly as they were when that was said."""
+"""Trusted projects: digests of the project files that a person has approved."""
 
 import hashlib
 import os

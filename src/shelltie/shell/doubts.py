@@ -1,4 +1,4 @@
-"""What keeps a text from being proved: invisible characters, length, exotic syntax. Pure."""
+"""What keeps a script from being proved: invisible characters, length, exotic syntax. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

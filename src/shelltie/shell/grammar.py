@@ -1,4 +1,4 @@
-"""Words → simple and compound commands. Pure."""
+"""bash grammar (recursive descent): words → simple and compound commands. Pure."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Characters → words, expansions, here-documents. Pure."""
+"""bash lexer: quoting, words, expansions, here-documents. Pure."""
 
 import re
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Text → Script; never raises. Pure."""
+"""bash parser: text → Script; never raises. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Script, Simple, Word, Part: what a text consists of. Pure."""
+"""Syntax tree (AST) of a shell text: Script, Simple, Word, Part, Redirect. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

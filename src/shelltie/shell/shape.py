@@ -1,4 +1,4 @@
-"""What a command is, apart from what it is about: its programs and their subcommands. Pure.
+"""Command shape (fingerprint): programs and subcommands without their operands. Pure.
 
 `cd web && NODE_ENV=test npm run build -- --watch | tail -5` has the shape `npm run build`. Commands
 of one shape in one project take about as long each time.

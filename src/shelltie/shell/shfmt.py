@@ -1,4 +1,4 @@
-"""Whether a second parser reads the same commands: shfmt, whose tree arrives as JSON. Pure.
+"""Compares our parse with shfmt's JSON syntax tree: a second parser must agree. Pure.
 
 Agreed is only what both see alike: every word of every command with its place and its literal
 value, every redirection with its target, every assignment, every loop and test.

@@ -1,4 +1,4 @@
-"""The simple commands inside a shell text, found by one pass over its quotes and brackets. Pure.
+"""Rough splitter of shell text at ;, &&, || and |, for limits and shapes. Pure.
 
 It finds where commands begin; it proves nothing. It does not look into here-documents, `eval`,
 `bash -c '…'` or the strings of other programs.

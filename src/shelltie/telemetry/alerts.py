@@ -1,4 +1,4 @@
-"""Thresholds, and who is told."""
+"""Alert thresholds, health check, and the metrics of this process as JSON and Prometheus text."""
 
 import json
 import signal

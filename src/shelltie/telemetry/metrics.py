@@ -1,4 +1,4 @@
-"""What is counted and measured while everything runs, from what the bus tells.
+"""Metrics collector: counters and histograms of runs, fed by the event bus.
 
 The engine publishes and counts nothing itself. Times between two events are taken when they are
 heard, on the monotonic clock.

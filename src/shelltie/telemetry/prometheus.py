@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms with labels, and the text Prometheus reads. Pure."""
+"""Prometheus counters, gauges, histograms and the text exposition format. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A span of OpenTelemetry for each run, below whatever span its caller is in.
+"""OpenTelemetry spans: one for each run, below its caller's.
 
 Names are those of the conventions for command lines. Arguments are not told: they may be secret.
 """

@@ -1,4 +1,4 @@
-"""The agent's own program, on a leash of its own: when we leave, it leaves, and all it started."""
+"""Child process of the ACP agent, on a leash: it ends, with all it started, when the proxy does."""
 
 import os
 import select

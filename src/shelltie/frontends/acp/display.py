@@ -1,4 +1,4 @@
-"""Shows our terminals in an editor that embeds them but does not own them."""
+"""Streams the output of our terminals to the editor as `session/update` of tool calls."""
 
 from collections.abc import Iterator
 from contextlib import suppress

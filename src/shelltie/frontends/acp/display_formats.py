@@ -1,4 +1,4 @@
-"""How a terminal of ours looks in an editor: the words for its beginning, its output, its end."""
+"""Wire formats of a displayed terminal: `_meta`, plain text, or the ACP v2 draft."""
 
 import base64
 import shlex

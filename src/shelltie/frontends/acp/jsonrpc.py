@@ -1,4 +1,4 @@
-"""JSON-RPC messages as lines, and what must not get past us in one."""
+"""JSON-RPC as lines: strict parsing, which refuses what two readers could take for two messages."""
 
 import json
 import os

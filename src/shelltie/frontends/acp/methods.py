@@ -1,4 +1,4 @@
-"""ACP's terminal methods as JSON: what a request means, and what is answered."""
+"""JSON-RPC dispatch of ACP's five `terminal/*` methods: parameters, results, error codes."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Follows one embedded terminal: what of its output the editor has been told, in order."""
+"""Output cursor of one embedded terminal: what the editor was sent, in order."""
 
 from collections.abc import Awaitable, Callable, Iterator
 

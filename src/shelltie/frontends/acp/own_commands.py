@@ -1,4 +1,4 @@
-"""Leads commands that an agent runs by itself to us: our MCP server, and a prefix for its shell."""
+"""Redirects an agent's own commands to us: MCP server injection and a shell prefix."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""A question about a command as ACP's permission request, and what the answer means."""
+"""ACP `session/request_permission`: an approval question as a request, and its answer."""
 
 from collections.abc import Mapping
 from typing import Any

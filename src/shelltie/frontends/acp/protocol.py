@@ -1,4 +1,4 @@
-"""What ACP says about terminals, in its own words, and what can be wrong with a request. Pure."""
+"""ACP terminal protocol: records and errors of `terminal/*`, by its own names. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stands between an editor and its agent: hands everything on, and serves terminals itself."""
+"""ACP proxy between editor and agent: forwards messages, and answers `terminal/*` itself."""
 
 import logging
 import secrets

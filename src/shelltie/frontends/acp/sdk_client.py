@@ -1,4 +1,4 @@
-"""Terminals for an ACP client that is built on the official Python SDK."""
+"""HostedTerminals: mix-in for an ACP client built on the official Python SDK."""
 
 import secrets
 from collections.abc import Sequence

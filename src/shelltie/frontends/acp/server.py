@@ -1,4 +1,4 @@
-"""`shelltie acp -- AGENT…`: an agent for an editor, with our terminals between them."""
+"""ACP server: `shelltie acp -- AGENT…` starts the agent and the proxy in front of it."""
 
 import logging
 import signal

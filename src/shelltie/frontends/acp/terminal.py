@@ -1,4 +1,4 @@
-"""One terminal of ACP: a run, whose session it is, and how much of its output is shown."""
+"""HostedTerminal: one ACP terminal, with its run, its owning session and its output limit."""
 
 import signal
 from collections.abc import Iterator

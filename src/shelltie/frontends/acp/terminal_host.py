@@ -1,4 +1,4 @@
-"""Serves ACP's five terminal methods on a supervisor, whoever carries the messages."""
+"""TerminalHost: create, output, wait_for_exit, kill and release on a supervisor."""
 
 import shlex
 import shutil

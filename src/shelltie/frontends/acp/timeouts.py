@@ -1,6 +1,6 @@
-"""How long a terminal of ACP may run: the call decides, else its session, else everybody's rule.
+"""Timeout policy of ACP terminals: the call decides, else its session, else the host.
 
-Without a rule there is no limit: whoever drives the terminal has its own clock. Pure.
+Without a rule there is no limit: the agent that drives the terminal has its own clock. Pure.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""For agents: run a command in the client's terminal, but not for longer than a time of your own.
+"""execute_with_timeout: an agent runs a command in its client's terminal, with its own timeout.
 
 Works over any ACP connection (the one the SDK gives an agent), and directly on a `TerminalHost`.
 """

@@ -1,1 +1,25 @@
-"""The command line."""
+"""The command line: `shelltie`, its subcommands, its tables and exit codes.
+
+Responsibilities: argument parsing, output for people and `--json` for programs, exit codes as GNU
+timeout has them. Start-up matters: only the named subcommand is imported.
+
+Flow at a glance:
+1. `main` parses with `parser`, and imports `commands/NAME.py`.
+2. The command works here (run, check, audit), or over the control socket (ps, kill, approve).
+3. `terminal` prints; an error becomes one line on stderr and an exit code.
+
+Files, in reading order:
+  main           entry point, dispatch, exit codes
+  parser         the grammar
+  terminal       colours, tables, JSON, error messages
+  commands/      one file for each subcommand, named as typed
+  find_run       a run or session in all servers
+  find_question  a pending question in all servers
+  tty_prompt     asks the person at the terminal
+  pass_through   a run's output to our own stdout
+  past_output    recorded output of past runs
+  safe_replay    escape sequences that may be replayed
+  html           HTML pages without scripts
+  html_report    the page of `report`
+  checkup        what `doctor` looks at
+"""

@@ -1,4 +1,4 @@
-"""What a doctor looks at: this machine, our keeper, policy and settings, the clients."""
+"""Diagnostics of `shelltie doctor`: the machine, keeper, policy, settings and clients."""
 
 import errno
 import platform

@@ -1,4 +1,4 @@
-"""What the commands for a person's decisions share: finding a question, and a yes or no."""
+"""Finds a pending approval question in all running servers, shows it, and answers it."""
 
 import difflib
 import sys

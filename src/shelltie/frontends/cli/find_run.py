@@ -1,4 +1,4 @@
-"""What the commands for runs share: finding one in all running servers, and talking about it."""
+"""Finds a run or session by id in all running servers; reads and writes it over the socket."""
 
 import base64
 import difflib

@@ -1,4 +1,4 @@
-"""Pages that need nothing but themselves: no scripts, no fonts, no network."""
+"""Self-contained HTML pages: escaping, tables, styles; no scripts, no fonts, no network."""
 
 import time
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The page of `shelltie report`: how runs ended and why, what is slow, and when it was. Pure."""
+"""HTML of `shelltie report`: how runs ended, what is slow, and when it was. Pure."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Find the subcommand; exit codes."""
+"""Entry point of the command line: subcommand dispatch, errors, exit codes."""
 
 import gc
 import importlib

@@ -1,4 +1,4 @@
-"""The whole grammar."""
+"""argparse grammar of every subcommand."""
 
 import argparse
 import difflib

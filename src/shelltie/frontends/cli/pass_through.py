@@ -1,4 +1,4 @@
-"""Passes what a run prints on to our own stdout and stderr, byte for byte, as it comes."""
+"""Forwards a run's stdout and stderr to our own, byte for byte, with backpressure."""
 
 import os
 import select

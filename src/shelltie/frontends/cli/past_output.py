@@ -1,4 +1,4 @@
-"""Output of runs that no server has any more."""
+"""Recorded output of past runs, read from their spool files."""
 
 import json
 import sys

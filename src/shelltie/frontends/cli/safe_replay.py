@@ -1,4 +1,4 @@
-"""Only what draws; what to undo. Pure."""
+"""Escape sequence filter for replay: keeps what draws, drops what asks or reconfigures. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How every command speaks: colours where they are wanted, JSON, tables and complaints."""
+"""Terminal output of the command line: colours (NO_COLOR), JSON, tables, error messages."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal, on the terminal itself, whatever stdin and stdout are."""
+"""Approval prompt on /dev/tty, whatever stdin and stdout are."""
 
 import os
 import termios

@@ -1,4 +1,4 @@
-"""The other end of the socket: finds every running server of this user, and asks it something."""
+"""Client of the control socket: discovers every running server of this user, and asks one."""
 
 import os
 import socket

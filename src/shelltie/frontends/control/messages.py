@@ -1,4 +1,4 @@
-"""What is said on a server's socket: one JSON object a line, a request and its answer. Pure.
+"""Wire format of the control socket: a JSON object a line, request and response. Pure.
 
 A request is `{"shelltie": 1, "do": NAME, …}`, its answer `{"shelltie": 1, "ok": true, …}` or
 `{"shelltie": 1, "ok": false, "code": CODE, "message": TEXT}`.

@@ -1,4 +1,4 @@
-"""Who is at the other end of a socket, by the kernel's word."""
+"""Peer credentials of a Unix socket (SO_PEERCRED, SO_PEERPIDFD), and whether the peer lives."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Questions on the socket: a person lists them, reads them and answers them there."""
+"""Approval over the control socket: list, read and answer pending questions."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""What both ends of the socket say about a run: how it is listed, and how much fits at once."""
+"""JSON of a run in `ps`, encoded and decoded at both ends of the control socket."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs on the socket: whoever is the same user lists and reads them; only a person steers them."""
+"""Run commands of the control socket: ps, logs, send, resize, kill. Only a person may steer."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""A server's socket in the user's runtime directory: whoever is the same user may ask there."""
+"""Unix socket server in the user's runtime directory, for processes of the same user."""
 
 import logging
 import os

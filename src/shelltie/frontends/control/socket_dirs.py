@@ -1,4 +1,4 @@
-"""Where the sockets of this user's servers are: directories that nobody else can reach into."""
+"""Runtime directories for sockets (mode 0700), out of reach of other users."""
 
 import os
 import stat

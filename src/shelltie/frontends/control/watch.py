@@ -1,4 +1,4 @@
-"""Events, metrics, health."""
+"""Event stream, metrics and health over the control socket."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""What surrounds every call of a tool: who is asked, what is remembered, what becomes a task."""
+"""Middleware of every tool call: approval channel, remembered result, promotion to a task."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

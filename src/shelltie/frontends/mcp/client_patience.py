@@ -1,4 +1,4 @@
-"""How long each client waits for an answer, and so how long a call may take here. Pure."""
+"""Request timeouts of MCP clients, and so how long a call may take here. Pure."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Asks the client that called: in a dialogue during the call, or by having the call repeated.
+"""MCP elicitation: asks the client's person during the call, or by having the call repeated.
 
 A client of the 2026 protocol cannot be asked while it waits. Its call returns at once with the
 question and a token; it asks its person, and repeats the call with the token and the answer. A

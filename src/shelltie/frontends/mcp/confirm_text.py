@@ -1,4 +1,4 @@
-"""A question as a client's dialogue may show it: nothing hidden, nothing forged, no secrets."""
+"""Text of an elicitation: an approval question, sanitized and without secrets."""
 
 import time
 from collections.abc import Mapping

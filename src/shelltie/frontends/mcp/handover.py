@@ -1,4 +1,4 @@
-"""Waits for a run as long as its caller does; a run that takes longer goes on as a session."""
+"""Handover of a long run: when the client's patience ends, it goes on as a session."""
 
 from shelltie.basics.frozen import frozen
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall

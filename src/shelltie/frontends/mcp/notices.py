@@ -1,4 +1,4 @@
-"""Log messages: payload and level."""
+"""MCP log messages (`notifications/message`): payload, level, and logging/setLevel."""
 
 import logging
 from collections.abc import Mapping

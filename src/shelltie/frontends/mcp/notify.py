@@ -1,4 +1,4 @@
-"""Progress and log messages during and after a call: CallNotifier."""
+"""MCP notifications during and after a call: bounded outgoing queue, the oldest is dropped."""
 
 import logging
 from collections import deque

@@ -1,4 +1,4 @@
-"""How far a run is, in a line that a person likes to read. Pure."""
+"""Progress messages: elapsed time, last output and limits of a run in one line. Pure."""
 
 from shelltie.basics.frozen import frozen
 from shelltie.model import Limits, human_duration, human_size

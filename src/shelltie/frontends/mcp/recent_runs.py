@@ -1,4 +1,4 @@
-"""The last results of each client, to be read again."""
+"""Cache of the last results of each client, readable as resources."""
 
 import time
 from collections import OrderedDict, deque

@@ -1,4 +1,4 @@
-"""One request of a client: what it wants, whose it is, and how its client can be reached."""
+"""ToolCall: one MCP request with its client, owner, deadline and approval channel."""
 
 import math
 from collections.abc import Callable, Mapping

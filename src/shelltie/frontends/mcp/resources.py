@@ -1,4 +1,4 @@
-"""What a client can read without calling a tool: the policy, its sessions and its last results."""
+"""MCP resources: the policy, a client's sessions and its last results."""
 
 import json
 import re

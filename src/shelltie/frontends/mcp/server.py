@@ -1,4 +1,4 @@
-"""Build the server; serve; tasks that outlive a request."""
+"""MCP server: declares tools and resources, serves stdio, owns background tasks."""
 
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine

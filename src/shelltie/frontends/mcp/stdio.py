@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout: one JSON message a line, and an end that leaves nothing behind.
+"""MCP stdio transport: one JSON-RPC message a line, with clean-up on SIGTERM and SIGINT.
 
 Our own because the SDK's transport skips all clean-up on SIGTERM and hangs on SIGINT.
 """

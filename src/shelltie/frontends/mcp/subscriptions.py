@@ -1,4 +1,4 @@
-"""Tells clients that what they can read has changed: each thing at most once a second.
+"""Resource subscriptions: coalesced (debounce) `resources/updated`, once a second at most.
 
 Before 2026 a client subscribes to one resource after the other, and its connection is told. Since
 then it listens: the answer to its request is the stream of what it wants to hear.

@@ -1,4 +1,4 @@
-"""The tasks extension of the 2026 protocol: a call that takes long is answered with a handle.
+"""MCP tasks extension (2026): a long call is answered with a task handle, to be polled.
 
 Only for clients that declare it. What is quick is answered as ever; what takes longer goes on
 without its request, and the client asks for it with `tasks/get`. Its limits hold.

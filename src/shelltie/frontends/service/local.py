@@ -1,4 +1,4 @@
-"""The engine as a provider of S2: this machine, with limits, leash and sessions."""
+"""LocalTerminal: the TerminalProvider of TerminalService that runs on our engine."""
 
 import shlex
 import shutil
@@ -195,7 +195,7 @@ class LocalTerminal:
 
 
 def status_of(session: Session) -> SessionStatus:
-    """A session's status in the words of S2."""
+    """A session's status as TerminalService names it."""
     outcome = session.run.outcome
     return SessionStatus(
         id=session.id,

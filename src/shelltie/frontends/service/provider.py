@@ -1,4 +1,4 @@
-"""The words of S2's TerminalService: options, results, and what a provider must be able to do."""
+"""TerminalProvider protocol of TerminalService: its options, results and methods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""TerminalService: the Python face with the names of S2, for programs that hold many agents."""
+"""TerminalService: Python facade over several providers, for programs that hold many agents."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -49,7 +49,7 @@ class TerminalState:
     local: LocalTerminal = field(repr=False)
     sessions: dict[str, SessionPlace] = field(default_factory=dict)
 
-    def reset(self, what: Sequence[str]) -> None:  # noqa: ARG002  as S2 has it
+    def reset(self, what: Sequence[str]) -> None:  # noqa: ARG002  part of the interface
         """Settings and provider survive a reset of any kind; the service ends the sessions."""
         self.sessions.clear()
 

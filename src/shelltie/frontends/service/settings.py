@@ -1,4 +1,4 @@
-"""The configuration of a TerminalService in the shape of S2: strict, with defaults for the rest."""
+"""Configuration of TerminalService (section `terminal`): strict, with defaults."""
 
 import difflib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Its tools for a chat, and the plugin."""
+"""Chat tools of TerminalService (function calling), and the plugin that registers them."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence

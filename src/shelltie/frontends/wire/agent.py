@@ -1,4 +1,4 @@
-"""What every face says about an agent's task: the objects of S3. Times on this wire are in ms."""
+"""JSON answers about agent tasks: state, heartbeats, errors, suggestions; times in ms."""
 
 import time
 from collections.abc import Callable, Mapping

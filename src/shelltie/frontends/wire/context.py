@@ -1,4 +1,4 @@
-"""What every face says about task contexts: the objects, errors and events of S4.
+"""JSON answers about task contexts: create, execute, close, status and error codes.
 
 Times on this wire are milliseconds, and moments are ISO 8601 in UTC.
 """

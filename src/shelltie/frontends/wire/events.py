@@ -1,4 +1,4 @@
-"""Every event as one JSON object, without secrets, for whoever watches from outside."""
+"""JSON encoding of every event, with secrets redacted."""
 
 from collections.abc import Mapping
 

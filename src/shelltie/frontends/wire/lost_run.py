@@ -1,4 +1,4 @@
-"""What every face says about runs whose server died: they are listed, and can still be read."""
+"""JSON and texts about runs whose server crashed: listed, and still readable."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every face says about the timeout policy."""
+"""JSON of the timeout policy."""
 
 from shelltie.limits.policy_file import PolicyFile
 

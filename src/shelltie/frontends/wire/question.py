@@ -1,4 +1,4 @@
-"""A question without the secrets in it, so that it may be shown in a client's dialogue."""
+"""Redaction of an approval question, so that a client's dialogue can show it without secrets."""
 
 from collections.abc import Mapping
 from dataclasses import replace

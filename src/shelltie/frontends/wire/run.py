@@ -1,4 +1,4 @@
-"""What every face says about a run: one result, with the names of S0 on the wire."""
+"""Result: the JSON report about a run, the same from every front-end."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields

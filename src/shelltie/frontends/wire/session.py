@@ -1,4 +1,4 @@
-"""SessionReport and its texts."""
+"""SessionReport: the JSON and texts about a session, redacted across reads."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""How each face names the same end: the table of states and codes."""
+"""State and error code tables: how each front-end names the same end of a run."""
 
 from shelltie.model import Limit, Outcome, State
 
@@ -15,31 +15,31 @@ _CONTEXT = {State.CREATED: "idle", State.RUNNING: "running"}
 
 
 def terminal_state(state: State) -> str:
-    """S1. A terminal that could not be started has no state: its creation failed."""
+    """ACP. A terminal that could not be started has no state: its creation failed."""
     return _TERMINAL[state]
 
 
 def context_state(outcome: Outcome | None, state: State) -> str:
-    """S4: idle, running, completed, failed."""
+    """Task contexts: idle, running, completed, failed."""
     if outcome is None:
         return _CONTEXT[state]
     return "completed" if outcome.ok else "failed"
 
 
 def limit_code(limit: Limit) -> tuple[str, str]:
-    """S3: code and kind of a clock that ran out."""
+    """Agent tasks: code and kind of a clock that ran out."""
     return ("EIDLE", "inactivity") if limit is Limit.SILENCE else ("ETIMEDOUT", "deadline")
 
 
 def timeout_code(outcome: Outcome) -> tuple[str, str] | None:
-    """S3: code and kind, after an end that we brought about."""
+    """Agent tasks: code and kind, after an end that we brought about."""
     if outcome.limit is not None:
         return limit_code(outcome.limit)
     return limit_code(Limit.TOTAL) if outcome.state is State.KILLED else None
 
 
 def context_error(outcome: Outcome) -> str | None:
-    """S4: the code of an end that is not the command's own."""
+    """Task contexts: the code of an end that is not the command's own."""
     match outcome.state:
         case State.TIMED_OUT:
             return "TIMEOUT_EXCEEDED"

@@ -1,4 +1,4 @@
-"""What happens, under the names that S4 gives it: a view over our events.
+"""Terminal events (`terminal:command:executed`, …): our events under their public names.
 
 Moments are ISO 8601 in UTC, and durations milliseconds.
 """
@@ -45,7 +45,7 @@ def event_type(name: str) -> str | None:
 
 
 def as_terminal_event(event: object) -> TerminalEvent | None:
-    """An event of a context under the name that S4 gives it, or nothing if S4 knows none."""
+    """A context's event as a terminal event, or nothing if there is none for it."""
     if not isinstance(event, SessionEvent):
         return None
     asker = event.asker
@@ -64,7 +64,7 @@ class TerminalEvents:
     _contexts: set[str] = field(default_factory=set)
 
     def __call__(self, event: Event) -> TerminalEvent | None:
-        """What S4 would say about it, if anything."""
+        """The terminal event for it, if there is one."""
         if isinstance(event, SessionEvent):
             self._note_context(event)
             return _redacted(as_terminal_event(event), Redactor())
@@ -135,9 +135,9 @@ class TerminalEvents:
 def listener(
     names: Sequence[str], tell: Callable[[TerminalEvent], None]
 ) -> Callable[[Event], None]:
-    """Hears events, and tells of those that S4 calls by one of the names.
+    """Hears events, and tells of those that are terminal events of one of the names.
 
-    Raises: InvalidParameters for a name that S4 does not have.
+    Raises: InvalidParameters for a name that no terminal event has.
     """
     wanted = {_known(name) for name in names}
     view = TerminalEvents()

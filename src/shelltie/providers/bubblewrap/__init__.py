@@ -1,1 +1,16 @@
-"""bubblewrap."""
+"""bubblewrap sandbox: namespaces, mounts and a seccomp filter around a keeper.
+
+Responsibilities: an isolated view in which only what is listed exists; no set-uid files, no
+network where that is wanted.
+
+Flow at a glance:
+1. `provider` opens a sandbox for the workspace, or takes the open one of the pool.
+2. `mounts` builds bwrap's options, `home` the part of the home, `seccomp` the filter.
+3. bwrap starts a keeper inside; commands are spawned through it.
+
+Files, in reading order:
+  provider  BubblewrapProvider, and why bwrap refused
+  mounts    what is visible
+  home      toolchains, no credentials
+  seccomp   BPF filter
+"""

@@ -1,4 +1,4 @@
-"""What a sandboxed command sees of the home and of PATH: programs, and nothing that lets one in."""
+"""Home directory and PATH in the bubblewrap sandbox: toolchains, and no credentials."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What a sandboxed command gets to see: the options of bwrap that build it.
+"""Mount options of bwrap: what a sandboxed command can see and write.
 
 Nothing is there that is not listed: the system read-only, the workspace, private places for what is
 thrown away, and of the home only toolchains. So a secret need not be known to be hidden.

@@ -1,4 +1,4 @@
-"""BubblewrapProvider, and why bwrap refused."""
+"""BubblewrapProvider: sandboxes with bwrap, and an explanation when bwrap refuses."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A filter for the kernel: no set-uid files, and where wanted no way to the network. Pure.
+"""seccomp BPF filter: no set-uid files and, where wanted, no network sockets. Pure.
 
 What root's commands leave in a workspace belongs to root, so a set-uid file there would be a way
 out. The mode is a number in a register, and the kernel can look at it.

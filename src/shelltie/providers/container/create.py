@@ -1,4 +1,4 @@
-"""Has containers made for us: with the keeper in them, and marked so that none is left behind."""
+"""Creates labelled containers with a keeper inside, and sweeps those left behind."""
 
 import json
 import os

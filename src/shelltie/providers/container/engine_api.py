@@ -1,4 +1,4 @@
-"""A container engine on this machine, Docker or Podman, through the API that both speak."""
+"""Docker/Podman engine API over its Unix socket."""
 
 import json
 from collections.abc import Mapping

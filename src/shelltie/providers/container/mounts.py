@@ -1,4 +1,4 @@
-"""What a command in a container gets to see: the order for the engine that builds it.
+"""Container specification: image, mounts, user and variables for the engine.
 
 The system is the image's and read-only. Of this machine there are the workspace, as in a sandbox,
 and what `container.mounts` lists; nothing of the home, and no variable that was not meant for it.

@@ -1,4 +1,4 @@
-"""A container for each workspace, of an image that the user names, with a keeper in it."""
+"""ContainerProvider: a container for each workspace, of an image that the user names."""
 
 import os
 import sys

@@ -1,1 +1,16 @@
-"""workspace."""
+"""Workspace guards: what in a writable directory stays read-only for isolated commands.
+
+Responsibilities: what git, editors and agents run or obey by themselves cannot be changed from
+inside, nor come to be unnoticed.
+
+Flow at a glance:
+1. `boundaries` says which directory may be a workspace, and which names are obeyed.
+2. `git` finds hooks and settings, `guards` lists and remembers all that must stay.
+3. `inotify` tells when something forbidden appears; it is put aside.
+
+Files, in reading order:
+  boundaries  which directory, which names
+  git         hooks, config, repositories
+  guards      what must stay, by inode
+  inotify     what appears
+"""

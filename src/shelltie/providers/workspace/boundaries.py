@@ -1,6 +1,6 @@
-"""The directory in which an isolated command may write: which one can be that, and what of it not.
+"""Workspace directory: which one an isolated command may write, and what in it is read-only.
 
-Whatever is in it and is run later by somebody else, outside, would be a way out. So what git,
+What is in it and is run later by another program, outside, would be a way out. So what git,
 editors and agents run or obey by themselves is read-only in it, as far as it is there.
 """
 

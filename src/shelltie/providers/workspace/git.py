@@ -1,4 +1,4 @@
-"""What of the repositories in a workspace a command must not change: git outside would obey it.
+"""Git hooks and config in a workspace, kept read-only so that git outside obeys no command.
 
 Git runs hooks, and programs that settings name, by itself. So where these are they are read-only,
 and what could lead git to others cannot come to be unnoticed.

@@ -1,4 +1,4 @@
-"""What was found in a workspace and stays so while a sandbox lives, and what must not come to it.
+"""Read-only guards by inode: what was found in a workspace and must stay while a sandbox lives.
 
 A mount guards the file that it was made for. Who replaces that file, outside, takes the guard away;
 so each is known by its number, and a sandbox whose files were replaced is used no more.

@@ -1,4 +1,4 @@
-"""Tells at once when something comes to a directory: the kernel does, and nobody need look."""
+"""inotify on a set of directories: calls back when an entry is created or moved into one."""
 
 import asyncio
 import ctypes

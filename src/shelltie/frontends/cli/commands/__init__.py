@@ -1,1 +1,33 @@
-"""commands."""
+"""Subcommands of `shelltie`: one file each, named as it is typed, with `main(arguments)`.
+
+Responsibilities: what the one subcommand does, and its exit code. Its options are in `parser`.
+
+Flow at a glance: `cli/main.py` imports the named file and calls its `main`.
+
+Files, in reading order:
+  run         one command
+  check       dry run
+  ps          what runs
+  logs        output
+  attach      a session's terminal
+  send        input
+  kill        end
+  pending     open questions
+  approve     yes
+  deny        no
+  policy      timeout policy
+  trust       a project's settings
+  history     past runs
+  stats       usual durations
+  replay      output at its speed
+  export      output as a file
+  report      HTML page
+  audit       the journal
+  monitor     live events
+  metrics     Prometheus
+  doctor      diagnostics
+  paths       files in use
+  demo        a silent command and its end
+  completion  bash, zsh, fish
+  acp         ACP server
+"""

@@ -1,4 +1,4 @@
-"""`shelltie acp -- AGENT…`: an editor's agent, with its terminals on a leash."""
+"""`shelltie acp -- AGENT…`: the ACP server in front of an editor's agent."""
 
 from argparse import Namespace
 from pathlib import Path

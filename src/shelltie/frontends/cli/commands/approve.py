@@ -1,4 +1,4 @@
-"""`shelltie approve`: a person allows a command that waits, after they have seen all of it."""
+"""`shelltie approve`: a person allows a pending command after they have seen all of it."""
 
 import sys
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""`shelltie attach`: a person's terminal becomes the terminal of a session, until they detach."""
+"""`shelltie attach`: connects this terminal (raw mode) to a session, until the person detaches."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`shelltie check`: what would happen to a command, without running it."""
+"""`shelltie check`: dry run. Verdict, decision and limits of a command, without running it."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""`shelltie completion`: scripts for three shells, made from the parser itself."""
+"""`shelltie completion`: scripts for bash, zsh and fish, generated from the parser."""
 
 from argparse import Namespace
 from collections.abc import Iterator

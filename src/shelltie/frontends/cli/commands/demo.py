@@ -1,4 +1,4 @@
-"""`shelltie demo`: a silent command, the warning, the end of its whole tree, the hint."""
+"""`shelltie demo`: a silent command, the warning, the end of its process tree, the hint."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""`shelltie deny`: a person refuses a command that waits."""
+"""`shelltie deny`: a person refuses a pending command."""
 
 from argparse import Namespace
 

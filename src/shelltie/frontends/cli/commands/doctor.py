@@ -1,4 +1,4 @@
-"""`shelltie doctor`: whether everything is in order here, and the remedy where it is not."""
+"""`shelltie doctor`: diagnostics of this installation, with a remedy for each finding."""
 
 import sys
 from argparse import Namespace

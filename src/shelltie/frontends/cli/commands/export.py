@@ -1,4 +1,4 @@
-"""`shelltie export`: what a run of the past printed, as text, as a page, or for asciinema."""
+"""`shelltie export`: recorded output as text, HTML or an asciinema cast."""
 
 import codecs
 import json

@@ -1,4 +1,4 @@
-"""`shelltie history`: what was run, on any server of this user, the newest first."""
+"""`shelltie history`: past runs of all servers of this user, the newest first."""
 
 import time
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""`shelltie kill`: a person ends runs and sessions, with everybody in them."""
+"""`shelltie kill`: ends runs and sessions with their whole process trees."""
 
 import time
 from argparse import Namespace

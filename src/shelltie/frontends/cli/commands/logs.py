@@ -1,4 +1,4 @@
-"""`shelltie logs`: what a run or session has printed, and what it prints until it ends."""
+"""`shelltie logs [-f]`: output of a run or session, and what follows until it ends."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`shelltie metrics`: what every running server has counted, and whether all is well."""
+"""`shelltie metrics`: Prometheus metrics and health of every running server."""
 
 import sys
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""`shelltie monitor`: what happens in every server of yours, as it happens."""
+"""`shelltie monitor`: live events of every running server of this user."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`shelltie paths`: every file and directory that is used, and whether it is there."""
+"""`shelltie paths`: every file and directory in use, and whether it exists."""
 
 import sys
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""`shelltie pending`: which commands wait for a person's yes or no, in every running server."""
+"""`shelltie pending`: approval questions that are open in every running server."""
 
 import json
 import sys

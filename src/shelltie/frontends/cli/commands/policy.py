@@ -1,4 +1,4 @@
-"""`shelltie policy`: make, check and show the timeout policy."""
+"""`shelltie policy`: create, check, lint and show the timeout policy."""
 
 import sys
 from argparse import Namespace

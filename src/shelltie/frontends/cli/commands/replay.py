@@ -1,4 +1,4 @@
-"""`shelltie replay`: what a run of the past printed, at the speed at which it did."""
+"""`shelltie replay`: plays recorded output at its original speed."""
 
 import select
 import sys

@@ -1,4 +1,4 @@
-"""`shelltie report`: what was run, how it ended and what is usual, as one page for a browser."""
+"""`shelltie report`: statistics of past runs as one HTML page."""
 
 from argparse import Namespace
 

@@ -1,4 +1,4 @@
-"""`shelltie run`: one command on a leash, its output live, its end explained."""
+"""`shelltie run`: one command with live output, limits, and its end explained."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`shelltie send`: a person types into a session."""
+"""`shelltie send`: writes input to a session."""
 
 from argparse import Namespace
 

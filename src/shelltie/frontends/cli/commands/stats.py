@@ -1,4 +1,4 @@
-"""`shelltie stats`: how long commands take, by shape and project, and limits that would fit."""
+"""`shelltie stats`: usual durations by command shape and project, and limits that would fit."""
 
 from argparse import Namespace
 from collections.abc import Iterator

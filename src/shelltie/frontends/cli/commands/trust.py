@@ -1,4 +1,4 @@
-"""`shelltie trust`: let a project's own files loosen what may run, exactly as they are now."""
+"""`shelltie trust`: lets a project's settings file loosen what may run, exactly as it is now."""
 
 import os
 import sys

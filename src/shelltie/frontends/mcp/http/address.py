@@ -1,4 +1,4 @@
-"""HOST:PORT, safe binding, names."""
+"""HOST:PORT parsing, safe binding (loopback unless there is TLS) and allowed host names."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Host, Origin, bearer tokens."""
+"""ASGI middleware for access control: Host and Origin (DNS rebinding), bearer tokens."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Who uses the HTTP server, what is theirs, and when they have left."""
+"""HTTP clients: which sessions are whose, and when an idle client counts as gone."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""A listening socket with a limit on connections, and on the time that a silent one is kept.
+"""Listening socket with a connection limit and a timeout for idle connections (slowloris).
 
 The web server's own limits begin with a whole request: it keeps a connection that never sends one
-for ever, and when no descriptor is left it serves nobody and fills stderr.
+for ever, and when no descriptor is left it accepts nothing and fills stderr.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Reads the body of an HTTP request, and refuses one whose JSON-RPC id cannot be answered.
+"""ASGI middleware that refuses a JSON-RPC request whose id is invalid or still in flight.
 
 That is an id that is neither text nor a whole number, which the SDK takes for no id at all; and one
 that another request of the same session still has. Before 2026, answers find their way by the id

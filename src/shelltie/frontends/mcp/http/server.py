@@ -1,4 +1,4 @@
-"""MCP over HTTP: any number of clients, each with its own sessions, and an end that is told."""
+"""MCP over streamable HTTP (uvicorn, TLS): start, serve, graceful shutdown."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""The tools for another agent, or any long program that reports events: start it, wait for it."""
+"""MCP tools `agent_task` and `agent_wait`: start another agent, wait for its events."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The tools for the commands of a task: an allowlist, a session for each task, and no shell."""
+"""MCP tools for task contexts: allowlisted commands, a directory for each task, no shell."""
 
 import logging
 

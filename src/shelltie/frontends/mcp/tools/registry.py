@@ -1,4 +1,4 @@
-"""Which tools there are, by the settings, and who answers each."""
+"""Tool registry: which MCP tools the settings enable, and the function that answers each."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

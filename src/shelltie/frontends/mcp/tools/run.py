@@ -1,4 +1,4 @@
-"""The tools an agent sees: what they take, what they answer, and how they are called."""
+"""MCP tool `run`: schema, arguments, retries and result."""
 
 import logging
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Schemas from dataclasses; check; result."""
+"""JSON Schema from dataclasses, argument validation, and tool results."""
 
 import difflib
 import json

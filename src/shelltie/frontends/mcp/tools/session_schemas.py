@@ -1,4 +1,4 @@
-"""What the session tools take and answer, and how a model learns when to use which."""
+"""JSON schemas and descriptions of the session tools, by which a model chooses one."""
 
 from mcp_types import Tool
 

@@ -1,4 +1,4 @@
-"""The tools for terminals that stay: dev servers, prompts, REPLs."""
+"""MCP tools `bash` and `terminal_*`: interactive sessions for dev servers, prompts, REPLs."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
