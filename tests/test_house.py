@@ -2,47 +2,85 @@
 
 import ast
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import shelltie
+import shelltie.acp
 from shelltie import Config
 from tests.conftest import SECOND_TRIES
 from tests.requirements_table import PAGE, proofs, read_page, render
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "shelltie"
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+TOP_FOLDERS = [path.name for path in FOLDERS if path.parent == PACKAGE]
+# What a person reads. CHANGELOG.md tells of paths that were, the requirements of other programs'.
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+PAGES += sorted(set((ROOT / "docs").glob("*.md")) - {PAGE})
+# Names that say what happened to a value, or nothing, and so are used for several things.
+FORBIDDEN_MODULES = {
+    *("words", "lines", "told", "shown", "said", "made", "known", "given", "listed", "views"),
+    *("base", "common", "data", "handlers", "helpers", "impl", "info", "manager", "misc"),
+    *("types", "util", "utils"),
+}
+A_PROGRAM_OF_ITS_OWN = PACKAGE / "keeper" / "pykeeper.py"  # it runs without the package around it
 STATE_AT_IMPORT = Config().state_dir
 
 
-def test_the_public_api_is_what_we_say_it_is() -> None:
-    stub = ast.parse((ROOT / "src" / "shelltie" / "__init__.pyi").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("module", "stub"), [(shelltie, "__init__.pyi"), (shelltie.acp, "acp.pyi")]
+)
+def test_the_public_api_is_what_we_say_it_is(module: ModuleType, stub: str) -> None:
+    types = ast.parse((PACKAGE / stub).read_text(encoding="utf-8"))
     imported = {
         alias.name: node.module
-        for node in stub.body
+        for node in types.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
-    assert sorted(shelltie.__all__) == sorted(imported) == dir(shelltie)
-    for name, module in imported.items():
-        assert getattr(shelltie, name) is getattr(importlib.import_module(str(module)), name)
+    assert sorted(module.__all__) == sorted(imported) == dir(module)
+    for name, home in imported.items():
+        assert getattr(module, name) is getattr(importlib.import_module(str(home)), name)
     with pytest.raises(AttributeError):
-        shelltie.nothing_of_this_name  # type: ignore[attr-defined]  # noqa: B018  that is the test
+        module.nothing_of_this_name  # noqa: B018  that is the test
 
 
-def test_a_name_costs_nothing_until_it_is_used() -> None:
+@pytest.mark.parametrize("module", ["shelltie", "shelltie.acp"])
+def test_a_name_costs_nothing_until_it_is_used(module: str) -> None:
     look = (
-        "import sys, shelltie; sys.exit(any(name.startswith('shelltie.') for name in sys.modules))"
+        f"import sys, {module}; loaded = {{name for name in sys.modules if 'shelltie.' in name}};"
+        f" sys.exit(bool(loaded - {{{module!r}}}))"
     )
 
     assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
+
+
+def test_without_the_sdk_of_acp_the_error_says_what_to_install() -> None:
+    look = "import sys; sys.modules['acp'] = None; from shelltie.acp import {}"
+
+    without = subprocess.run(
+        [sys.executable, "-c", look.format("HostedTerminals")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    other = subprocess.run([sys.executable, "-c", look.format("TerminalHost")], check=False)
+
+    assert "pip install 'shelltie[acp]'" in without.stderr
+    assert other.returncode == 0
 
 
 def test_the_tests_leave_nothing_in_the_home_of_whoever_runs_them() -> None:
@@ -51,14 +89,76 @@ def test_the_tests_leave_nothing_in_the_home_of_whoever_runs_them() -> None:
         assert not Path(place).is_relative_to(Path.home() / ".local")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_file_is_about_to_be_two_files(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 700
+def test_no_file_is_about_to_be_two_files() -> None:
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+
+    assert not {path: size for path, size in sizes.items() if size > 700}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_a_public_class_has_a_name_that_exists_once() -> None:
+    homes = defaultdict(list)
+    for path in set(SOURCES) - {A_PROGRAM_OF_ITS_OWN}:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path.relative_to(PACKAGE)))
+
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+def test_a_module_is_named_after_what_is_in_it() -> None:
+    checks = {path for path in SOURCES if path.stem == "checks"}
+
+    assert not FORBIDDEN_MODULES & {path.stem for path in SOURCES}
+    assert checks <= {PACKAGE / "settings" / "checks.py"}
+
+
+def test_a_module_says_what_it_is_in_words_that_can_be_searched_for() -> None:
+    """Its first line is a sentence about a thing, not a riddle about persons."""
+    for path in SOURCES:
+        first, *rest = first_lines(path)
+
+        assert first.rstrip(".").count(" ") >= 2, path
+        assert not re.search(r"(?i)\b(some|any|every|no)body\b|\bwhoever\b", first), path
+        assert not rest or rest[0] == "", f"{path}: the first line is a whole sentence"
+
+
+def test_no_module_speaks_of_the_numbers_of_requirements() -> None:
+    for path in SOURCES:
+        assert not re.search(r"\bS[0-4]\b", path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_folder_lists_its_files_in_reading_order(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    flow, listing = text.split("\n\nFiles, in reading order:\n")
+    listed = [line.split()[0] for line in listing.splitlines()]
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    packages = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    programs = {path.name for path in folder.glob("*.c")}
+
+    assert sorted(listed) == sorted(modules | packages | programs)
+    assert "\n\nResponsibilities: " in text
+    assert len(flow.split("\n\nFlow at a glance:")[1].splitlines()) <= 6
+    assert all(len(line.split(maxsplit=1)) == 2 for line in listing.splitlines())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_path_on_a_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    tops = ["src", "tests", "docs", "scripts", "examples", *TOP_FOLDERS]
+    paths = re.findall(rf"`((?:{'|'.join(tops)})/[\w./*-]*)`", text)
+    files = re.findall(r"`(\w+\.(?:py|c))`", text)
+    modules = re.findall(r"(?<![\w./])(shelltie(?:\.[a-z_]+)+)\b(?<!\.prom)(?<!\.tmp)", text)
+
+    assert not [path for path in paths if not named_in(path, ROOT, PACKAGE)]
+    assert not [file for file in files if not named_in(f"**/{file}", ROOT / "src")]
+    assert not [name for name in modules if not is_ours(name)]
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_page_of_requirements_says_what_the_tests_say() -> None:
@@ -100,3 +200,23 @@ def test_the_changelog_names_this_version() -> None:
 
     assert version is not None
     assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def first_lines(path: Path) -> list[str]:
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
+
+
+def named_in(path: str, *roots: Path) -> bool:
+    """Whether a path, which may have stars in it, leads to something below one of them."""
+    return any(any(root.glob(path.rstrip("/"))) for root in roots)
+
+
+def is_ours(name: str) -> bool:
+    """Whether it is a module, or what a module has."""
+    module, _, attribute = name.rpartition(".")
+    with suppress(ModuleNotFoundError):
+        if importlib.util.find_spec(name) is not None:
+            return True
+    with suppress(ModuleNotFoundError):
+        return hasattr(importlib.import_module(module), attribute)
+    return False
