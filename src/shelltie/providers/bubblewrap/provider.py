@@ -78,8 +78,8 @@ class _Sandbox(Sandbox):
         self.complaints.seek(0)
         return self.complaints.read().decode("utf-8", "replace").strip()
 
-    def shut(self) -> None:
-        """See `Room`."""
+    def free(self) -> None:
+        """See `Sandbox`."""
         self.complaints.close()
 
 
