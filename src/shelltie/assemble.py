@@ -33,12 +33,12 @@ from shelltie.record.journal import Journal
 from shelltie.record.queries import largest_session_number
 from shelltie.record.retention import Retention
 from shelltie.record.writer import Terms
-from shelltie.running.admission import Decisions, Gate, Patience
+from shelltie.running.admission import Admission, Decisions, Patience
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import RunDefaults
-from shelltie.running.placement import Demands, Places
-from shelltie.running.ports import Bus
-from shelltie.running.supervisor import OutputFactory, Supervisor
+from shelltie.running.placement import Demands, Placement
+from shelltie.running.ports import Bus, OutputFactory
+from shelltie.running.supervisor import Supervisor
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rating import RatingMode
@@ -249,16 +249,15 @@ def assemble(
     alerts = _alerts(config, metrics, bus)
     wants_login = config.path == "login" or (config.path == "auto" and serves)
     supervisor = Supervisor(
-        habits,
-        _gate(config, bus),
-        _places(config, providers),
-        policy.current,
-        _outputs(config, spools),
-        bus,
-        LoginPath() if wants_login else None,
-        journal,
-        Measured(metrics, alerts),
-        history,
+        defaults=habits,
+        admission=_admission(config, providers, bus),
+        policy=policy.current,
+        new_output=_outputs(config, spools),
+        bus=bus,
+        login_path=LoginPath() if wants_login else None,
+        record=journal,
+        measures=Measured(metrics, alerts),
+        memory=history,
     )
     bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
     if config.alerts_command is not None:
@@ -278,7 +277,6 @@ def _habits(config: Config, resources: Resources) -> RunDefaults:
         idle_evidence=config.idle_evidence,
         resources=resources,
         passed=config.passed,
-        workspace=config.workspace or str(whereabouts.here()),
         adaptive=Adaptive(config.adaptive),
         min_samples=config.min_samples,
         failures=config.breaker_failures,
@@ -302,20 +300,22 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
     return new_output
 
 
-def _gate(config: Config, bus: Bus) -> Gate:
+def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
     approved = Approved(whereabouts.approved_file())
-    return Gate(
-        judge_of(config, whereabouts.here()),
-        profiles(config),
-        Broker(approved, approve_unknown_on_timeout=config.on_timeout == "approve"),
-        bus.publish,
-        Patience(config.unknown_wait, config.dangerous_wait),
+    placement = Placement(
+        (*_providers(config), *providers),
+        demands(config),
+        workspace=config.workspace or str(whereabouts.here()),
+        instead_of_asking=config.unasked == "isolate",
     )
-
-
-def _places(config: Config, providers: Sequence[Provider]) -> Places:
-    known = (*_providers(config), *providers)
-    return Places(known, demands(config), instead_of_asking=config.unasked == "isolate")
+    return Admission(
+        judge=judge_of(config, whereabouts.here()),
+        profiles=profiles(config),
+        broker=Broker(approved, approve_unknown_on_timeout=config.on_timeout == "approve"),
+        placement=placement,
+        publish=bus.publish,
+        patience=Patience(config.unknown_wait, config.dangerous_wait),
+    )
 
 
 def _history(config: Config, habits: RunDefaults, bus: Bus) -> History | None:

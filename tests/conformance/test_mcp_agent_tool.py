@@ -20,7 +20,7 @@ from shelltie import Config, ConfigWrong, Terminal
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent
 from shelltie.frontends.mcp.tools.agent import AgentTools
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left
@@ -352,4 +352,4 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 ) -> None:
     tools = AgentTools(attendant_of(terminal), Config())
 
-    checked(await tools.call(ToolCall(name, arguments, "", Party())))
+    checked(await tools.call(ToolCall(name, arguments, "", Requester())))

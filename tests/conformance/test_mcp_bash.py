@@ -57,7 +57,7 @@ async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        assert terminal.supervisor.gate.patience == Patience(unknown=10, dangerous=None)
+        assert terminal.supervisor.admission.patience == Patience(unknown=10, dangerous=None)
 
 
 @pytest.mark.proves("S2-50", "S2-53", "S2-12")

@@ -203,7 +203,7 @@ async def test_who_closes_the_dialogue_leaves_it_to_others(
     person, mark = Person(says), tmp_path / "mark"
 
     async with connect("legacy", person) as (client, terminal):
-        broker = terminal.supervisor.gate.broker
+        broker = terminal.supervisor.admission.broker
         broker.reachable = True
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "run", launch(mark))
@@ -220,7 +220,7 @@ async def test_the_first_answer_counts_and_the_dialogue_is_taken_back(
     person, mark = Person(None), tmp_path / "mark"
 
     async with connect("legacy", person) as (client, terminal):
-        broker = terminal.supervisor.gate.broker
+        broker = terminal.supervisor.admission.broker
         broker.reachable = True
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "run", launch(mark))
@@ -241,7 +241,7 @@ async def test_a_dialogue_that_nobody_answers_is_no_and_says_where_to_approve(
     person, mark = Person(None), tmp_path / "mark"
 
     async with connect("legacy", person, dangerous_wait=0.3) as (client, terminal):
-        terminal.supervisor.gate.broker.reachable = True
+        terminal.supervisor.admission.broker.reachable = True
         result = said(await client.call_tool("run", launch(mark)))
 
     assert result["errorCode"] == "CONFIRMATION_REQUIRED"
@@ -257,7 +257,7 @@ async def test_a_client_that_cannot_ask_is_told_where_a_person_can_approve(
     mark = tmp_path / "mark"
 
     async with connect(era, None, dangerous_wait=0.3) as (client, terminal):
-        terminal.supervisor.gate.broker.reachable = True
+        terminal.supervisor.admission.broker.reachable = True
         result = said(await client.call_tool("run", launch(mark)))
 
     assert f"shelltie approve {result['details']['question']}" in result["error"]
@@ -283,7 +283,7 @@ async def test_a_call_that_is_cancelled_during_the_dialogue_takes_its_question_b
     person, mark = Person(None), tmp_path / "mark"
 
     async with connect("legacy", person) as (client, terminal):
-        broker = terminal.supervisor.gate.broker
+        broker = terminal.supervisor.admission.broker
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "run", launch(mark))
             await person.asked.wait()
@@ -456,7 +456,7 @@ async def test_while_the_client_asks_somebody_else_may_be_faster(
     mark = tmp_path / "mark"
 
     async with connect(MODERN, Person(NO)) as (client, terminal):
-        broker = terminal.supervisor.gate.broker
+        broker = terminal.supervisor.admission.broker
         broker.reachable = True
         question = await asked(client, "run", launch(mark))
         (waiting,) = broker.pending()

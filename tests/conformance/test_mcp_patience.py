@@ -255,7 +255,7 @@ async def test_a_question_to_a_person_takes_its_time_from_the_same_window(
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        terminal.supervisor.gate.broker.reachable = True  # though nobody is there
+        terminal.supervisor.admission.broker.reachable = True  # though nobody is there
         async with Client(server_of(terminal, Config(patience=0.5))) as client:
             answer, _ = await ask(client, "run", command="git push --force")
 

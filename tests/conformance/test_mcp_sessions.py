@@ -21,7 +21,7 @@ from shelltie.approval.question import Answer
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import session_schemas
 from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from shelltie.sessions.wait_rule import AT_ONCE
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
@@ -297,7 +297,7 @@ async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
     config = Config(session_unknown="allow", unknown_wait=0.01)
     answers: list[str] = []
     async with open_terminal(unknown_wait=0.01) as terminal:
-        broker = terminal.supervisor.gate.broker
+        broker = terminal.supervisor.admission.broker
         broker.reachable = True
         async with (
             Client(server_of(terminal, config)) as client,
@@ -783,8 +783,8 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: dict[str, object]
 ) -> None:
     tools = SessionTools(attendant_of(terminal), SessionSettings(AT_ONCE, 10_000, 60.0, 40_000))
-    party = Party()
-    await tools.call(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", party))
+    requester = Requester()
+    await tools.call(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", requester))
     properties = next(
         tool.input_schema["properties"] for tool in session_schemas.TOOLS if tool.name == name
     )
@@ -792,7 +792,7 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 
     for asked in (arguments, fitting):
         # Not through the SDK's client: it sends NaN as null.
-        result = await tools.call(ToolCall(name, asked, "", party))
+        result = await tools.call(ToolCall(name, asked, "", requester))
 
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(result.structured_content)
         assert "shelltie failed" not in str(result.structured_content)

@@ -28,7 +28,7 @@ from shelltie.contexts.registry import Contexts
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import contexts as task_tools
 from shelltie.frontends.mcp.tools.schema import GOES_ON
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from tests.conformance.servers import attendant_of
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left
@@ -39,7 +39,7 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def called(name: str, arguments: dict[str, Any]) -> ToolCall:
-    return ToolCall(name, arguments, OWNER, Party())
+    return ToolCall(name, arguments, OWNER, Requester())
 
 
 def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:

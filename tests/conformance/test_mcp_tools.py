@@ -20,7 +20,7 @@ from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import run
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.limits.policy import TimeoutPolicy
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 
@@ -36,7 +36,7 @@ SEVEN = {
 
 
 def called(arguments: dict[str, object]) -> ToolCall:
-    return ToolCall("run", arguments, "", Party())
+    return ToolCall("run", arguments, "", Requester())
 
 
 @asynccontextmanager

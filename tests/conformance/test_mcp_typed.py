@@ -43,7 +43,7 @@ async def agent(open_terminal: Open) -> AsyncIterator[Agent]:
     made = Agent()
     settings: dict[str, object] = {"session_unknown": "allow", **PATIENT}
     async with open_terminal(**settings) as terminal:
-        terminal.supervisor.gate.broker.add(CallbackChannel(made.answer))
+        terminal.supervisor.admission.broker.add(CallbackChannel(made.answer))
         config = Config(**settings)  # type: ignore[arg-type]  # as named
         async with Client(server_of(terminal, config)) as client:
             made.client = client

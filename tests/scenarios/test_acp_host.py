@@ -715,7 +715,7 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
     events: list[Event] = []
     async with open_terminal(events.append) as opened, TerminalHost(opened.supervisor) as host:
         host.open_session(S, "/", TerminalPolicy(escalation=QUICK))
-        provider = opened.supervisor.places.usual
+        provider = opened.supervisor.placement.default
         binary = public_path / "keeper"
         binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]
         binary.chmod(0o755)

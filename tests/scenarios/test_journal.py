@@ -27,7 +27,7 @@ from shelltie.record.history import last, shapes
 from shelltie.record.queries import latest
 from shelltie.record.retention import Retention, trim
 from shelltie.record.tables import plain
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import Start, open_shell
 from tests.conftest import Open
@@ -218,7 +218,7 @@ async def test_a_refusal_and_who_asked_are_on_record(open_terminal: Open, journa
 async def test_every_command_of_a_shell_is_on_record(open_terminal: Open, journal: Path) -> None:
     async with open_terminal(session_unknown="allow") as terminal:
         sessions = Sessions(terminal.supervisor)
-        start = Start(party=Party(Caller("client")))
+        start = Start(requester=Requester(Caller("client")))
         shell = await open_shell(sessions, terminal.supervisor, "me", "echo one", start)
         with anyio.fail_after(20):
             await shell.follow()

@@ -180,7 +180,7 @@ async def test_a_short_text_with_much_in_it_is_judged_as_a_long_one() -> None:
 async def test_danger_at_the_beginning_is_told_however_long_the_text_is(terminal: Terminal) -> None:
     text = "rm -rf ~/x; " + "ls; " * 20_000
 
-    verdict = await terminal.supervisor.gate.judge.look(Command(text))
+    verdict = await terminal.supervisor.admission.judge.look(Command(text))
 
     assert verdict.rating is Rating.DANGEROUS
     assert Code.DESTROYS_DATA in {reason.code for reason in verdict.reasons}

@@ -260,7 +260,7 @@ async def test_who_keeps_the_keeper_stopped_is_outlived_by_the_next_one(
         run = await terminal.start(f"sleep 300.{tag}", timeout=600)
         await until(lambda: run.state is State.RUNNING)
         (process,) = psutil.Process().children()
-        provider = terminal.supervisor.places.usual
+        provider = terminal.supervisor.placement.default
         link = provider._links[-1]  # type: ignore[attr-defined]
         link._watch._keeper = NeverContinued(process.pid)
         process.suspend()
@@ -302,7 +302,7 @@ async def test_a_command_that_shoots_its_leash_is_told_to_be_ended_by_force(
 @pytest.mark.needs("unshare")
 async def test_a_keeper_that_cannot_work_says_why(open_terminal: Open, keeper: str) -> None:
     async with open_terminal(keeper=keeper) as terminal:
-        provider = terminal.supervisor.places.usual
+        provider = terminal.supervisor.placement.default
         elsewhere = ("unshare", "--pid", "--fork")  # with the /proc of this side
         provider._argv = (*elsewhere, *provider._argv)  # type: ignore[attr-defined]
         results = [await terminal.run("echo x") for _ in range(3)]
@@ -363,7 +363,7 @@ async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
     become_root.chmod(0o4755)
 
     async with open_terminal() as terminal:
-        provider = terminal.supervisor.places.usual
+        provider = terminal.supervisor.placement.default
         as_nobody = ("setpriv", "--reuid", "65534", "--clear-groups")
         binary = public_path / "keeper"
         binary.write_bytes(Path(provider._argv[0]).read_bytes())  # type: ignore[attr-defined]

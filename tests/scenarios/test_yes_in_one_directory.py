@@ -115,7 +115,7 @@ async def test_a_yes_for_the_session_is_none_for_another_directory_of_that_name(
             return Answer(allowed=len(asked) == 1, scope=Scope.SESSION)
 
     async with open_terminal() as terminal:
-        terminal.supervisor.gate.broker.add(Person())
+        terminal.supervisor.admission.broker.add(Person())
         first = await terminal.start("rm -rf victim", cwd=cwd)
         await first.wait()
         _by_a_directory(cwd, other)

@@ -1,11 +1,18 @@
-"""What decides before a command starts: when safe is doubted, and how long an answer is awaited."""
+"""What decides before a command starts: when safe is doubted, how long an answer is awaited, and
+how often a provider is asked whether it is ready.
+"""
 
 import pytest
 
 from shelltie.approval.broker import Broker, Channel
 from shelltie.approval.question import Answer, Question
-from shelltie.model import Command, RunId
-from shelltie.running.admission import Gate, Party, Patience, Request
+from shelltie.errors import CannotStart, CommandDenied, IsolationUnavailable
+from shelltie.events import CommandAsked, CommandJudged, CommandRefused, Event
+from shelltie.model import Command, Isolation, RunId, Surroundings
+from shelltie.providers.local import LocalProvider
+from shelltie.running.admission import Admission, Admitted, Patience
+from shelltie.running.options import Requester, RunOptions
+from shelltie.running.placement import Demands, Placement
 from shelltie.verdict import Decision, Rating, Verdict
 
 RUNS = {
@@ -14,19 +21,45 @@ RUNS = {
     Rating.DANGEROUS: Decision.ASK,
 }
 ASKS = {**RUNS, Rating.UNKNOWN: Decision.ASK}
+SURROUNDINGS = Surroundings(None, "inherited", "/")
+ISOLATES_UNKNOWN = {Rating.UNKNOWN: "sandbox"}
 
 
 class Doubter:
-    """Calls everything safe at first sight, and nothing at the second."""
+    """Calls all but `rm` safe at first sight, and nothing at the second."""
 
-    async def look(self, _: Command) -> Verdict:
-        return Verdict(Rating.SAFE)
+    async def look(self, command: Command) -> Verdict:
+        return Verdict(Rating.DANGEROUS if command.text.startswith("rm") else Rating.SAFE)
 
     async def confirm(self, _: Command, __: Verdict) -> Verdict:
         return Verdict(Rating.UNKNOWN)
 
     async def judge(self, _: Command) -> Verdict:
         return Verdict(Rating.UNKNOWN)
+
+
+class Believer(Doubter):
+    """Calls the same safe at the second sight, too."""
+
+    async def confirm(self, _: Command, verdict: Verdict) -> Verdict:
+        return verdict
+
+
+class Box(LocalProvider):
+    """Isolates by its own word, counts who asks for it, and can break."""
+
+    name = "box"
+    isolation = Isolation.SANDBOX
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.works = True
+
+    async def ready(self, workspace: str) -> None:
+        self.asked += 1
+        if not self.works:
+            raise CannotStart(f"the box for {workspace} is broken: mend it")
 
 
 class Clock(Broker):
@@ -46,25 +79,78 @@ class Clock(Broker):
         return Answer(allowed=True)
 
 
-def gate(broker: Broker, patience: Patience = Patience()) -> Gate:  # noqa: B008  frozen
-    profiles = {"run": RUNS, "session": ASKS}
-    return Gate(Doubter(), profiles, broker, lambda _: None, patience)
+class Breaks(Clock):
+    """Says yes, and meanwhile the box has broken."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__()
+        self._box = box
+
+    async def ask(
+        self, question: Question, patience: float | None = None, own: Channel | None = None
+    ) -> Answer:
+        self._box.works = False
+        return await super().ask(question, patience, own)
+
+
+class Decider(Admission):
+    """With two profiles, and everything that was published."""
+
+    def __init__(
+        self,
+        broker: Broker | None = None,
+        patience: Patience = Patience(),  # noqa: B008  frozen
+        box: Box | None = None,
+        demands: Demands | None = None,
+    ) -> None:
+        self.published: list[Event] = []
+        super().__init__(
+            judge=Doubter(),
+            profiles={"run": RUNS, "session": ASKS},
+            broker=broker or Broker(),
+            placement=Placement(
+                (LocalProvider(), *([box] if box else ())), {"run": demands or {}}, workspace="/"
+            ),
+            publish=self.published.append,
+            patience=patience,
+        )
+
+    async def about(self, text: str, options: RunOptions = RunOptions()) -> Admitted:  # noqa: B008
+        return await self.decide(RunId("x"), Command(text), options, SURROUNDINGS)
 
 
 @pytest.mark.parametrize(
-    ("profile", "doubt", "rating"),
+    ("profile", "demands", "rating"),
     [
-        ("run", False, Rating.SAFE),
-        ("run", True, Rating.UNKNOWN),
-        ("session", False, Rating.UNKNOWN),
+        ("run", {}, Rating.SAFE),
+        ("run", ISOLATES_UNKNOWN, Rating.UNKNOWN),
+        ("session", {}, Rating.UNKNOWN),
     ],
 )
-async def test_safe_is_confirmed_where_it_matters_or_is_doubted(
-    profile: str, rating: Rating, *, doubt: bool
+async def test_safe_is_confirmed_where_a_decision_or_an_isolation_depends_on_it(
+    profile: str, demands: Demands, rating: Rating
 ) -> None:
-    verdict = await gate(Broker()).rate(Command("ls"), profile, doubt=doubt)
+    decider = Decider(Clock(), box=Box(), demands=demands)
 
-    assert verdict.rating is rating
+    admitted = await decider.about("ls", RunOptions(profile))
+
+    assert admitted.verdict is not None
+    assert admitted.verdict.rating is rating
+
+
+async def test_nothing_that_is_given_to_a_live_shell_is_safe() -> None:
+    broker = Clock()
+    decider = Decider(broker)
+    decider.judge = Believer()
+
+    await decider.admit_into(RunId("x"), Command("ls"), Requester(), live_shell=False)
+    without = len(broker.patience)
+    await decider.admit_into(RunId("x"), Command("ls"), Requester(), live_shell=True)
+
+    judged = [event.verdict for event in decider.published if isinstance(event, CommandJudged)]
+    assert [verdict.rating for verdict in judged] == [Rating.SAFE, Rating.UNKNOWN]
+    assert "alias" in judged[1].reasons[0].message
+    assert (without, len(broker.patience)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +161,41 @@ async def test_the_shorter_patience_holds(
     configured: float | None, own: float | None, held: float | None
 ) -> None:
     broker = Clock()
-    request = Request("run", "local", Party(patience=own))
-    asking = gate(broker, Patience(dangerous=configured))
+    decider = Decider(broker, Patience(dangerous=configured))
 
-    await asking.admit(RunId("x"), Command("rm -rf x"), Verdict(Rating.DANGEROUS), request)
+    await decider.about("rm -rf x", RunOptions(requester=Requester(patience=own)))
 
     assert broker.patience == [held]
+
+
+async def test_a_place_is_asked_once_whether_it_is_ready_and_again_after_a_question() -> None:
+    box, broker = Box(), Clock()
+    decider = Decider(broker, box=box)
+
+    unasked = await decider.about("ls", RunOptions(isolation="sandbox"))
+    once = box.asked
+    asked = await decider.about("rm -rf x", RunOptions(isolation="sandbox"))
+
+    assert unasked.provider is asked.provider is box
+    assert (once, box.asked) == (1, 3)
+
+
+async def test_a_place_that_breaks_while_a_person_is_asked_is_an_error_and_nothing_weaker() -> None:
+    box = Box()
+    decider = Decider(Breaks(box), box=box)
+
+    with pytest.raises(IsolationUnavailable, match="mend it"):
+        await decider.about("rm -rf x", RunOptions(isolation="sandbox"))
+
+    assert isinstance(decider.published[0], CommandAsked)
+    assert isinstance(decider.published[-1], CommandRefused)
+
+
+async def test_what_is_refused_is_told_once() -> None:
+    decider = Decider(Broker(), Patience(dangerous=0.0))
+
+    with pytest.raises(CommandDenied):
+        await decider.about("rm -rf x")
+
+    refusals = [event for event in decider.published if isinstance(event, CommandRefused)]
+    assert len(refusals) == 1

@@ -42,9 +42,8 @@ from shelltie.model import (
     Survivors,
     human_duration,
 )
-from shelltie.running.admission import Party
 from shelltie.running.alarms import Alarm, Alarms
-from shelltie.running.options import RunOptions, new_run_id
+from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
@@ -237,7 +236,7 @@ class Contexts:
             limits,
             context.own,
             survivors=Survivors.KILL,
-            party=Party(context.caller),
+            requester=Requester(context.caller),
             isolation=self._isolation,
         )
         return await self._supervisor.start(asked, wish)

@@ -19,8 +19,7 @@ from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
 from shelltie.providers.provider import Provider
 from shelltie.running import retry
-from shelltie.running.admission import Party
-from shelltie.running.options import RunOptions
+from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import config as settings
@@ -74,7 +73,7 @@ class Terminal:
         self._publish = publish
         self._approve = approve
         self._providers = providers
-        self._party = Party(caller or Caller())
+        self._requester = Requester(caller or Caller())
         self._supervisor: Supervisor | None = None
 
     async def __aenter__(self) -> Self:
@@ -82,7 +81,7 @@ class Terminal:
             self._config, self._policy, self._publish, providers=self._providers
         )
         if self._approve is not None:
-            self._supervisor.gate.broker.add(CallbackChannel(self._approve))
+            self._supervisor.admission.broker.add(CallbackChannel(self._approve))
         await self._supervisor.__aenter__()
         return self
 
@@ -126,7 +125,7 @@ class Terminal:
         return await self.supervisor.start(*self._understood(command, options))
 
     def _understood(self, command: object, options: Options) -> tuple[Command, RunOptions]:
-        return parse_options(command, _own(options), self._party)
+        return parse_options(command, _own(options), self._requester)
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -154,7 +153,7 @@ def _own(options: Options) -> Options:
 def parse_options(
     command: object,
     options: Options,
-    party: Party = Party(),  # noqa: B008  frozen
+    requester: Requester = Requester(),  # noqa: B008  frozen
 ) -> tuple[Command, RunOptions]:
     """What a caller gave, in our words.
 
@@ -177,7 +176,7 @@ def parse_options(
         limits=limits,
         escalation=options.get("escalation"),
         survivors=options.get("survivors"),
-        party=party,
+        requester=requester,
         isolation=options.get("isolation"),
         provider=options.get("provider"),
         workspace=None if workspace is None else os.path.abspath(_path("workspace", workspace)),  # noqa: PTH100  of a text

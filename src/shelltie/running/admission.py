@@ -1,38 +1,39 @@
-"""Admission: may this command run? Judged by the rules, and approved by a person where asked."""
+"""Admission: may this command run, and where? The rules decide, or a person who is asked."""
 
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Protocol
 
-from shelltie.approval.broker import Broker, Channel
+from shelltie.approval.broker import Broker
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
-from shelltie.events import ApprovalAnswered, ApprovalAsked, CommandJudged, CommandRefused, Publish
-from shelltie.model import Caller, Command, Directory, Isolation, RunId
+from shelltie.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CommandAsked,
+    CommandJudged,
+    CommandRefused,
+    Publish,
+)
+from shelltie.model import Caller, Command, Directory, Isolation, RunId, Surroundings
 from shelltie.providers.provider import Provider
-from shelltie.running.placement import Asked, Place, Places
+from shelltie.running.messages import withheld_of
+from shelltie.running.options import Requester, RunOptions
+from shelltie.running.placement import Placed, Placement
+from shelltie.running.ports import CommandJudge
 from shelltie.running.run import Run
-from shelltie.verdict import Decision, Rating, Reason, Span, Verdict
-
-
-class CommandJudge(Protocol):
-    """Who rates commands. `look` looks at the text alone; what it calls safe has to be confirmed
-    by a second parser and a look at the disk; `judge` does both.
-    """
-
-    async def look(self, command: Command) -> Verdict: ...
-
-    async def confirm(self, command: Command, verdict: Verdict) -> Verdict: ...
-
-    async def judge(self, command: Command) -> Verdict: ...
-
+from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 Decisions = Mapping[Rating, Decision]
+
+_UNSEEN = (
+    "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
+    " can type it with `shelltie attach`"
+)
 
 
 @frozen
@@ -48,52 +49,121 @@ class Patience:
 
 
 @frozen
-class Party:
-    """Who wants a command to run, how they can be asked for a yes, and how many seconds they wait
-    for it at most, whatever else is configured.
+class Admitted:
+    """A command may run, by a provider that is ready; `notes` tell why there.
+
+    What was allowed already has no verdict. A yes is for one `directory`, whatever has its name by
+    now.
     """
 
-    caller: Caller = field(default_factory=Caller)
-    channel: Channel | None = None
-    patience: float | None = None
+    verdict: Verdict | None
+    provider: Provider
+    notes: tuple[str, ...] = ()
+    directory: Directory | None = None
 
 
-@frozen
-class Request:
-    """By whose rules a command shall run, where, who wants it, and which variables of the call are
-    withheld from it.
-    """
-
-    profile: str
-    provider: str
-    party: Party = field(default_factory=Party)
-    withheld: tuple[str, ...] = ()
-
-
-class Gate:
-    """Every command of a supervisor passes here, once, before anything is started."""
+class Admission:
+    """Decides on every command of a supervisor, once, before anything is started."""
 
     def __init__(
         self,
         judge: CommandJudge,
         profiles: Mapping[str, Decisions],
         broker: Broker,
+        placement: Placement,
         publish: Publish,
         patience: Patience = Patience(),  # noqa: B008  frozen
     ) -> None:
         self.judge = judge
         self.broker = broker
+        self.placement = placement
         self.patience = patience
         self._profiles = profiles
         self._publish = publish
 
-    async def rate(self, command: Command, profile: str, *, doubt: bool = False) -> Verdict:
-        """What we think of a command; safe is confirmed where it matters, or somebody doubts."""
-        decisions = self._profiles[profile]
+    async def decide(
+        self, run: RunId, command: Command, options: RunOptions, surroundings: Surroundings
+    ) -> Admitted:
+        """Whether this may run, and where: there it is ready, and reserved for a while.
+
+        Raises: CommandDenied, InvalidParameters, IsolationUnavailable; then it may not.
+        """
+        self.publish_asked(run, command, options.requester.caller, surroundings.secrets)
+        with self._publishing_refusal(run, command):
+            if options.profile is None:  # it was allowed already
+                return Admitted(None, *await self.placement.choose(options, None))
+            verdict = await self._rate(command, options.profile)
+            placed = await self.placement.choose(options, verdict)
+            instead = await self._isolated_instead(placed, verdict, options)
+            withheld = withheld_of(command, surroundings.withheld)
+            admitted = await self._approve(
+                run, command, verdict, options, placed, withheld=withheld, instead=instead
+            )
+            if self._decision(verdict, options) is Decision.ASK:
+                # A person may take minutes; the place is not kept open for that long.
+                await self.placement.make_ready(admitted.provider, options)
+            return admitted
+
+    async def admit_into(
+        self, run: RunId, command: Command, requester: Requester, *, live_shell: bool
+    ) -> None:
+        """Let a command be given to what runs already, where nothing is isolated.
+
+        To a `live_shell` nothing is safe: it has aliases, functions and a PATH that we do not see.
+        Raises: CommandDenied, IsolationUnavailable.
+        """
+        self.publish_asked(run, command, requester.caller, {})
+        options = RunOptions("session", requester=requester)
+        with self._publishing_refusal(run, command):
+            verdict = await self._rate(command, "session", live_shell=live_shell)
+            await self.placement.require_isolation(self.placement.default, options, verdict)
+            await self._approve(run, command, verdict, options, (self.placement.default, ()))
+
+    async def let_type(
+        self, run: Run, command: Command, readings: Sequence[bytes], requester: Requester
+    ) -> None:
+        """Let input be typed into a run: that of the command which reads it there.
+
+        Raises: CommandDenied.
+        """
+        verdict = await self.rate_input(command, readings)
+        if verdict is None:
+            return
+        if (seen := run.look()) is not None and seen.password:
+            # It may be a password: then no question may show it, and no record have it.
+            raise CommandDenied(_UNSEEN, Verdict(Rating.DANGEROUS))
+        options = RunOptions("session", requester=requester)
+        placed: Placed = self.placement.providers[run.provider], ()
+        isolated = run.isolation is not Isolation.NONE
+        instead = await self._isolated_instead(placed, verdict, options) if isolated else None
+        withheld = withheld_of(command, run.surroundings.withheld)
+        with self._publishing_refusal(run.id, command):
+            await self._approve(
+                run.id, command, verdict, options, placed, withheld=withheld, instead=instead
+            )
+
+    def publish_asked(
+        self, run: RunId, command: Command, caller: Caller, secrets: Mapping[str, str]
+    ) -> None:
+        """Tell that somebody wants this to run."""
+        cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
+        stays = command.stays_open
+        told = CommandAsked(run, time.time(), command.text, cwd, caller, stays, secrets)
+        self._publish(told)
+
+    # Rating
+
+    async def _rate(self, command: Command, profile: str, *, live_shell: bool = False) -> Verdict:
+        """What we think of a command; that it is safe is confirmed where it matters."""
         verdict = await self.judge.look(command)
-        matters = doubt or decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]
-        if verdict.rating is Rating.SAFE and matters:
-            verdict = await self.judge.confirm(command, verdict)
+        if verdict.rating is not Rating.SAFE:
+            return verdict
+        if live_shell:
+            return _doubted(verdict, command.text)
+        decisions = self._profiles[profile]
+        decides = decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]
+        if decides or self.placement.depends_on_safety(profile):
+            return await self.judge.confirm(command, verdict)
         return verdict
 
     async def rate_input(self, command: Command, readings: Sequence[bytes]) -> Verdict | None:
@@ -114,37 +184,79 @@ class Gate:
             reasons = [*dict.fromkeys(replace(reason, span=whole) for reason in reasons)]
         return replace(verdicts[0], rating=Rating.DANGEROUS, reasons=tuple(reasons))
 
-    async def admit(
-        self, run: RunId, command: Command, verdict: Verdict, request: Request
-    ) -> Directory | None:
-        """Let a command of this verdict run; if somebody said yes, in that directory alone.
+    # Asking
+
+    def _decision(self, verdict: Verdict, options: RunOptions) -> Decision:
+        assert options.profile is not None  # else nobody rates it
+        return self._profiles[options.profile][verdict.rating]
+
+    async def _isolated_instead(
+        self, placed: Placed, verdict: Verdict, options: RunOptions
+    ) -> Placed | None:
+        """Where it does no harm, if nobody can be asked about it."""
+        lets = self.placement.isolates_instead_of_asking(verdict.rating, options.profile)
+        channel = options.requester.channel
+        own = channel is not None and channel.can_ask
+        if not lets or own or self.broker.can_ask:
+            return None
+        if placed[0].isolation is not Isolation.NONE:
+            return placed
+        return await self.placement.strongest_isolated(options)
+
+    async def _approve(
+        self,
+        run: RunId,
+        command: Command,
+        verdict: Verdict,
+        options: RunOptions,
+        placed: Placed,
+        *,
+        withheld: Sequence[str] = (),
+        instead: Placed | None = None,
+    ) -> Admitted:
+        """Let it run where it is placed; or `instead`, if that takes a yes which nobody gives.
 
         Raises: CommandDenied; then it may not.
         """
-        decision = self._profiles[request.profile][verdict.rating]
+        decision = self._decision(verdict, options)
         self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
-        if decision is Decision.ASK:
-            return await self._ask(run, command, verdict, request)
-        return None
-
-    def can_ask(self, party: Party) -> bool:
-        """Whether somebody is there who would see a question at once."""
-        own = party.channel is not None and party.channel.can_ask
-        return own or self.broker.can_ask
+        if decision is Decision.ALLOW:
+            return Admitted(verdict, *placed)
+        requester = options.requester
+        if instead is not None:
+            # A yes that was given before counts, and the question stays for one that comes late.
+            requester = replace(requester, patience=0.0)
+        try:
+            directory = await self._ask(run, command, verdict, requester, placed[0].name, withheld)
+        except ConfirmationRequired as unanswered:
+            if instead is None:
+                raise
+            provider, notes = instead
+            told = f"{unanswered}. So it ran isolated, by {provider.name}"
+            return Admitted(verdict, provider, (*notes, told))
+        return Admitted(verdict, *placed, directory)
 
     async def _ask(
-        self, run: RunId, command: Command, verdict: Verdict, request: Request
+        self,
+        run: RunId,
+        command: Command,
+        verdict: Verdict,
+        requester: Requester,
+        provider: str,
+        withheld: Sequence[str],
     ) -> Directory | None:
-        party = request.party
-        patience = _shorter(self.patience.of(verdict.rating), party.patience)
+        """The directory that a person's yes is for.
+
+        Raises: CommandDenied.
+        """
+        patience = _shorter(self.patience.of(verdict.rating), requester.patience)
         with _keeping_its_number(command.cwd):
-            question = Question.about(
-                command, verdict, request.provider, party.caller.client, request.withheld
-            )
+            client = requester.caller.client
+            question = Question.about(command, verdict, provider, client, tuple(withheld))
             self._publish(ApprovalAsked(run, time.time(), question.id))
-            answer = await self.broker.ask(question, patience, party.channel)
+            answer = await self.broker.ask(question, patience, requester.channel)
         self._publish(
             ApprovalAnswered(
                 run,
@@ -166,6 +278,21 @@ class Gate:
             )
         reason = f": {answer.reason}" if answer.reason else ""
         raise CommandDenied(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
+
+    @contextmanager
+    def _publishing_refusal(self, run: RunId, command: Command) -> Iterator[None]:
+        try:
+            yield
+        except TerminalError as refusal:
+            told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
+            self._publish(told)
+            raise
+
+
+def _doubted(verdict: Verdict, text: str) -> Verdict:
+    message = "in a shell that stays, an alias, a function or PATH may change what it means"
+    reason = Reason(Code.DYNAMIC_PROGRAM, Rating.UNKNOWN, message, Span(0, len(text)))
+    return replace(verdict, rating=Rating.UNKNOWN, reasons=(*verdict.reasons, reason))
 
 
 @contextmanager
@@ -193,138 +320,3 @@ def _named(verdict: Verdict) -> str:
     why = "; ".join(dict.fromkeys(reason.message for reason in strictest[:3]))
     article = "an" if verdict.rating is Rating.UNKNOWN else "a"
     return f"{article} {verdict.rating} command" + (f" ({why})" if why else "")
-
-
-_UNSEEN = (
-    "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
-    " can type it with `shelltie attach`"
-)
-
-
-@frozen
-class Ticket:
-    """By whose rules a command wants to run, where, who wants it, and which variables of the call
-    are withheld from it.
-    """
-
-    profile: str
-    place: Asked
-    party: Party = field(default_factory=Party)
-    withheld: tuple[str, ...] = ()
-
-
-class Entry:
-    """Every command passes here, once, before anything is started."""
-
-    def __init__(self, gate: Gate, places: Places, publish: Publish) -> None:
-        self.gate = gate
-        self._places = places
-        self._publish = publish
-
-    async def enter(
-        self, run: RunId, command: Command, ticket: Ticket, gate: Gate | None = None
-    ) -> tuple[Verdict, Place]:
-        """The verdict on a command that may run, and the place for it.
-
-        Raises: CommandDenied, InvalidParameters, IsolationUnavailable; then it may not.
-        """
-        gate = gate or self.gate
-        doubt = self._places.depends_on_safety(ticket.profile)
-        verdict = await gate.rate(command, ticket.profile, doubt=doubt)
-        try:
-            place = await self._places.choose(ticket.place, ticket.profile, verdict)
-            instead = await self._instead(place, verdict, ticket, gate)
-            place = await _asked(run, command, verdict, ticket, gate, place, instead)
-            return verdict, await self._places.still_ready(place, ticket.place.workspace)
-        except TerminalError as refusal:
-            self._refused(run, command, refusal)
-            raise
-
-    async def unjudged(self, run: RunId, command: Command, asked: Asked) -> Place:
-        """The place for a command that was allowed already.
-
-        Raises: InvalidParameters, IsolationUnavailable.
-        """
-        try:
-            return await self._places.choose(asked, None, None)
-        except TerminalError as refusal:
-            self._refused(run, command, refusal)
-            raise
-
-    async def give(
-        self, run: RunId, command: Command, ticket: Ticket, gate: Gate, provider: Provider
-    ) -> None:
-        """Let a command be given to a run that lives there.
-
-        Raises: CommandDenied, IsolationUnavailable.
-        """
-        verdict = await gate.rate(command, ticket.profile)
-        try:
-            workspace = ticket.place.workspace
-            await self._places.check(provider, ticket.profile, verdict, workspace)
-            await _asked(run, command, verdict, ticket, gate, Place(provider), None)
-        except TerminalError as refusal:
-            self._refused(run, command, refusal)
-            raise
-
-    async def let_type(
-        self, run: Run, command: Command, readings: Sequence[bytes], ticket: Ticket
-    ) -> None:
-        """Let input be typed into a run: that of the command which reads it there.
-
-        Raises: CommandDenied.
-        """
-        verdict = await self.gate.rate_input(command, readings)
-        if verdict is None:
-            return
-        if (seen := run.look()) is not None and seen.password:
-            # It may be a password: then no question may show it, and no record have it.
-            raise CommandDenied(_UNSEEN, Verdict(Rating.DANGEROUS))
-        place = Place(self._places.all[run.provider])
-        isolated = run.isolation is not Isolation.NONE
-        instead = await self._instead(place, verdict, ticket, self.gate) if isolated else None
-        try:
-            await _asked(run.id, command, verdict, ticket, self.gate, place, instead)
-        except TerminalError as refusal:
-            self._refused(run.id, command, refusal)
-            raise
-
-    async def _instead(
-        self, place: Place, verdict: Verdict, ticket: Ticket, gate: Gate
-    ) -> Place | None:
-        """Where it does no harm, if nobody can be asked about it."""
-        lets = self._places.isolates_instead_of_asking(verdict.rating, ticket.profile)
-        if not lets or gate.can_ask(ticket.party):
-            return None
-        if place.provider.isolation is not Isolation.NONE:
-            return place
-        return await self._places.strongest_isolated(ticket.place.workspace)
-
-    def _refused(self, run: RunId, command: Command, refusal: TerminalError) -> None:
-        told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
-        self._publish(told)
-
-
-async def _asked(
-    run: RunId,
-    command: Command,
-    verdict: Verdict,
-    ticket: Ticket,
-    gate: Gate,
-    place: Place,
-    instead: Place | None,
-) -> Place:
-    """The place it may run in: the one meant for it, or the one that needs no yes."""
-    party = ticket.party
-    if instead is not None and verdict.rating is Rating.UNKNOWN:
-        # A yes that was given before counts, and the question stays for one that comes late.
-        party = replace(party, patience=0.0)
-    try:
-        request = Request(ticket.profile, place.provider.name, party, ticket.withheld)
-        directory = await gate.admit(run, command, verdict, request)
-    except ConfirmationRequired as nobody:
-        if instead is None:
-            raise
-        told = f"{nobody}. So it ran isolated, by {instead.provider.name}"
-        return Place(instead.provider, (*instead.notes, told))
-    return replace(place, directory=directory)

@@ -1,4 +1,4 @@
-"""RunOptions of a call merged with RunDefaults into RunTerms; run ids (ULID)."""
+"""RunOptions of a call, with its Requester, merged with RunDefaults into RunTerms; run ids (ULID)."""
 
 import secrets
 import signal
@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import field, fields
 
+from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
 from shelltie.limits.experience import Experience, proposed
@@ -14,6 +15,7 @@ from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import (
     DEFAULT_ESCALATION,
     Adaptive,
+    Caller,
     Command,
     Escalation,
     EscalationStep,
@@ -22,7 +24,6 @@ from shelltie.model import (
     RunId,
     Survivors,
 )
-from shelltie.running.admission import Party
 from shelltie.running.terms import RunTerms
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
@@ -40,7 +41,6 @@ class RunDefaults:
     idle_evidence: str | None = None
     resources: Resources = field(default_factory=Resources)
     passed: tuple[str, ...] = ()
-    workspace: str = "."
     adaptive: Adaptive = Adaptive.OFF
     min_samples: int = 20
     failures: int = 0  # starts that failed in a row before there is a pause; 0 is never
@@ -48,14 +48,25 @@ class RunDefaults:
 
 
 @frozen
+class Requester:
+    """Who wants a command to run, how they can be asked for a yes, and how many seconds they wait
+    for it at most, whatever else is configured.
+    """
+
+    caller: Caller = field(default_factory=Caller)
+    channel: Channel | None = None
+    patience: float | None = None
+
+
+@frozen
 class RunOptions:
     """What a call may ask beside the command; `None` leaves it to the policy.
 
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
-    `Limits` hold as they are, while what is `Asked` still goes through the policy. `own` are
-    variables that no caller can change. `party` is who wants it. `isolation` is a level or "auto",
-    `provider` a name; where it is isolated, it may write in `workspace`. `one_output`: stderr goes
-    where stdout goes, so that both are read in the order in which they were written.
+    `Limits` hold as they are, while `AskedLimits` still go through the policy. `own` are variables
+    that no caller can change. `isolation` is a level or "auto", `provider` a name; where it is
+    isolated, it may write in `workspace`. `one_output`: stderr goes where stdout goes, so that both
+    are read in the order in which they were written.
     """
 
     profile: str | None = "run"
@@ -63,7 +74,7 @@ class RunOptions:
     own: Mapping[str, str] = field(default_factory=dict)
     escalation: Escalation | None = None
     survivors: Survivors | None = None
-    party: Party = field(default_factory=Party)
+    requester: Requester = field(default_factory=Requester)
     isolation: str | None = None
     provider: str | None = None
     workspace: str | None = None
@@ -72,29 +83,29 @@ class RunOptions:
 
 def terms_for(
     command: Command,
-    wish: RunOptions,
+    options: RunOptions,
     experience: Experience,
     policy: TimeoutPolicy,
-    habits: RunDefaults,
+    defaults: RunDefaults,
 ) -> RunTerms:
-    """By which rules it runs: what the call asks for, else the policy, else our habits."""
-    limits = wish.limits
-    idle_evidence = habits.idle_evidence or policy.idle_evidence
+    """By which rules it runs: what the call asks for, else the policy, else our defaults."""
+    limits = options.limits
+    idle_evidence = defaults.idle_evidence or policy.idle_evidence
     if not isinstance(limits, Limits):
         limits = resolve(policy, command.text, limits)
-    if habits.adaptive is Adaptive.APPLY and experience.usual is not None:
+    if defaults.adaptive is Adaptive.APPLY and experience.usual is not None:
         limits = proposed(limits, experience.usual, policy.max_total)
     return RunTerms(
         limits=limits,
         experience=experience,
-        escalation=with_sigkill(wish.escalation or policy.escalation or habits.escalation),
-        survivors=wish.survivors or habits.survivors,
-        warn_lead=policy.warn_lead if habits.warn_lead is None else habits.warn_lead,
+        escalation=with_sigkill(options.escalation or policy.escalation or defaults.escalation),
+        survivors=options.survivors or defaults.survivors,
+        warn_lead=policy.warn_lead if defaults.warn_lead is None else defaults.warn_lead,
         evidence=idle_evidence != "none",
     )
 
 
-def check(command: Command) -> None:
+def check_command(command: Command) -> None:
     """Whether a kernel could take this.
 
     Raises: InvalidParameters.

@@ -15,8 +15,9 @@ from shelltie.errors import (
     NotSetUp,
     Silent,
 )
-from shelltie.model import Directory, Isolation
+from shelltie.model import Isolation
 from shelltie.providers.provider import Provider
+from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
 
 AUTO = "auto"  # the strongest that works
@@ -25,25 +26,7 @@ LEVELS = (*map(str, Isolation), AUTO)
 Demands = Mapping[Rating, str]
 
 
-@frozen
-class Place:
-    """A provider that is ready, and what to tell about the choice.
-
-    A yes is for one `directory`, whatever has its name by now.
-    """
-
-    provider: Provider
-    notes: tuple[str, ...] = ()
-    directory: Directory | None = None
-
-
-@frozen
-class Asked:
-    """What a call asks for; `None` leaves it to the policy."""
-
-    isolation: str | None
-    provider: str | None
-    workspace: str
+Placed = tuple[Provider, tuple[str, ...]]  # and what to tell about the choice
 
 
 @frozen
@@ -54,54 +37,61 @@ class _Level:
     strongest: bool
 
 
-class Places:
-    """Every provider there is; the first is where commands run that nobody isolates."""
+class Placement:
+    """Chooses the provider for a command. The first is for what is not isolated; `workspace` is
+    where isolated commands may write unless a call names another directory.
+    """
 
     def __init__(
         self,
         providers: Sequence[Provider],
         demands: Mapping[str, Demands],
         *,
+        workspace: str = ".",
         instead_of_asking: bool = False,
     ) -> None:
-        self.usual = providers[0]
-        self.all: Mapping[str, Provider] = {one.name: one for one in providers}
+        self.default = providers[0]
+        self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
         self._demands = demands
+        self._workspace = workspace
         self._instead = instead_of_asking
         self._working: dict[str, bool] = {}  # by what was seen, once
 
-    async def choose(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
-        """A place that is ready.
+    def workspace_for(self, options: RunOptions) -> str:
+        """Where a command may write if it is isolated."""
+        return options.workspace or self._workspace
+
+    async def choose(self, options: RunOptions, verdict: Verdict | None) -> Placed:
+        """A provider that is ready, and reserves the place for a while; the spawn asks no more.
 
         Raises: InvalidParameters for what we do not know, CommandDenied where the policy demands
             more than the provider has, IsolationUnavailable.
         """
-        if asked.isolation is not None and asked.isolation not in LEVELS:
-            raise InvalidParameters(
-                f"there is no isolation {asked.isolation!r}: use {', '.join(LEVELS)}"
-            )
-        if asked.provider is not None:
-            return await self._named(asked, profile, verdict)
-        level = _level(asked.isolation, self._demanded(profile, verdict))
+        asked = options.isolation
+        if asked is not None and asked not in LEVELS:
+            raise InvalidParameters(f"there is no isolation {asked!r}: use {', '.join(LEVELS)}")
+        if options.provider is not None:
+            return await self._named(options.provider, options, verdict), ()
+        level = _level(asked, self._demanded(options.profile, verdict))
         if not level.strongest and level.least is Isolation.NONE:
-            return Place(self.usual)
-        place = await self._first(level, asked.workspace)
-        if asked.isolation in (None, AUTO) or level.least.rank <= Isolation(asked.isolation).rank:
-            return place
-        raised = f"the policy demands {level.least} for this command, not only {asked.isolation}"
-        return Place(place.provider, (*place.notes, raised))
+            return self.default, ()
+        provider, notes = await self._first(level, self.workspace_for(options))
+        if asked in (None, AUTO) or level.least.rank <= Isolation(asked).rank:
+            return provider, notes
+        raised = f"the policy demands {level.least} for this command, not only {asked}"
+        return provider, (*notes, raised)
 
-    async def check(
-        self, provider: Provider, profile: str, verdict: Verdict, workspace: str
+    async def require_isolation(
+        self, provider: Provider, options: RunOptions, verdict: Verdict
     ) -> None:
         """Whether the policy lets such a command run there.
 
         Raises: CommandDenied, IsolationUnavailable.
         """
-        level = _level(None, self._demanded(profile, verdict))
+        level = _level(None, self._demanded(options.profile, verdict))
         least = level.least
         if level.strongest:
-            least = (await self._first(level, workspace)).provider.isolation
+            least = (await self._first(level, self.workspace_for(options)))[0].isolation
         if provider.isolation.rank < least.rank:
             raise CommandDenied(
                 f"the policy demands {least} for this command, and {provider.name} has isolation"
@@ -114,29 +104,31 @@ class Places:
         demands = self._demands.get(profile, {})
         return demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
 
-    def isolates_instead_of_asking(self, rating: Rating, profile: str) -> bool:
+    def isolates_instead_of_asking(self, rating: Rating, profile: str | None) -> bool:
         """Whether a command that nobody can be asked about may run where it does no harm."""
         return self._instead and profile == "session" and rating is Rating.UNKNOWN
 
-    async def strongest_isolated(self, workspace: str) -> Place | None:
+    async def strongest_isolated(self, options: RunOptions) -> Placed | None:
         """The strongest isolation there is, if there is any."""
+        level = _Level(Isolation.SANDBOX, strongest=True)
         try:
-            return await self._first(_Level(Isolation.SANDBOX, strongest=True), workspace)
+            return await self._first(level, self.workspace_for(options))
         except IsolationUnavailable:
             return None
 
-    async def still_ready(self, place: Place, workspace: str) -> Place:
-        """The same; what was ready may have been let go while somebody was asked.
+    async def make_ready(self, provider: Provider, options: RunOptions) -> None:
+        """Have it reserve the place; what was ready may have been let go since.
 
         Raises: IsolationUnavailable.
         """
-        if place.provider.isolation is not Isolation.NONE:
-            await _ready(place.provider, workspace)
-        return place
+        try:
+            await provider.ready(self.workspace_for(options))
+        except CannotStart as error:
+            raise IsolationUnavailable(str(error)) from error
 
     async def close(self) -> None:
         """End everything that was started anywhere."""
-        for provider in self.all.values():
+        for provider in self.providers.values():
             await provider.close()
 
     def _demanded(self, profile: str | None, verdict: Verdict | None) -> str:
@@ -147,23 +139,23 @@ class Places:
         rating = verdict.rating if proved else Rating.UNKNOWN
         return self._demands.get(profile, {}).get(rating, str(Isolation.NONE))
 
-    async def _named(self, asked: Asked, profile: str | None, verdict: Verdict | None) -> Place:
-        provider = self.all.get(asked.provider or "")
+    async def _named(self, name: str, options: RunOptions, verdict: Verdict | None) -> Provider:
+        provider = self.providers.get(name)
         if provider is None:
             raise InvalidParameters(
-                f"there is no provider {asked.provider!r}: there are {', '.join(self.all)}"
+                f"there is no provider {name!r}: there are {', '.join(self.providers)}"
             )
-        if asked.isolation not in (None, AUTO, provider.isolation):
+        if options.isolation not in (None, AUTO, provider.isolation):
             raise InvalidParameters(
-                f"{provider.name} has isolation {provider.isolation}, and {asked.isolation} was"
+                f"{provider.name} has isolation {provider.isolation}, and {options.isolation} was"
                 " asked for: name one of them"
             )
-        if profile is not None and verdict is not None:
-            await self.check(provider, profile, verdict, asked.workspace)
-        await _ready(provider, asked.workspace)
-        return Place(provider)
+        if verdict is not None:
+            await self.require_isolation(provider, options, verdict)
+        await self.make_ready(provider, options)
+        return provider
 
-    async def _first(self, level: _Level, workspace: str) -> Place:
+    async def _first(self, level: _Level, workspace: str) -> Placed:
         """The first that works; of several levels the strongest.
 
         If one works on this machine but not there, that is an error: whoever can spoil a workspace
@@ -186,7 +178,7 @@ class Places:
             self._working[provider.name] = True
             chosen = f"isolation is {provider.isolation}, by {provider.name}"
             notes = "; ".join((chosen, *noteworthy)) if level.strongest else ""
-            return Place(provider, (notes,) if notes else ())
+            return provider, (notes,) if notes else ()
         raise IsolationUnavailable(
             f"isolation {level.least} cannot be had here, and nothing was run without it: "
             + ("; ".join(problems) or "no provider of that level is configured")
@@ -209,18 +201,11 @@ class Places:
         return self._working[provider.name]
 
     def _fitting(self, level: _Level) -> Iterator[Provider]:
-        ranked = sorted(self.all.values(), key=lambda one: -one.isolation.rank)
+        ranked = sorted(self.providers.values(), key=lambda one: -one.isolation.rank)
         for provider in ranked:
             rank = provider.isolation.rank
             if rank == level.least.rank or (level.strongest and rank > level.least.rank):
                 yield provider
-
-
-async def _ready(provider: Provider, workspace: str) -> None:
-    try:
-        await provider.ready(workspace)
-    except CannotStart as error:
-        raise IsolationUnavailable(str(error)) from error
 
 
 def _level(asked: str | None, demanded: str) -> _Level:

@@ -4,8 +4,50 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from shelltie.events import Event, Publish
-from shelltie.model import Sample
+from shelltie.events import Event, Publish, RunLost
+from shelltie.model import Command, PastSession, RunId, Sample
+from shelltie.output.store import Store
+from shelltie.verdict import Verdict
+
+
+class CommandJudge(Protocol):
+    """Who rates commands. `look` looks at the text alone; what it calls safe has to be confirmed
+    by a second parser and a look at the disk; `judge` does both.
+    """
+
+    async def look(self, command: Command) -> Verdict: ...
+
+    async def confirm(self, command: Command, verdict: Verdict) -> Verdict: ...
+
+    async def judge(self, command: Command) -> Verdict: ...
+
+
+class OutputFactory(Protocol):
+    """Where the output of a run is kept; of one that `stays`, so that it can be read later."""
+
+    def __call__(self, run: RunId, *, stays: bool) -> Store: ...
+
+
+class Record(Protocol):
+    """Who writes down what the bus tells."""
+
+    async def flush(self) -> str | None:
+        """Wait until what was told so far is written; or say why it cannot be.
+
+        Raises: JournalBroken if nothing may run without a record.
+        """
+
+    async def lost(self, client: str) -> list[RunLost]:
+        """What ran for this client, lately, in servers that died; the newest first."""
+
+    async def lost_one(self, name: str, client: str) -> RunLost | None:
+        """The lost run or session of this client with that id, however old."""
+
+    async def past_session(self, session: str, client: str) -> PastSession | None:
+        """What became of the session of this client with that id."""
+
+    async def close(self) -> None:
+        """Write the rest, and leave."""
 
 
 class Memory(Protocol):

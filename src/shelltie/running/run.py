@@ -95,6 +95,8 @@ class Run:
         self.started_at = time.time()
         self.ended_survivors = False  # who was left when it exited did not leave by themselves
         self.longest_idle = 0.0  # seconds without output or work, as far as somebody has looked
+        # If set, it takes what was printed, and gives the store what is to be kept of it.
+        self.filter_output: Callable[[Stream, memoryview], None] | None = None
         self.on_output: list[Callable[[Stream, memoryview], None]] = []
         self.is_silence: Callable[[Stream], bool] | None = None  # of what `on_output` just heard
         self.on_ended: list[Callable[[], None]] = []
@@ -280,7 +282,7 @@ class Run:
     def _read(self, fd: int, stream: Stream) -> None:
         def data(chunk: memoryview) -> None:
             now = self._alarms.now()
-            self.output.add(stream, chunk)
+            (self.filter_output or self.output.add)(stream, chunk)
             for hear in self.on_output:
                 hear(stream, chunk)
             if self.is_silence is None or not self.is_silence(stream):

@@ -14,8 +14,7 @@ from shelltie.basics.visible_text import brief
 from shelltie.errors import JournalBroken, ProcessError, TooManySessions, UnknownSession
 from shelltie.events import SessionNamed
 from shelltie.model import Command, PastSession, RunId, State
-from shelltie.running.admission import Party
-from shelltie.running.options import RunOptions
+from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
@@ -94,7 +93,7 @@ class Sessions:
         return next(it for it in ids if it not in self._sessions and it not in self._gone)
 
     async def let_type(
-        self, session: Session, data: bytes, party: Party, *, end: bool = False
+        self, session: Session, data: bytes, requester: Requester, *, end: bool = False
     ) -> None:
         """Ask whether this may be typed for the session's program.
 
@@ -102,7 +101,7 @@ class Sessions:
         """
         command = session.run.command
         if not session.complete:
-            await typed_input.admit(self._supervisor, session, command, data, party, end=end)
+            await typed_input.admit(self._supervisor, session, command, data, requester, end=end)
 
     def get(self, session_id: str, owner: str) -> Session:
         """The session of that id.

@@ -4,7 +4,6 @@ The shell is interactive, on a terminal, but reads its commands from a pipe of o
 typed reaches the command that runs, and is never itself a command that was not judged.
 """
 
-import copy
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,8 +24,7 @@ from shelltie.errors import (
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
 from shelltie.model import Command, Limits, RunId, TerminalSize
-from shelltie.running.admission import CommandJudge, Gate, Party
-from shelltie.running.options import RunOptions, new_run_id
+from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.registry import Sessions
@@ -34,7 +32,6 @@ from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.shell_marks import CommandMark
 from shelltie.sessions.shell_pipe import CommandPipe, MarkFilter
 from shelltie.sessions.wait_rule import Waiting
-from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _TEXT_MAX = 1024 * 1024
 _INTERRUPTS = (b"\x03", b"\x1c")
@@ -70,7 +67,7 @@ class Start:
     env: Mapping[str, str | None] = field(default_factory=dict)
     size: TerminalSize = field(default_factory=TerminalSize)
     limits: Limits = field(default_factory=lambda: Limits(None, None, "sessions have no limit"))
-    party: Party = field(default_factory=Party)
+    requester: Requester = field(default_factory=Requester)
     stdin: bytes | None = None
 
 
@@ -100,7 +97,8 @@ class ShellSession:
         self._number = 0
         self._deciding = False
         run = session.run
-        run.output = self._store = MarkFilter(run.output, desk.marks, session.hear, self._pass)
+        self._filter = MarkFilter(run.output, desk.marks, session.hear, self._pass)
+        run.filter_output = self._filter.add
         session.leave()
         run.on_ended.append(self._end)
         if run.outcome is not None:
@@ -125,7 +123,7 @@ class ShellSession:
         text: str,
         waiting: Waiting | None = None,
         wait_for: Pattern | None = None,
-        party: Party = Party(),  # noqa: B008  frozen
+        requester: Requester = Requester(),  # noqa: B008  frozen
     ) -> CommandEnd:
         """Give it a command when it may run, and wait for its end, or until it asks for input.
 
@@ -136,7 +134,7 @@ class ShellSession:
         self._deciding = True  # a question to a person may take long, and others come meanwhile
         try:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
-            await _admit(self._supervisor, self.session.run.id, command, party)
+            await _admit(self._supervisor, self.session.run.id, command, requester)
             await self.announce(text)
         finally:
             self._deciding = False
@@ -167,7 +165,7 @@ class ShellSession:
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
 
-    async def let_type(self, data: bytes, party: Party, *, end: bool = False) -> None:
+    async def let_type(self, data: bytes, requester: Requester, *, end: bool = False) -> None:
         """Ask whether this may be typed for the command that runs.
 
         Raises: CommandDenied.
@@ -175,7 +173,9 @@ class ShellSession:
         if self._sent is not None and self.busy:
             cwd = self.cwd or self.session.run.surroundings.cwd
             reader = Command(self._sent.text, cwd=cwd)
-            await typed_input.admit(self._supervisor, self.session, reader, data, party, end=end)
+            await typed_input.admit(
+                self._supervisor, self.session, reader, data, requester, end=end
+            )
 
     def type(self, data: bytes, *, end: bool = False) -> None:
         """Input for the command that runs, or its `end`.
@@ -268,7 +268,7 @@ class ShellSession:
         self._supervisor.bus.publish(told)
 
     def _end(self) -> None:
-        self._store.finish()
+        self._filter.finish()
         self._desk.close()
         if self._sent is not None and self._sent.end is None:
             self._tell_ended(self._sent)
@@ -288,7 +288,7 @@ async def open_shell(
     run.
     """
     command = Command(first, cwd=start.cwd, env=start.env, stdin=start.stdin)
-    await _admit(supervisor, new_run_id(), command, start.party)
+    await _admit(supervisor, new_run_id(), command, start.requester)
     desk = CommandPipe()
     try:
         shell = replace(
@@ -297,7 +297,7 @@ async def open_shell(
         session = await sessions.open(
             shell,
             # Each command there ends by itself: a pager would wait for a key after each.
-            RunOptions(None, start.limits, UNPAGED, party=start.party),
+            RunOptions(None, start.limits, UNPAGED, requester=start.requester),
             owner,
             Waiting(),
         )
@@ -318,10 +318,12 @@ async def open_shell(
     return opened
 
 
-async def _admit(supervisor: Supervisor, run: RunId, command: Command, party: Party) -> None:
+async def _admit(
+    supervisor: Supervisor, run: RunId, command: Command, requester: Requester
+) -> None:
     """A shell's pipe is on this machine, so no shell is isolated."""
     _check(command.text)
-    await supervisor.admit_into_running(run, command, party, _doubting(supervisor.gate))
+    await supervisor.admission.admit_into(run, command, requester, live_shell=True)
 
 
 def _check(text: str) -> None:
@@ -331,34 +333,3 @@ def _check(text: str) -> None:
         raise InvalidParameters("command has a NUL byte, which no shell takes")
     if len(text) > _TEXT_MAX:
         raise InvalidParameters(f"command is longer than {_TEXT_MAX} characters: use a file")
-
-
-def _doubting(gate: Gate) -> Gate:
-    """The gate for texts whose words a living shell may understand in another way."""
-    other = copy.copy(gate)
-    other.judge = _Doubter(gate.judge)
-    return other
-
-
-class _Doubter:
-    """Calls nothing safe: a shell has aliases, functions and a PATH that we do not see."""
-
-    def __init__(self, judge: CommandJudge) -> None:
-        self._judge = judge
-
-    async def look(self, command: Command) -> Verdict:
-        return _doubted(await self._judge.look(command), command.text)
-
-    async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
-        return _doubted(await self._judge.confirm(command, verdict), command.text)
-
-    async def judge(self, command: Command) -> Verdict:
-        return _doubted(await self._judge.judge(command), command.text)
-
-
-def _doubted(verdict: Verdict, text: str) -> Verdict:
-    if verdict.rating is not Rating.SAFE:
-        return verdict
-    message = "in a shell that stays, an alias, a function or PATH may change what it means"
-    reason = Reason(Code.DYNAMIC_PROGRAM, Rating.UNKNOWN, message, Span(0, len(text)))
-    return replace(verdict, rating=Rating.UNKNOWN, reasons=(*verdict.reasons, reason))

@@ -103,8 +103,8 @@ def _sweep() -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-class MarkFilter(Store):
-    """Takes the place of a store that is still empty, and keeps what is no mark.
+class MarkFilter:
+    """Stands before the store of a run: takes what was printed, and keeps what is no mark.
 
     Before the first mark nobody has asked for anything: what the shell says then, such as a first
     prompt, is kept only if it never becomes ready.
@@ -117,8 +117,7 @@ class MarkFilter(Store):
         on_output: Callable[[bytes], None],
         on_mark: Callable[[CommandMark], None],
     ) -> None:
-        super().__init__()
-        vars(self).update(vars(store))
+        self._store = store
         self._marks = marks
         self._on_output = on_output
         self._on_mark = on_mark
@@ -144,5 +143,5 @@ class MarkFilter(Store):
         if self._withheld is not None:
             self._withheld = (self._withheld + data)[-_WITHHELD_MAX:]
             return
-        super().add(stream, memoryview(data))
+        self._store.add(stream, memoryview(data))
         self._on_output(data)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from anyio import to_thread
 
 from shelltie.model import Command
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.line_readings import LINE_MAX, may_run, readings
 from shelltie.sessions.session import Session
@@ -22,7 +22,7 @@ async def admit(
     session: Session,
     reader: Command,
     data: bytes,
-    party: Party,
+    requester: Requester,
     *,
     end: bool = False,
 ) -> None:
@@ -37,4 +37,5 @@ async def admit(
         found = (
             await to_thread.run_sync(readings, pieces) if len(line) > _LONG else readings(pieces)
         )
-        await supervisor.let_type(session.run, replace(reader, stdin=line), found, party)
+        command = replace(reader, stdin=line)
+        await supervisor.admission.let_type(session.run, command, found, requester)

@@ -63,7 +63,9 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     about = {"version": version(), "serves": "acp"}
     inherited, keeper = child.inherited(), None if config.keeper == "auto" else config.keeper
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        supervisor.gate.patience = Patience(config.unknown_wait, config.dangerous_wait or _DIALOGUE)
+        supervisor.admission.patience = Patience(
+            config.unknown_wait, config.dangerous_wait or _DIALOGUE
+        )
         sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (
             steerable(supervisor, sessions, inherited, about),

@@ -37,8 +37,7 @@ from shelltie.frontends.acp.terminal import HostedTerminal, chosen, signal_numbe
 from shelltie.frontends.acp.timeouts import TerminalPolicy, limits_of
 from shelltie.frontends.wire.run import rating_of
 from shelltie.model import Caller, Command, RunId, State, TerminalSize
-from shelltie.running.admission import Party
-from shelltie.running.options import RunOptions
+from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
@@ -164,7 +163,7 @@ class TerminalHost:
                 asked.text, span(meta, "timeoutMs"), session.policy, self._manners.policy
             ),
             escalation=(session.policy or self._manners.policy).escalation,
-            party=Party(Caller(client=self.client, session=session_id), channel),
+            requester=Requester(Caller(client=self.client, session=session_id), channel),
             one_output=True,
         )
         self._opening += 1  # a question to a person may take long, and others come meanwhile

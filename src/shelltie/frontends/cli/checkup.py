@@ -139,14 +139,14 @@ async def _keeper(config: Config) -> list[Finding]:
                 await _real_command(supervisor),
                 await _hidden_process(supervisor),
                 await _login_path(supervisor),
-                *[await _place(supervisor, one) for one in supervisor.places.all.values()],
+                *[await _place(supervisor, one) for one in supervisor.placement.providers.values()],
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
 
 
 def _kind(supervisor: Supervisor) -> Finding:
-    provider = supervisor.places.usual
+    provider = supervisor.placement.default
     kind = provider.kind if isinstance(provider, LocalProvider) else provider.name
     if kind == "c":
         return Finding("keeper", "keeper", GOOD, "the C program is in use")

@@ -35,7 +35,7 @@ async def steerable(
     about: MessageFields = MappingProxyType({}),
 ) -> AsyncIterator[Control]:
     """A socket through which a person answers questions, and watches and steers what runs."""
-    broker = supervisor.gate.broker
+    broker = supervisor.admission.broker
     offered = {
         **questions.commands(broker),
         **commands(supervisor, sessions),
@@ -135,7 +135,7 @@ class _Runs:
     async def send(self, peer: Peer, given: MessageFields) -> MessageFields:
         """Type something."""
         run, data = self._watch(_id(given)).run, _bytes(given)
-        await must_be_a_person(peer, lambda: self._supervisor.gate.broker.unheld)
+        await must_be_a_person(peer, lambda: self._supervisor.admission.broker.unheld)
         if not run.command.stays_open:
             raise RunOver("its input is closed: it takes none")
         run.input.write(data)

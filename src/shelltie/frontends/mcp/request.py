@@ -12,7 +12,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.environment import child
 from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient
 from shelltie.model import Caller
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from shelltie.running.run import Run
 
 _ONLY_CLIENT = "stdio"
@@ -42,7 +42,7 @@ class ToolCall:
     name: str
     arguments: Mapping[str, object]
     owner: str
-    party: Party
+    requester: Requester
     until: float = math.inf
     follow: Callable[[FollowedRun], None] = _unheard
 
@@ -79,6 +79,6 @@ def call_of(
     patience = None if math.isinf(window) else window
     # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
     agent = child.inherited().get(child.RUN_MARK, "")
-    party = Party(Caller(client=client_of(context), agent=agent), channel, patience)
+    requester = Requester(Caller(client=client_of(context), agent=agent), channel, patience)
     until = math.inf if lasts else anyio.current_time() + window
-    return ToolCall(name, arguments or {}, owner_of(context), party, until, follow)
+    return ToolCall(name, arguments or {}, owner_of(context), requester, until, follow)

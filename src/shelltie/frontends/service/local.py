@@ -19,8 +19,7 @@ from shelltie.frontends.wire.run import report
 from shelltie.frontends.wire.session import NOT_APPROVED, merged
 from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
-from shelltie.running.admission import Party
-from shelltie.running.options import RunOptions
+from shelltie.running.options import Requester, RunOptions
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import keys
 from shelltie.sessions.registry import Sessions
@@ -47,7 +46,7 @@ class LocalTerminal:
         self._sessions = sessions
         self._owner = owner
         self._root = root
-        self._party = Party(Caller(agent=owner))
+        self._requester = Requester(Caller(agent=owner))
 
     def placed(self, place: str) -> "LocalTerminal":
         """The same agent, by a provider of that name."""
@@ -55,7 +54,11 @@ class LocalTerminal:
 
     def _wish(self, profile: str | None, limits: Limits) -> RunOptions:
         return RunOptions(
-            profile, limits, party=self._party, provider=self._place, workspace=str(self._root)
+            profile,
+            limits,
+            requester=self._requester,
+            provider=self._place,
+            workspace=str(self._root),
         )
 
     async def execute_command(
@@ -140,7 +143,7 @@ class LocalTerminal:
         """
         session, line = self._session(session_id), keys.line(text)
         async with session.typing:
-            await self._sessions.let_type(session, line, self._party)
+            await self._sessions.let_type(session, line, self._requester)
             session.send(line)
 
     async def collect_output(
@@ -178,8 +181,9 @@ class LocalTerminal:
 
     def get_isolation_level(self) -> str:
         """Truthfully."""
-        places = self._supervisor.places
-        provider = places.usual if self._place is None else places.all[self._place]
+        placement = self._supervisor.placement
+        name = self._place
+        provider = placement.default if name is None else placement.providers[name]
         return str(provider.isolation)
 
     def list_sessions(self) -> list[Session]:

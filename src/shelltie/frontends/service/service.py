@@ -20,8 +20,7 @@ from shelltie.frontends.service.provider import (
 )
 from shelltie.frontends.service.settings import AgentSettings, service_config
 from shelltie.model import Caller, Command
-from shelltie.running.admission import Party
-from shelltie.running.options import new_run_id
+from shelltie.running.options import Requester, new_run_id
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
 from shelltie.settings import config as settings
@@ -150,7 +149,7 @@ class TerminalService:
         policy = policy_file(self._config, self._root)
         supervisor = assemble(self._config, policy, self._publish)
         if self._approve is not None:
-            supervisor.gate.broker.add(CallbackChannel(self._approve))
+            supervisor.admission.broker.add(CallbackChannel(self._approve))
         self._supervisor = await self._stack.enter_async_context(supervisor)
         self._sessions = Sessions(supervisor, numbers=await session_numbers(self._config))
 
@@ -285,12 +284,13 @@ class TerminalService:
     async def _admit(self, text: str, agent: str) -> None:
         supervisor, _ = self._running()
         command = Command(text, cwd=str(self._root))
-        await supervisor.admit_into_running(new_run_id(), command, Party(Caller(agent=agent)))
+        requester = Requester(Caller(agent=agent))
+        await supervisor.admission.admit_into(new_run_id(), command, requester, live_shell=False)
 
     async def get_command_safety_level(self, text: str) -> str:
         """`safe`, `unknown` or `dangerous`."""
         supervisor, _ = self._running()
-        return str((await supervisor.gate.judge.judge(Command(text))).rating)
+        return str((await supervisor.admission.judge.judge(Command(text))).rating)
 
     def parse_compound_command(self, text: str) -> list[str]:
         """The names of the commands in a text."""

@@ -12,7 +12,7 @@ from shelltie.frontends.wire.session import RedactedReading, SessionReport, visi
 from shelltie.model import human_size
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.text import decode
-from shelltie.running.admission import Party
+from shelltie.running.options import Requester
 from shelltie.running.supervisor import Supervisor
 
 _ID = lazy(r"[0-9A-HJKMNP-TV-Z]{26}|term-\d{1,18}")
@@ -23,18 +23,18 @@ _HINT = (
 )
 
 
-async def lost_runs(supervisor: Supervisor, party: Party) -> list[RunLost]:
+async def lost_runs(supervisor: Supervisor, requester: Requester) -> list[RunLost]:
     """What was this caller's, lately; the newest first."""
     record = supervisor.record
-    return [] if record is None else await record.lost(party.caller.client)
+    return [] if record is None else await record.lost(requester.caller.client)
 
 
-async def find(supervisor: Supervisor, party: Party, name: str) -> RunLost | None:
+async def find(supervisor: Supervisor, requester: Requester, name: str) -> RunLost | None:
     """The one with this id of a session or a run, if there is one."""
     record = supervisor.record
     if record is None or not _ID.fullmatch(name):
         return None
-    return await record.lost_one(name, party.caller.client)
+    return await record.lost_one(name, requester.caller.client)
 
 
 def nearby(found: list[RunLost], place: Path) -> list[RunLost]:

@@ -25,8 +25,9 @@ from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Adaptive, Command, Limits, human_duration
 from shelltie.record.history import History
-from shelltie.running.admission import CommandJudge, Decisions
-from shelltie.running.options import check as check_command
+from shelltie.running.admission import Decisions
+from shelltie.running.options import check_command
+from shelltie.running.ports import CommandJudge
 from shelltie.settings import config as settings
 from shelltie.settings.config import Config
 from shelltie.shell.shape import shape

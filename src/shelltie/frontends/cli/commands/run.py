@@ -103,7 +103,7 @@ class Leashed:
         inside = child.inherited().get(child.RUN_MARK, "")
         caller = Caller(client="shelltie run", agent=inside)
         async with Terminal(publish=self._publish, caller=caller) as terminal:
-            terminal.supervisor.gate.broker.add(TerminalChannel())
+            terminal.supervisor.admission.broker.add(TerminalChannel())
             # To get a place, or somebody's yes, may take a while: a signal ends that, too.
             with self._starting:
                 self._run = await terminal.start(command, **options)

@@ -254,7 +254,7 @@ class AgentTools:
         )
         options = {"cwd": given.get("cwd"), "env": given.get("env"), "stdin": given.get("task")}
         command, _ = parse_options(given["command"], cast(Options, options))
-        wish = RunOptions(limits=limits, party=call.party)
+        wish = RunOptions(limits=limits, requester=call.requester)
         run = await self._attendant.supervisor.start(command, wish)
         task = AgentTask(self._new_id(), run, self._beats, redact=self._redact)
         session = await self._attendant.wait(FollowedRun(run, task.id, task.activity), call)

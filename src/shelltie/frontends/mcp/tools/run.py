@@ -266,7 +266,7 @@ def _asked(call: ToolCall) -> tuple[Command, RunOptions]:
     arguments = call.arguments
     check(arguments, _INPUT)
     options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    return parse_options(arguments["command"], cast(Options, options), call.party)
+    return parse_options(arguments["command"], cast(Options, options), call.requester)
 
 
 def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:

@@ -89,7 +89,9 @@ class SessionTools:
     async def _bash(self, call: ToolCall) -> _Answer:
         command, _ = parse_options(call.arguments["command"], Options())
         limits = Limits(self._manners.bash_timeout, None, "bash.timeoutSeconds")
-        run = await self._supervisor.start(command, RunOptions("session", limits, party=call.party))
+        run = await self._supervisor.start(
+            command, RunOptions("session", limits, requester=call.requester)
+        )
         session = await self._attendant.wait(FollowedRun(run), call)
         made = report(run, redact=self._manners.redact)
         brief = report(run, self._manners.shown, redact=self._manners.redact)
@@ -147,11 +149,11 @@ class SessionTools:
         if arguments.get("rows") is not None or arguments.get("columns") is not None:
             session.resize(_size(arguments, session.size))
         if shell is not None and text is not None:
-            return self._told(shell, await shell.run(str(text), waiting, wait_for, call.party))
+            return self._told(shell, await shell.run(str(text), waiting, wait_for, call.requester))
         if shell is not None:
             if typed or end:
                 async with session.typing:
-                    await shell.let_type(typed, call.party, end=end)
+                    await shell.let_type(typed, call.requester, end=end)
                     shell.type(typed, end=end)
             return self._told(shell, await shell.follow(waiting, wait_for))
         if (typed or end) and session.complete:
@@ -160,7 +162,7 @@ class SessionTools:
             made = self._read(session, await session.exchange(b"", waiting, wait_for))
             return as_json(made), said.continued_text(made)
         async with session.typing:
-            await self._sessions.let_type(session, typed, call.party, end=end)
+            await self._sessions.let_type(session, typed, call.requester, end=end)
             made = self._read(session, await session.exchange(typed, waiting, wait_for, end=end))
         return as_json(made), said.continued_text(made)
 
@@ -194,7 +196,7 @@ class SessionTools:
 
     async def _lost_output(self, call: ToolCall, start: int, limit: int, *, raw: bool) -> _Answer:
         name = str(call.arguments["sessionId"])
-        gone = await lost_run.find(self._supervisor, call.party, name)
+        gone = await lost_run.find(self._supervisor, call.requester, name)
         if gone is None:
             raise await self._unknown(call)
         made = await lost_run.report(gone, start, limit, raw=raw, redactor=self._for_lost)
@@ -265,7 +267,9 @@ class SessionTools:
 
     async def _list(self, call: ToolCall) -> _Answer:
         sessions = self._sessions.owned_by(call.owner)
-        gone = lost_run.nearby(await lost_run.lost_runs(self._supervisor, call.party), Path.cwd())
+        gone = lost_run.nearby(
+            await lost_run.lost_runs(self._supervisor, call.requester), Path.cwd()
+        )
         answer: dict[str, object] = {"sessions": [said.listed(one) for one in sessions]}
         if gone:
             answer["lost"] = [lost_run.listed(one) for one in gone]
@@ -282,7 +286,7 @@ class SessionTools:
             raise await self._unknown(call) from None
 
     async def _unknown(self, call: ToolCall) -> UnknownSession:
-        client = call.party.caller.client
+        client = call.requester.caller.client
         return await self._sessions.explain(str(call.arguments["sessionId"]), call.owner, client)
 
     def _waiting(self, call: ToolCall) -> Waiting:
@@ -319,7 +323,7 @@ def _command(call: ToolCall) -> tuple[Command, RunOptions]:
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
     held = Limits(limits.total, limits.silence, source, literal=True)
     isolation = cast(str | None, arguments.get("isolation"))
-    return command, RunOptions("session", held, party=call.party, isolation=isolation)
+    return command, RunOptions("session", held, requester=call.requester, isolation=isolation)
 
 
 def _shell_start(call: ToolCall) -> tuple[Command, Start]:
@@ -334,7 +338,9 @@ def _shell_start(call: ToolCall) -> tuple[Command, Start]:
     command, wish = _command(call)
     assert isinstance(wish.limits, Limits)
     size, typed = command.pty or TerminalSize(), _text(call.arguments)
-    return command, Start(command.cwd, command.env, size, wish.limits, call.party, typed or None)
+    return command, Start(
+        command.cwd, command.env, size, wish.limits, call.requester, typed or None
+    )
 
 
 def _check_kind(session: Session, shell: ShellSession | None, text: object, *, typed: bool) -> None:
