@@ -1,6 +1,7 @@
 """Where a command runs is what was asked for, or what the policy demands, or it does not run."""
 
 import json
+import traceback
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from shelltie import (
     Terminal,
 )
 from shelltie.errors import IsolationUnavailable
+from shelltie.keeper.link import Leash, Link
 from shelltie.model import Bar, Command, Isolation
 from shelltie.providers.bubblewrap import provider
 from shelltie.providers.local import LocalProvider
@@ -316,3 +318,22 @@ async def test_what_a_task_runs_is_isolated_where_the_settings_say_so(
         outside = await call.execute(await call.create(), "where")
 
     assert outside["stdout"].strip() == str(HERE) != inside["stdout"].strip() != ""
+
+
+@pytest.mark.parametrize("level", ["none", "sandbox"])
+async def test_five_calls_of_ours_lie_between_the_supervisor_and_the_keeper(
+    terminal: Terminal, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    spawn = Link.spawn
+
+    def remember(link: Link, *args: object, **more: object) -> Leash:
+        ours = [one for one in traceback.extract_stack() if "/src/shelltie/" in one.filename]
+        calls[:] = [one.name for one in ours if "/frontends/" not in one.filename]
+        return spawn(link, *args, **more)  # type: ignore[arg-type]  # whatever they are
+
+    await terminal.run("true", isolation=level)
+    monkeypatch.setattr(Link, "spawn", remember)
+    await terminal.run("true", isolation=level)
+
+    assert [*calls[-4:], "spawn"] == ["start", "begin", "spawn", "spawn", "spawn"]

@@ -1,11 +1,14 @@
 """Sandbox pool: one reusable sandbox or container for each workspace, until it is idle.
 
-To open one is dear; each command in it then costs what one outside does.
+To open one is dear; each command in it then costs what one outside does. `ready` of a provider
+reserves the one of a workspace; the spawn that follows takes it without another look. What is
+reserved for a command that never comes is let go like any other, only later.
 """
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +21,11 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Directory, Resources
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
-from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.git import UnguardedName
 from shelltie.providers.workspace.guards import RememberedFiles, put_aside
 from shelltie.providers.workspace.inotify import DirectoryWatch
 
-_SURE = 0.002  # seconds; one command asks for its room up to three times before it starts
+_RESERVED = 5.0  # seconds, from being ready to the spawn: until it is on record that it starts
 _TOO_OFTEN = 5
 _UNDONE = (
     "{} was made where git outside would have obeyed it, and was renamed to .blocked-…: look at it,"
@@ -42,7 +44,7 @@ class Sandbox:
     idle: asyncio.TimerHandle | None = None
     held: RememberedFiles = field(default_factory=RememberedFiles)
     watched: tuple[UnguardedName, ...] = ()
-    sure_until: float = 0.0
+    reserved_until: float = 0.0
     arrivals: DirectoryWatch | None = None
     undone: list[str] = field(default_factory=list)
     closing: bool = False
@@ -86,18 +88,27 @@ class SandboxPool(Generic[R]):
         return room
 
     def _usable(self, room: R | None) -> R | None:
-        if room is None or not room.link.alive:
-            return None
-        now = asyncio.get_running_loop().time()
-        if now < room.sure_until:
-            return room
-        if not room.link.serves:
+        if room is None or not room.link.serves:
             return None
         if not room.current or room.link.doubtful:
             self._stop_admitting(room)
             return None
-        room.sure_until = now + _SURE
         return room
+
+    def reserve(self, room: R) -> None:
+        """Keep it for a command that is about to come, whoever else leaves it."""
+        room.reserved_until = asyncio.get_running_loop().time() + _RESERVED
+        self.release(room)
+
+    def reserved(self, workspace: str) -> R | None:
+        """The one that was made ready for this name, if it is still there.
+
+        What changes in the workspace from then on could as well change after the start.
+        """
+        room = self._named.get(workspace)
+        if room is None or asyncio.get_running_loop().time() >= room.reserved_until:
+            return self._usable(room)
+        return room if room.link.serves else None
 
     def replace(self, place: Path) -> None:
         """Another is to be made there; what is over is forgotten."""
@@ -121,14 +132,16 @@ class SandboxPool(Generic[R]):
             room.arrivals = DirectoryWatch(places, partial(self._look, room))
         return room
 
-    def spawn(
+    @contextmanager
+    def entered(
         self,
         room: R,
         prepared: Prepared,
         env: Mapping[str, str],
         listen: Callable[[LeashWord], None],
-    ) -> LeashedProcess:
-        """Start it there, with the variables that make sense there.
+    ) -> Iterator[tuple[Prepared, Callable[[LeashWord], None]]]:
+        """Within this it is spawned: what to spawn there, with the variables that make sense there,
+        and who listens.
 
         Raises: CannotStart, and then nothing was started.
         """
@@ -140,17 +153,15 @@ class SandboxPool(Generic[R]):
             )
         if prepared.directory is not None and not _is_directory(cwd, prepared.directory):
             raise CannotStart(f"{cwd} {OTHER_DIRECTORY}")
-        hear = self._hearing(room, listen)
         # Inside, its numbers need not be those it has here.
         inside = replace(prepared, cwd=cwd, env=env, directory=None)
         try:
-            process = spawn(room.link, inside, hear)
+            yield inside, self._hearing(room, listen)
         except CannotStart as error:
             if room.link.serves:
                 raise
             raise CannotStart(f"its {self._kind} ended just then: run it again") from error
         _cancel(room)
-        return process
 
     def _hearing(self, room: R, listen: Callable[[LeashWord], None]) -> Callable[[LeashWord], None]:
         open_end, since = True, len(room.undone)
@@ -172,14 +183,15 @@ class SandboxPool(Generic[R]):
 
         return hear
 
-    def release(self, room: R, at_least: float = 0.0) -> None:
+    def release(self, room: R) -> None:
         """Nobody needs it now; before long it is let go, and at once if nobody may come."""
         _cancel(room)
         if not room.link.alive or not room.link.idle:
             return
         if self._rooms.get(room.place) is room:
             loop = asyncio.get_running_loop()
-            room.idle = loop.call_later(max(self._idle, at_least), self._dismiss, room)
+            wait = max(self._idle, room.reserved_until - loop.time())
+            room.idle = loop.call_later(wait, self._dismiss, room)
         else:
             room.link.dismiss()
 

@@ -88,7 +88,7 @@ class Provider(Protocol):
         ...
 
     async def ready(self, workspace: str) -> None:
-        """Find out whether commands can be run here, in this directory.
+        """Find out whether commands can be run here, in this directory; a spawn may follow soon.
 
         Raises: CannotStart, which says why not and what to do.
         """

@@ -20,7 +20,7 @@ from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxPolicy, Sandbo
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
 from shelltie.providers.provider import Prepared
-from shelltie.providers.spawn import LeashedProcess
+from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.boundaries import checked, within
 
 _NAMESPACES = ("new namespace", "uid map", "gid map", "unshare", "setting up uid", "No permissions")
@@ -101,9 +101,7 @@ class BubblewrapProvider:
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
         sandbox = self._open(workspace)
-        if sandbox.answered:
-            return
-        while not await answers(sandbox.link):
+        while not sandbox.answered and not await answers(sandbox.link):
             said = sandbox.said
             lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said} - self._lacking
             if not lacking:
@@ -111,19 +109,14 @@ class BubblewrapProvider:
             self._lacking |= lacking
             sandbox = self._open(workspace)
         sandbox.answered = True
-        self._rooms.release(sandbox)
+        self._rooms.reserve(sandbox)
 
     def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
-        sandbox = self._open(prepared.workspace)
+        sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
-        try:
-            return self._rooms.spawn(sandbox, prepared, env, listen)
-        except CannotStart:
-            if sandbox.link.alive:
-                raise
-        again = self._open(prepared.workspace)  # it had just died
-        return self._rooms.spawn(again, prepared, env, listen)
+        with self._rooms.entered(sandbox, prepared, env, listen) as (inside, hear):
+            return spawn(sandbox.link, inside, hear)
 
     async def close(self) -> None:
         """See `Provider`."""

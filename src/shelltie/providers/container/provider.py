@@ -24,13 +24,12 @@ from shelltie.providers.container.mounts import (
 )
 from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
-from shelltie.providers.spawn import LeashedProcess, limited
+from shelltie.providers.spawn import LeashedProcess, limited, spawn
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import RememberedFiles, guards_of
 
 _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
-_RESERVED = 5.0  # from being ready to the command that asked: to make another takes a while
 
 
 @dataclass(slots=True)
@@ -67,14 +66,15 @@ class ContainerProvider:
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
-        self._rooms.by_name(workspace)  # which lets go of it if somebody has paused it
+        room = self._rooms.by_name(workspace)  # which lets go of it if somebody has paused it
+        if room is not None:
+            self._rooms.reserve(room)
         await self._remove_paused()
-        room = self._rooms.by_name(workspace)
         if room is None:
             place = checked(workspace, self._policy.home, self._policy.hidden)
             async with self._locks.setdefault(place, anyio.Lock()):
                 room = self._rooms.by_path(place, workspace) or await self._open(place, workspace)
-        self._rooms.release(room, _RESERVED)
+            self._rooms.reserve(room)
 
     async def _remove_paused(self) -> None:
         for paused in [one for one in self._rooms.stopping if one.lost and not one.given_up]:
@@ -83,11 +83,13 @@ class ContainerProvider:
 
     def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
-        room = self._rooms.by_name(prepared.workspace)
+        room = self._rooms.reserved(prepared.workspace)
         if room is None:
             raise CannotStart("its container has just ended: ask again, and there will be another")
         env = variables(prepared.env, self._policy, room.variables)
-        return self._rooms.spawn(room, prepared, env, limited(room.group, listen))
+        listen = limited(room.group, listen)
+        with self._rooms.entered(room, prepared, env, listen) as (inside, hear):
+            return spawn(room.link, inside, hear)
 
     async def close(self) -> None:
         """See `Provider`."""
