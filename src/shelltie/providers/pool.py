@@ -96,7 +96,7 @@ class SandboxPool(Generic[R]):
         return room
 
     def reserve(self, room: R) -> None:
-        """Keep it for a command that is about to come, whoever else leaves it."""
+        """Keep it for a command that is about to come, though others in it end."""
         room.reserved_until = asyncio.get_running_loop().time() + _RESERVED
         self.release(room)
 

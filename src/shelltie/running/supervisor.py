@@ -113,8 +113,8 @@ class Supervisor:
         command = replace(command, env=child.changed(command.env, self._base))
         admitted = await self.admission.decide(run_id, command, options, surroundings)
         experience = await self._experience(command, surroundings.cwd)
-        terms = self._ready(run_id, command, options, experience, admitted.provider)
-        problem = await self._recorded(run_id, command)
+        terms = self._settle_terms(run_id, command, options, experience, admitted.provider)
+        problem = await self._flush_before_start(run_id, command)
         if problem is not None:
             admitted = replace(admitted, notes=(*admitted.notes, problem))
         run = self._new_run(run_id, command, terms, surroundings, admitted)
@@ -152,7 +152,7 @@ class Supervisor:
         project, samples = await self._memory.recall(kind, cwd)
         return Experience(kind, project, samples, self._defaults.min_samples)
 
-    async def _recorded(self, run: RunId, command: Command) -> str | None:
+    async def _flush_before_start(self, run: RunId, command: Command) -> str | None:
         """Wait until it is on record that this will start, or say why it is not."""
         why = "its caller left before it was started"
         try:
@@ -218,7 +218,7 @@ class Supervisor:
         prepared, surroundings = self._prepare(run_id, command, RunOptions())
         self.admission.publish_asked(run_id, command, caller, {})
         admitted = Admitted(None, self.placement.default)
-        terms = self._ready(run_id, command, RunOptions(), Experience(), admitted.provider)
+        terms = self._settle_terms(run_id, command, RunOptions(), Experience(), admitted.provider)
         run = self._new_run(run_id, command, terms, surroundings, admitted)
         run.begin(prepared)
         return run
@@ -233,7 +233,7 @@ class Supervisor:
         run.begin(prepared)
         return run
 
-    def _ready(
+    def _settle_terms(
         self,
         run: RunId,
         command: Command,
