@@ -4,8 +4,8 @@ Responsibilities: every command is judged, recorded and placed before it starts;
 its whole tree is ended; it ends with an Outcome, never an exception.
 
 Flow at a glance:
-1. `supervisor.start` builds the environment; `admission` has it judged and approved.
-2. `placement` chooses the provider, `options` and limits/ give the terms; the journal is flushed.
+1. `supervisor.start` builds the environment; `admission` judges, asks, and has it placed.
+2. `options` and limits/ give the terms; the journal is flushed.
 3. `run` spawns, reads output, asks `watchdog` what is due, and sends signals.
 4. `activity` looks at the tree before a silence limit ends it.
 5. `ending` makes the Outcome; `hints` say what to try next.
@@ -14,8 +14,8 @@ Files, in reading order:
   supervisor  owns every run
   options     what a call wants, merged with defaults
   terms       what holds for one run
-  admission   may it run?
-  placement   where?
+  admission   may it run, and where?
+  placement   which provider
   run         one command, from spawn to Outcome
   watchdog    the state machine of the two clocks
   alarms      one heap of deadlines

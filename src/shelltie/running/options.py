@@ -1,4 +1,4 @@
-"""RunOptions of a call, with its Requester, merged with RunDefaults into RunTerms; run ids (ULID)."""
+"""RunOptions and the Requester of a call; with RunDefaults they become RunTerms; run ids (ULID)."""
 
 import secrets
 import signal
