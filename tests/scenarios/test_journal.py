@@ -58,9 +58,9 @@ writer.close()
 READ = """
 import os, sys
 from pathlib import Path
-from shelltie.record import reading
+from shelltie.record import queries
 os.setuid(int(sys.argv[2]))
-print(reading.tail(Path(sys.argv[1]), 1)[0].entry.kind)
+print(queries.tail(Path(sys.argv[1]), 1)[0].entry.kind)
 """
 FULL_DISK = """
 import anyio, resource, sys
@@ -78,7 +78,7 @@ anyio.run(main)
 SMALL_DISK = """
 import anyio, pathlib, sys
 from shelltie import Config, Terminal
-from shelltie.record import reading
+from shelltie.record import queries
 place = pathlib.Path(sys.argv[1])
 async def told():
     async with Terminal(Config(state_dir=str(place))) as terminal:
@@ -95,7 +95,7 @@ async def main():
     print(await told())
     (place / "filler").unlink()
     print(await told())
-    print(reading.verify(place / "journal.db").problems)
+    print(queries.verify(place / "journal.db").problems)
 anyio.run(main)
 """
 
@@ -104,7 +104,7 @@ anyio.run(main)
 FLOODED_DISK = """
 import anyio, os, pathlib, sys
 from shelltie import Config, Terminal
-from shelltie.record import reading
+from shelltie.record import queries
 place, room = pathlib.Path(sys.argv[1]), sys.argv[2]
 async def main():
     async with Terminal(Config(state_dir=str(place))) as terminal:
@@ -113,15 +113,15 @@ async def main():
         if room == "none":
             script += f"; cat /dev/zero > {place}/filler"
         result = await terminal.run(script)
-        ends = [line.entry.run for line in reading.entries(place / "journal.db")
+        ends = [line.entry.run for line in queries.entries(place / "journal.db")
                 if line.entry.kind == "ended"]
         print(result.status, result.run_id in ends, *result.warnings, sep="|")
     (place / "filler").unlink(missing_ok=True)
     async with Terminal(Config(state_dir=str(place))) as terminal:
         await terminal.run(["/bin/true"])
-    missed = [line.entry.body for line in reading.entries(place / "journal.db")
+    missed = [line.entry.body for line in queries.entries(place / "journal.db")
               if line.entry.kind == "missed"]
-    print(missed, reading.verify(place / "journal.db").problems, sep="|")
+    print(missed, queries.verify(place / "journal.db").problems, sep="|")
 anyio.run(main)
 """
 

@@ -34,14 +34,14 @@ RUN, OTHER = (f"01J{os.getpid():022d}{number}" for number in (1, 2))
 SERVER = """
 import anyio, sys
 from shelltie import Config, Terminal
-from shelltie.record import reading
+from shelltie.record import queries
 async def main():
     config = Config(state_dir=sys.argv[1])
     async with Terminal(config) as terminal:
         run = await terminal.start("echo it begins; sleep 300")
         while not run.output.total:
             await anyio.sleep(0.01)
-        while "started" not in [line.entry.kind for line in reading.entries(config.journal)]:
+        while "started" not in [line.entry.kind for line in queries.entries(config.journal)]:
             await anyio.sleep(0.05)
         print(run.id, run.pid, flush=True)
         await anyio.sleep(300)
