@@ -126,7 +126,7 @@ async def test_nor_by_talking_to_the_socket_itself(link: Link) -> None:
         said = await output_of(link, *argv, env=dict(os.environ), cwd=str(ROOT))
         listed = await anyio.to_thread.run_sync(client.ask, server.socket, "pending")
 
-    assert b"NotAnswered: only a person may do this" in said
+    assert b"NoServerAnswer: only a person may do this" in said
     assert len(listed["questions"]) == 1  # type: ignore[arg-type]  # a list
 
 

@@ -20,8 +20,8 @@ from tests.served import served
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from shelltie import whereabouts
-whereabouts.RUNTIME = whereabouts.SHARED = Path(sys.argv[1])
+from shelltie.settings import paths
+paths.RUNTIME = paths.SHARED = Path(sys.argv[1])
 from shelltie.frontends.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
