@@ -1,6 +1,6 @@
 """Shell builtins (eval, exec, source, trap, read, …) that need more than a rule. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
@@ -70,7 +70,7 @@ def _source(case: Inspection) -> None:
 
 
 def _exec(case: Inspection) -> None:
-    words = list(_after(case.words, value={"-a"}, plain={"-c", "-l", "-cl", "-lc"}))
+    words = _after(case.words, value="a", plain="cl")
     if words:
         case.again.command(words, case, "exec")
 
@@ -84,19 +84,20 @@ def _command(case: Inspection) -> None:
     flags = {arg.value for arg in case.words[:2]}
     if flags & {"-v", "-V", "-pv", "-pV"}:
         return
-    words = list(_after(case.words, value=set(), plain={"-p"}))
+    words = _after(case.words, plain="p")
     if words:
         case.again.command(words, case, "command")
 
 
-def _after(words: Sequence[Arg], *, value: set[str], plain: set[str]) -> Iterator[Arg]:
-    """The words behind the options."""
+def _after(words: Sequence[Arg], *, value: str = "", plain: str) -> Sequence[Arg]:
+    """The words behind the options; `value` and `plain` are their letters: `exec -ca z`."""
     at = 0
-    while at < len(words) and (words[at].value or "") in value | plain:
-        at += 2 if words[at].value in value else 1
-    if at < len(words) and words[at].value == "--":
-        at += 1
-    yield from words[at:]
+    while at < len(words) and words[at].head.startswith("-") and words[at].head not in ("-", "--"):
+        letters = words[at].head[1:].lstrip(plain)
+        if letters and letters[0] not in value:
+            break
+        at += 2 if letters and letters in value else 1
+    return words[at + 1 :] if at < len(words) and words[at].value == "--" else words[at:]
 
 
 def _test(case: Inspection) -> None:

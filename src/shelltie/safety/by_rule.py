@@ -187,6 +187,8 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
     if rule.verdict is not Rating.SAFE:
         case.say(rule.verdict, rule.code or Code.UNKNOWN_PROGRAM, f"{_shown(rule)} {rule.why}")
     given = split(rule, place.args, place.more, stop=rule.stop)
+    if rule.stdin is Role.SHELL and given.operands:
+        case.where = replace(case.where, operands=_parameters(case, given))
     _rate_options(case, rule, given)
     _rate_operands(case, rule, given)
     _rate_conditions(case, rule, given, rule.whens)
@@ -194,6 +196,12 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
     rate_network(case, rule, place.args, given)
     if rule.wraps and (given.unknown or given.loose):
         scan_suffixes(case, place.args)
+
+
+def _parameters(case: Inspection, given: SplitArguments) -> tuple[Arg, ...]:
+    """`$0`, `$1` and so on of the text that a shell is given: `bash -c '"$@"' _ ls`."""
+    first = case.args[:0] if "-c" in given.names() else case.args[:1]
+    return (*first, *given.operands)
 
 
 def _shown(rule: Rule) -> str:

@@ -20,7 +20,8 @@ class CommandScope:
 
     `span` is the place of the text in what was asked, when it is only a word there. `input` is what
     the whole command reads, unless something in the text is put before it. A text that stands in
-    what was asked letter for letter begins there at `offset`.
+    what was asked letter for letter begins there at `offset`. `operands` are the positional
+    parameters of the texts inside, from `$0` on.
     """
 
     script: Script
@@ -29,6 +30,7 @@ class CommandScope:
     span: Span | None = None
     input: Arg | None = None
     offset: int = 0
+    operands: tuple[Arg, ...] = ()
 
     def within(self, label: str) -> "CommandScope":
         """The same text, inside one more program."""
@@ -38,6 +40,10 @@ class CommandScope:
         """A text inside this one, in one more program."""
         wrappers = (*self.wrappers, label)
         given = self.input
+        if self.operands:
+            values = Values(script, self.operands)
+            span = self.place(span.with_all(arg.span for arg in self.operands))
+            return replace(self, script=script, values=values, wrappers=wrappers, span=span)
         if self.span is None and self.script.text[span.start : span.end] == script.text:
             offset = self.offset + span.start
             return CommandScope(script, Values(script), wrappers, input=given, offset=offset)

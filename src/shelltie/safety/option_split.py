@@ -84,7 +84,7 @@ class _Reader:
         elif head == "--" and arg.values:
             self.over = True
             self.found.flags += [Given(flag, arg) for flag in [self.flags.get(head)] if flag]
-        elif head in self.flags and not head.startswith("-"):
+        elif head in self.flags and (head == "-" or not head.startswith("-")):
             self._given(self.flags[head], arg)
         elif not head.startswith("-") or head == "-":
             self._operand(arg)

@@ -23,7 +23,7 @@ from shelltie.safety.shell_syntax import (
     rate_redirects,
 )
 from shelltie.safety.values import Values
-from shelltie.safety.wrappers import places_of, scan_suffixes
+from shelltie.safety.wrappers import places_of, scan_suffixes, scan_words
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
 from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict, foremost
@@ -298,6 +298,7 @@ class _Rater:
             self.danger_in_text(line, case, case.program, case.args[0].span)
         if any(problem.code is Code.PARSE_ERROR for problem in case.where.script.problems):
             scan_suffixes(case, case.words)  # where commands begin is a guess there
+        scan_words(case)
         self._unknown_words(case)
 
     def _as(self, case: Inspection, name: str) -> None:

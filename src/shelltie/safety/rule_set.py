@@ -158,6 +158,10 @@ class RuleSet:
             trees = self._trees[name] = self._grown(name)
         return trees
 
+    def names(self, name: str) -> bool:
+        """Whether a rule speaks of a program by this very name: cheaper than to look for it."""
+        return name in self._index or name in self._trusted or name in self._tight
+
     def _grown(self, name: str) -> tuple[Node | None, ...]:
         shipped = self._shipped(name)
         usual = _tree({**shipped, **_of(self._trusted, name)})

@@ -1,7 +1,8 @@
 """Constant propagation: which values the words and variables of a script can have. Pure.
 
-A variable that the script sets to something literal is known; one that it sets by a loop, `read`
-or a substitution is bound: its value comes from commands that are judged themselves.
+A variable that the script sets to something literal is known, and so are arrays and positional
+parameters; one that it sets by a loop, `read` or a substitution is bound: its value comes from
+commands that are judged themselves.
 What is known this way serves to find danger; it never proves anything safe.
 """
 
@@ -16,11 +17,13 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.output.secret_names import is_everyday_word, is_secret_name
 from shelltie.safety.arg import HOLE, Arg, unseen, written
 from shelltie.safety.echo import printed
-from shelltie.shell.script import Part, PartKind, Script, Simple, Word
+from shelltie.shell.script import Assignment, Part, PartKind, Script, Simple, Word
 from shelltie.verdict import Span
 
 _SPLIT = "\1"  # where an unquoted value falls apart
 _WAYS_MAX = 16
+_ROW_MAX = 200  # words of an array, and of all that it is set to
+_ROWS_MAX = 50
 _PASSES = 3  # so that `a=r; b=$a` is known as well
 
 # Set by every login, and never more than one plain word.
@@ -32,6 +35,9 @@ _NUMBER = lazy(r"[+-]?\d+")
 _IFS = " "
 _PIPE = "/dev/fd/63"  # what the shell puts in place of `<(…)`
 
+# ${a[1]}, ${a[@]}, ${a[@]:1}, ${@:2}
+_ELEMENTS = lazy(r"\$\{([@*]|[A-Za-z_]\w*)(?:\[([^]]*)\])?(?::\s*(\d+).*)?\}", re.ASCII | re.DOTALL)
+_PARAMETERS = "@"  # the positional parameters, as an array
 _DEFAULT = lazy(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
 _EXPANDED = lazy(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
 CASE = "case"  # stands for itself, not for a variable
@@ -47,8 +53,15 @@ _READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
 class Values:
     """What is known of the variables of one script."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, operands: Sequence[Arg] = ()) -> None:
+        """`operands` are `$0`, `$1` and so on: what `bash -c TEXT` is given behind its text."""
         self._script = script
+        self._zero = tuple(operands[0].guesses) if operands else (HOLE,)
+        # The rows of words that an array is set to, by the place where that is done.
+        self._rows: dict[str, dict[Span, tuple[str, ...]]] = {}
+        if operands:
+            row = tuple(arg.guesses[0] for arg in operands[1:])
+            self._rows[_PARAMETERS] = {Span(0, 0): row}
         self._known: dict[str, tuple[str, ...]] = {}
         self._secret: set[str] = set()
         self._bound: dict[str, int] = {}  # and where in the text for the first time
@@ -99,7 +112,7 @@ class Values:
 
     def _with_sources(self, word: Word) -> Span:
         """The word, and where the script sets the variables in it."""
-        names = [name for part in word.parts for name in _names(part)]
+        names = [_set_as(name) for part in word.parts for name in _names(part)]
         return word.span.with_all(self._set_at[name] for name in names if name in self._set_at)
 
     def secrets_in(self, word: Word) -> Iterator[str]:
@@ -145,7 +158,7 @@ class Values:
 
     def _ways(self, part: Part) -> tuple[str, ...]:
         """The texts a part can stand for."""
-        texts = self._texts(part)
+        texts = self._elements(part) or self._texts(part)
         if part.quoted or part.kind is PartKind.TEXT:
             return texts
         return tuple(self._blanks.sub(_SPLIT, text) for text in texts)
@@ -165,6 +178,36 @@ class Values:
                 return tuple(dict.fromkeys((*self._of_variable(default[1]), default[2])))
             case _:
                 return (HOLE,)
+
+    def _elements(self, part: Part) -> tuple[str, ...]:
+        """What `${a[@]}`, `${a[1]}`, `$a`, `$@` or `$1` stands for, if the text sets it."""
+        name, index, offset = _element(part)
+        rows = self._alternatives(name)
+        if index is not None and index.isdigit():
+            if name == _PARAMETERS and index == "0":
+                return self._zero
+            at = int(index[:6]) - (name == _PARAMETERS)
+            return tuple(row[at] for row in rows if at < len(row))
+        if index in ("@", "*"):
+            rows = [row[max(0, offset - (name == _PARAMETERS)) :] for row in rows]
+            between = " " if index == "*" and part.quoted else _SPLIT
+            return tuple(between.join(row) for row in rows if row)
+        return tuple(dict.fromkeys(text for row in rows for text in row)) if index else ()
+
+    def _alternatives(self, name: str) -> list[tuple[str, ...]]:
+        """The rows that an array may be: each that is set, all together for `+=`, and for the
+        positional parameters, what `shift` leaves of them.
+        """
+        rows = list(self._rows.get(name, {}).values())
+        if len(rows) > 1:
+            rows.append(tuple(text for row in rows for text in row)[:_ROW_MAX])
+        if name == _PARAMETERS and self._shifts:
+            rows += [row[at:] for row in rows[:_WAYS_MAX] for at in range(1, _WAYS_MAX)]
+        return list(dict.fromkeys(row for row in rows if row))[:_WAYS_MAX]
+
+    @cached_property
+    def _shifts(self) -> bool:
+        return any(it.words and it.words[0].value == "shift" for it in self._script.commands)
 
     def _of_variable(self, name: str) -> tuple[str, ...]:
         if name in self._known:
@@ -213,22 +256,47 @@ class Values:
         if simple.loop is not None:
             self._set(simple.loop, simple.words if simple.loop != CASE else (), simple.span)
         elif program is None and not simple.words:
-            for assignment in simple.assignments:
-                if assignment.value is not None:
-                    self._set(assignment.name, [assignment.value], assignment.span)
+            self._learn_assigned(simple.assignments)
         elif program in _SETTERS:
             self._learn_declared(simple.words[1:])
+        elif program == "set" or program in self._script.functions:
+            operands = _operands_of_set(simple.words) if program == "set" else simple.words[1:]
+            self._add_row(_PARAMETERS, operands, simple.span)
         elif program in ("((", "let"):
             for name in _SET_BY_ARITHMETIC.findall(" ".join(it.text for it in simple.words)):
                 self._add(name, ("0",), simple.span)  # whatever it is, it is a number
+
+    def _learn_assigned(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            if assignment.value is not None:
+                self._set(assignment.name, [assignment.value], assignment.span)
+                self._learn_array(assignment.name, assignment.value, assignment.span)
 
     def _learn_declared(self, words: Sequence[Word]) -> None:
         for word in words:
             name, equals, text = (word.value or "").partition("=")
             if equals:
                 self._add(name, (text,), word.span)
+            elif word.parts and word.parts[-1].words:
+                self._learn_array(word.parts[0].text.rstrip("+="), word, word.span)
             elif any(self.secrets_in(word)):
                 self._secret.add(word.text.partition("=")[0])
+
+    def _learn_array(self, name: str, value: Word, at: Span) -> None:
+        """`a=(x y)`, `a+=(x y)`, `a[1]=x`."""
+        base, subscript, _ = name.partition("[")
+        if subscript:
+            self._add_row(base, [value], at)
+        elif value.parts and value.parts[-1].words:
+            self._add_row(base, value.parts[-1].words, at)
+
+    def _add_row(self, name: str, words: Sequence[Word], at: Span) -> None:
+        rows = self._rows.setdefault(name, {})
+        if words and at not in rows and len(rows) < _ROWS_MAX:
+            args = self.args(words[:_ROW_MAX])
+            rows[at] = tuple(arg.guesses[0] for arg in args)
+            at = at.with_all(arg.span for arg in args)
+            self._set_at[name] = at.with_all([self._set_at.get(name, at)])
 
     def _set(self, name: str, words: Sequence[Word], at: Span) -> None:
         args = self.args(words)
@@ -281,12 +349,41 @@ def _assigned(simple: Simple) -> Iterator[str]:
         yield from _bindings(simple)
 
 
+def _operands_of_set(words: Sequence[Word]) -> Sequence[Word]:
+    """What `set` makes the positional parameters."""
+    for at, word in enumerate(words[1:], start=1):
+        if word.value == "--":
+            return words[at + 1 :]
+        if not word.text.startswith(("-", "+")) and words[at - 1].value not in ("-o", "+o"):
+            return words[at:]
+    return ()
+
+
+def _element(part: Part) -> tuple[str, str | None, int]:
+    """The array that a part reads, which of its elements, `@` for all, and from where on."""
+    if part.kind is PartKind.VARIABLE:
+        if part.text in ("@", "*"):
+            return _PARAMETERS, part.text, 0
+        return (_PARAMETERS, part.text, 0) if part.text.isdigit() else (part.text, "0", 0)
+    found = _ELEMENTS.fullmatch(part.text) if part.kind is PartKind.EXPANSION else None
+    if found is None or (found[2] is None and found[1] not in ("@", "*")):
+        return "", None, 0
+    name, index = (found[1], found[2]) if found[2] else (_PARAMETERS, found[1])
+    return name, index, int((found[3] or "0")[:6])
+
+
+def _set_as(name: str) -> str:
+    """Under which name it is kept where a variable is set: `$1` and `$*` are of one array."""
+    return _PARAMETERS if name.isdigit() or name == "*" else name
+
+
 def _names(part: Part) -> Iterator[str]:
     """The variables whose values a part shows; `${X:+y}` and `${#X}` show none."""
     if part.kind is PartKind.VARIABLE:
         yield part.text
     elif part.kind in (PartKind.EXPANSION, PartKind.ARITHMETIC):
         yield from _EXPANDED.findall(part.text)
+        yield from (_PARAMETERS for start in ("${@", "${*") if part.text.startswith(start))
 
 
 def _is_one_word(part: Part) -> bool:

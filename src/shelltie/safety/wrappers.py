@@ -152,6 +152,21 @@ def scan_suffixes(case: Inspection, args: Sequence[Arg]) -> None:
                 )
 
 
+def scan_words(case: Inspection) -> None:
+    """Danger among the words of a program that we do not know: it may run them as a command.
+
+    A program's name alone is more often a subcommand, so there must be words behind it.
+    """
+    if case.again.guessing:
+        return
+    tried = 0
+    for start, arg in enumerate(case.words[:-1]):
+        if arg.exact and case.again.rules.names(base_name(arg.value or "")):
+            tried += 1
+            if case.again.danger(case.words[start:], case, case.program) or tried > _SUFFIXES_MAX:
+                return
+
+
 def places_of(case: Inspection) -> Iterator[str | None]:
     """The directories a command goes to: by `cd`, or by an option such as `git -C`."""
     words = case.words

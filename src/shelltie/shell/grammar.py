@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.shell.lexer import Document, LineReader, balanced
@@ -159,8 +160,9 @@ class SimpleReader(LineReader):
 
     def _array(self, parts: list[Part]) -> None:
         start, mark, inside = self.at, len(self.found.drafts), self.deeper()
+        words = list[Word]()
         self.at += 1
-        while inside and self._element():
+        while inside and self._element(words):
             pass
         self.back()
         if not self.next_is(")"):
@@ -171,13 +173,15 @@ class SimpleReader(LineReader):
         if self.inside or _COMMENT.search(self.text, start, self.at):
             # Bash 5.2 loses its place behind an array that it has met inside `<(…)`.
             self.doubtful("an array with a comment, or inside a substitution", start)
-        parts.append(self.expansion(PartKind.EXPANSION, start, mark, quoted=False))
+        array = self.expansion(PartKind.EXPANSION, start, mark, quoted=False)
+        parts.append(replace(array, words=tuple(words)))
 
-    def _element(self) -> bool:
+    def _element(self, words: list[Word]) -> bool:
         self.lines()
         if self.at >= self.end or self.next_is(")"):
             return False
-        if not self.word().parts:
+        words.append(self.word())
+        if not words[-1].parts:
             self.broken("an operator inside an array", self.at)
             self.at += 1
         return True

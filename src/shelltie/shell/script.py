@@ -25,13 +25,15 @@ class PartKind(StrEnum):
 class Part:
     """A piece of a word: `text` is the literal value, the variable's name, or the source.
 
-    `commands` are the places in `Script.commands` of the commands that run inside it.
+    `commands` are the places in `Script.commands` of the commands that run inside it, `words` the
+    elements of the array that it is.
     """
 
     kind: PartKind
     text: str
     quoted: bool = False
     commands: tuple[int, ...] = ()
+    words: "tuple[Word, ...]" = ()
 
 
 @frozen
