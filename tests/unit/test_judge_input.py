@@ -251,3 +251,81 @@ def test_the_users_own_patterns_are_searched_in_input_that_is_run() -> None:
 
     assert judge.first(Command("bash", stdin=b"ls prod-db\n")).rating is DANGEROUS
     assert judge.first(Command("cat", stdin=b"ls prod-db\n")).rating is SAFE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("env - bash", "env - sh -s", "/proc/self/exe", "/proc/thread-self/exe", "/proc/42/exe"),
+        *("prlimit bash", "choom -n 0 -- sh", "/lib64/ld-linux-x86-64.so.2 /bin/bash"),
+        *("cp /bin/bash ./x; ./x", "ln -s /bin/bash x; ./x", "./tool", "frobnicate -", "arch bash"),
+        *("aa-exec -p x bash", "runcon x bash", "frobnicate bash", "mapfile -C eval -c 1 a"),
+    ],
+)
+def test_a_program_that_nobody_knows_may_be_a_shell(command: str) -> None:
+    assert rating(command, REMOVES) is DANGEROUS
+    assert rating(command, "one\n" * 100 + REMOVES) is DANGEROUS
+    assert rating(command, "hello\nworld\n") is not DANGEROUS
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("read a; ((a))", "read a; let a", "read a; [[ a -eq 1 ]]", "read a; echo $((a))"),
+        *('read a; test -v "$a"', 'read a; [ -v "$a" ]', 'read a; printf -v "$a" x'),
+        *('read a; declare "$a"', 'read a; unset "$a"', "read a; echo ${!a}", 'read a; read "$a"'),
+        *("read a; a[$a]=1", "read a; x=${y:a}", "read a; declare -i n=$a", "declare -i n; read n"),
+        *("read a; for ((i=a;;)); do break; done", "read -r a; echo ${a@P}"),
+        *('read a; PS4="$a"; set -x; :', "mapfile a; ((a))", "a=$(cat); ((a))"),
+    ],
+)
+def test_a_value_that_the_shell_evaluates_may_come_from_the_input(command: str) -> None:
+    assert rating(command, "x[$(rm -rf victim)]\n") is DANGEROUS
+    assert rating(command, "$(rm -rf victim)\n") is DANGEROUS
+    assert rating(command, "5\n") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("make -f -", "x:=$(shell {})\nall:;@:"),
+        ("make -f -", "x != {}"),
+        *(("ed", line) for line in ("r !{}", "w !{}", "!{}", "0r !{}")),
+        *(("psql", line) for line in ("select 1 \\g |{}", "\\o |{}", "\\! {}")),
+        *(("psql", line) for line in ("copy t to program '{}'", "\\copy t from program '{}'")),
+        *(("sqlite3", line) for line in (".output |{}", ".once '|{}'", ".shell {}", ".system {}")),
+        *(("mysql", line) for line in ("\\! {}", "system {}", "pager {}", "\\P {}")),
+        *(("gdb", line) for line in ("pipe p 1 | {}", "shell {}", "!{}")),
+        *(("lldb", line) for line in ("platform shell {}", "shell {}")),
+        *(("gnuplot", line) for line in ('system "{}"', "!{}", "plot '<{}'")),
+        *(("m4", line) for line in ("syscmd({})", "syscmd(`{}')", "esyscmd([{}])")),
+        *((program, "!{}") for program in ("ftp", "lftp", "telnet h", "dc", "sftp h")),
+        ("swipl", 'shell("{}").'),
+        ("erl", 'os:cmd("{}").'),
+        ("sbcl", '(uiop:run-program "{}")'),
+        ("jshell", 'Runtime.getRuntime().exec("{}")'),
+        ("scala", '"{}".!'),
+        ("clojure", '(sh "{}")'),
+        ("clojure", '(sh "env" "{}")'),
+        ("ghci", ":!{}"),
+    ],
+)
+def test_a_line_by_which_a_program_reaches_the_shell_is_judged(command: str, line: str) -> None:
+    assert rating(command, line.format("rm -rf victim") + "\n") is DANGEROUS
+    assert rating(command, "\n" * 50 + line.format("rm -rf victim") + "\n") is DANGEROUS
+    assert rating(command, line.format("date") + "\n") is not DANGEROUS
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        '{"name": "find", "files": ["rm", "-rf"], "test": "install"}\n' * 300,
+        "id,name,size\n" + "1,rm,5\n2,sudo,7\n" * 1000,
+        "The file is removed with `rm`, then sudo is asked.\nDo not use it | ever!\n" * 100,
+        "test line {n}\nfind me\n" * 100,
+    ],
+)
+def test_data_for_a_program_that_nobody_knows_is_not_dangerous(stdin: str) -> None:
+    lines = "".join(line.replace("{n}", str(n)) for n, line in enumerate(stdin.splitlines(True)))
+
+    assert rating("./load --table x", lines) is UNKNOWN

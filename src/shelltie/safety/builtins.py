@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
 from shelltie.safety.by_rule import use
-from shelltie.safety.dataflow import rate_input
+from shelltie.safety.dataflow import rate_input, scan_given
 from shelltie.safety.inspection import Inspection
 from shelltie.safety.option_split import SplitArguments
 from shelltie.safety.rule import Role, Rule
@@ -43,6 +43,8 @@ def _alias(case: Inspection) -> None:
 def _declare(case: Inspection) -> None:
     case.unknown(Code.ENV_INJECTION, f"{case.program} changes or shows variables")
     options = [arg.head for arg in case.words if arg.head.startswith(("-", "+"))]
+    if {"i", "n"} & {*"".join(options)} or not all(arg.exact for arg in case.words):
+        scan_given(case)  # `read a; declare -i n=$a`: what it is set to is evaluated
     for arg in case.words:
         if arg.head not in options:
             for guess in arg.guesses:
@@ -163,6 +165,7 @@ def _mapfile(case: Inspection) -> None:
             text = arg.after(2) if arg.head != "-C" else None
             case.unknown(Code.EXEC_FLAG, f"{case.program} -C runs a command for each line", arg)
             case.shell([text] if text else case.words[place + 1 : place + 2], f"{case.program} -C")
+            scan_given(case)
     _read(case)
 
 

@@ -1,6 +1,7 @@
 """Data flow (taint): where a command's stdin comes from and where its output goes. Pure."""
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
@@ -295,6 +296,40 @@ def scan_written(case: Inspection, written: Arg) -> None:
     other_languages.scan(case, text, written)
     for line, span in _lines(case, text[:READ_MAX], written.span).items():
         case.again.danger_in_text(line, case, case.program, span)
+    _scan_escapes(case, written)
+
+
+# What may be a command with words, after a sign that leads to a shell: `r !ls -l`, `.once |wc -l`.
+_COMMAND = r"[`\[' \t]*+(?=(?:[\w.+-]*+/)*+([\w.+-]++)[ \t]++[^\s|;&)])"
+_ESCAPE = lazy(rf"(?:[|!;&(`]|'<){_COMMAND}")
+_LINE_START = lazy(rf"^{_COMMAND}", re.MULTILINE)
+
+
+def _scan_escapes(case: Inspection, written: Arg, *patterns: re.Pattern[str]) -> None:
+    """What is dangerous behind a sign that makes a program hand the rest of a line to the shell."""
+    text, whole = written.guesses[0][:READ_MAX], written.span
+    verbatim = case.where.script.text[whole.start : whole.end] == text
+    for pattern in (_ESCAPE, *patterns):
+        for found in pattern.finditer(text):
+            if case.again.rules.names(found[1]) and not case.again.too_much:
+                end = text.find("\n", found.end())
+                place = Span(found.end(), end if end >= 0 else len(text))
+                line, at = text[place.start : place.end], whole.start
+                span = Span(at + place.start, at + place.end) if verbatim else whole
+                case.again.danger_in_text(line, case, case.program, span)
+
+
+def scan_unknown_input(case: Inspection) -> None:
+    """What a program of which nothing is known reads: it may be a shell, or hand lines to one.
+
+    Most input is data, so a line is looked at only where it begins like a command that we know.
+    """
+    written = written_input(case)
+    if written is None and (written := given_input(case)) is not None:
+        case = case.at_input()
+    if written is not None and not case.again.guessing:
+        other_languages.scan_calls(case, written.guesses[0], written)
+        _scan_escapes(case, written, _LINE_START)
 
 
 def _lines(case: Inspection, text: str, whole: Span) -> Mapping[str, Span]:
@@ -323,6 +358,7 @@ def _rate_written(case: Inspection, role: Role, written: Arg) -> None:
     else:
         case.unknown(Code.INTERPRETER, f"{case.program} runs code that is given inline")
         other_languages.scan(case, text, written)
+        _scan_escapes(case, written)
 
 
 def _rate_fed(case: Inspection, role: Role) -> None:

@@ -69,6 +69,10 @@ class Rater(Protocol):
     rules: RuleSet
     guessing: bool  # the words of this command are already tried from every start
 
+    @property
+    def too_much(self) -> bool:
+        """There is more in it than is looked at: nothing more needs to be asked for."""
+
     def text(self, text: str, case: "Inspection", label: str, span: Span) -> None:
         """Rate a text for the shell."""
 

@@ -80,11 +80,14 @@ _TEXT = r"""(?:"((?>(?:[^"\\\n]++|\\.)*))"|'((?>(?:[^'\\\n]++|\\.)*))')"""
 _INLINE_TEXTS = lazy(_TEXT)
 # A call with a text, or with a list of texts: `run(["rm", "-rf", "x"])`.
 _NAMES = "|".join(map(re.escape, table("inline")["calls"]["names"]))
-_CALLS = lazy(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?,\s?\[?\s?{_TEXT})*))")
-_BACKTICKS = lazy(r"`([^`\n]+)`|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]")
+_CALLS = lazy(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?[,\s]\s?\[?\s?{_TEXT})*))")
+_BACKTICKS = lazy(
+    r"`([^`\n]+)`|\"([^\"\n]+)\"\.?!|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]"
+)
 # Lines of sqlite3, psql, ed, vim and expect that are for the shell.
 _LINES = lazy(
-    r"^\s*(?:\.(?:shell|system|sh)\s+|\\!\s*|[:%.,$\d]*!+\s*|spawn\s+|shell\s+)(.+?)\s*$",
+    r"^\s*(?:\.(?:shell|system|sh)\s+|\\[!P]\s*|[:%.,$\d]*!+\s*"
+    r"|(?:spawn|pager|system|(?:platform\s+)?shell)\s+)(.+?)\s*$",
     re.MULTILINE,
 )
 _WRITES = lazy(r"\b(?:write|append|open|copy|rename|symlink|chmod)", re.IGNORECASE)
@@ -96,9 +99,14 @@ def scan(case: Inspection, text: str, arg: Arg) -> None:
     for pattern, beside, code, why in _SPELLINGS:
         if pattern.search(text) and beside.search(text):
             case.dangerous(code, why, arg)
-    for command in list(_commands(text))[:_FINDS_MAX]:
-        case.again.danger_in_text(_plain(command), case, case.program, arg.span)
+    scan_calls(case, text, arg)
     _paths(case, text, arg)
+
+
+def scan_calls(case: Inspection, text: str, arg: Arg) -> None:
+    """Tell what is dangerous in the commands that a piece of code hands to a shell."""
+    for command in list(_commands(text[:_LENGTH_MAX]))[:_FINDS_MAX]:
+        case.again.danger_in_text(_plain(command), case, case.program, arg.span)
 
 
 def scan_escapes(case: Inspection, text: str, arg: Arg) -> None:

@@ -9,7 +9,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg, literal
 from shelltie.safety.builtins import BUILTINS
 from shelltie.safety.by_rule import rate_by_rule
-from shelltie.safety.dataflow import rate_run_file
+from shelltie.safety.dataflow import rate_run_file, scan_unknown_input
 from shelltie.safety.inspection import CommandScope, Inspection, base_name
 from shelltie.safety.lists import is_secret_path
 from shelltie.safety.name_lists import Lists, is_listed, rate_by_list
@@ -36,6 +36,7 @@ _DANGERS_MAX = 200  # whoever is asked is shown them all
 _SYSTEM_DIRECTORY = lazy(
     r"(?:/usr(?:/local)?|/opt/homebrew|/opt/local|/snap)?/s?bin/[^/]+|/usr/libexec/[^/]+"
 )
+_OWN_PROGRAM = lazy(r"/proc/(?:self|thread-self|\d+)/exe")  # the shell's own, or another
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
 _NOTHING = Span(0, 0)
 
@@ -125,7 +126,7 @@ class _Rater:
             frozenset(self.conditions),
             tuple(self.programs),
             tuple(self.directories),
-            complete=not self._is_too_much,
+            complete=not self.too_much,
         )
 
     def problems(self, script: Script) -> None:
@@ -167,18 +168,19 @@ class _Rater:
 
     def _may_look(self, case: Inspection, characters: int = 0) -> bool:
         """Whether there is not too much in it, with this command or text."""
-        before = self._is_too_much
+        before = self.too_much
         self.commands_left -= 1
         self.words_left -= len(case.args)
         self.characters_left -= characters
-        if self._is_too_much and not before:
+        if self.too_much and not before:
             # What is not looked at from here on may stand anywhere: also before, or in the input.
             much = "too much in it to be looked at"
             self._note(Rating.DANGEROUS, Code.TOO_LONG, much, self.whole)
-        return not self._is_too_much
+        return not self.too_much
 
     @property
-    def _is_too_much(self) -> bool:
+    def too_much(self) -> bool:
+        """There is more in it than is looked at."""
         return min(self.commands_left, self.words_left, self.characters_left) < 0
 
     # ---- what cases ask for ----------------------------------------------------------------
@@ -248,7 +250,7 @@ class _Rater:
             rate_dynamic_program(case)
             return
         path = program.value
-        case.program = base_name(path)
+        case.program = "bash" if _OWN_PROGRAM.fullmatch(path) else base_name(path)
         self._place(case, path)
         rate_foreign(case)
         if path in case.where.script.functions:
@@ -299,6 +301,7 @@ class _Rater:
         if any(problem.code is Code.PARSE_ERROR for problem in case.where.script.problems):
             scan_suffixes(case, case.words)  # where commands begin is a guess there
         scan_words(case)
+        scan_unknown_input(case)
         self._unknown_words(case)
 
     def _as(self, case: Inspection, name: str) -> None:

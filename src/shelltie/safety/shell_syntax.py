@@ -40,7 +40,13 @@ def rate_variable_name(case: Inspection, arg: Arg) -> None:
         if _COMMAND.search(guess):
             case.dangerous(Code.DYNAMIC_ARGUMENT, f"the subscript in {arg.text} runs code", arg)
         elif HOLE in guess or "[" in guess:
-            case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may run code in a subscript", arg)
+            evaluated(case, f"{arg.text} may run code in a subscript", arg)
+
+
+def evaluated(case: Inspection, message: str, arg: Arg) -> None:
+    """The shell evaluates a value, and may so run what it has read into it: `read a; ((a))`."""
+    case.unknown(Code.DYNAMIC_ARGUMENT, message, arg)
+    scan_given(case)
 
 
 def rate_expression(case: Inspection, arg: Arg) -> None:
@@ -61,9 +67,7 @@ def rate_names(case: Inspection, text: str, arg: Arg) -> None:
     if any(_COMMAND.search(value) for name in unsure for value in case.where.values.known(name)):
         case.dangerous(Code.DYNAMIC_ARGUMENT, f"arithmetic runs what {unsure[0]} holds", arg)
     elif unsure:
-        case.unknown(
-            Code.DYNAMIC_ARGUMENT, f"arithmetic evaluates {unsure[0]}, whatever it holds", arg
-        )
+        evaluated(case, f"arithmetic evaluates {unsure[0]}, whatever it holds", arg)
 
 
 def _rate_settings(case: Inspection, names: Iterable[str], arg: Arg) -> None:
@@ -86,15 +90,15 @@ def rate_expansions(case: Inspection) -> None:
             elif part.kind is PartKind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
                 rate_names(case, piece[1], arg)
             elif part.kind is PartKind.EXPANSION and _PROMPT.search(part.text):
-                case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a value", arg)
+                evaluated(case, f"{part.text} evaluates a value", arg)
             elif part.kind is PartKind.EXPANSION and _SUBSCRIPT.search(part.text):
-                case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates a subscript", arg)
+                evaluated(case, f"{part.text} evaluates a subscript", arg)
 
 
 def _rate_arithmetic(case: Inspection, part: Part, arg: Arg) -> None:
     if part.commands:
         # What it prints is evaluated: `a[$(…)]` would run.
-        case.unknown(Code.DYNAMIC_ARGUMENT, f"{part.text} evaluates what a command prints", arg)
+        evaluated(case, f"{part.text} evaluates what a command prints", arg)
     rate_names(case, _SUBSTITUTION.sub("0", part.text.removeprefix("$")), arg)
 
 
@@ -174,6 +178,7 @@ def _hook(case: Inspection, name: str, value: str, arg: Arg) -> None:
     if name in _PROMPTS:
         if _EVALUATED.search(value):
             case.dangerous(Code.ENV_INJECTION, f"{name} runs a command at every prompt", arg)
+        scan_given(case)
         return
     if HOLE not in value and not value.startswith("-"):
         case.again.danger_in_text(value.lstrip("|!"), case, f"{name}=", arg.span)
