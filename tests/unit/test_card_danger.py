@@ -115,6 +115,79 @@ def test_what_makes_a_text_dangerous_is_seen_or_nobody_says_yes(text: str) -> No
     assert hides_danger(question) or any("victim" in line for line in lines)
 
 
+def around(*middle: str, lines: int = 60) -> str:
+    """Some lines in the middle of harmless ones."""
+    echoes = [f"echo line{n}" for n in range(lines)]
+    half = lines // 2
+    return "\n".join((*echoes[:half], *middle, *echoes[half:]))
+
+
+FEW, LONG = 60, 400
+FED = [
+    pytest.param("xargs rm -rf <<X\n{}\nX", "~/victim", None, id="xargs"),
+    pytest.param("xargs rm -rf", "~/victim", "stdin", id="xargs, input"),
+    pytest.param("cat | sort | xargs rm -rf", "~/victim", "stdin", id="xargs, piped input"),
+    pytest.param("xargs -I% rm -rf %/x", "~/victim", "stdin", id="a placeholder"),
+    pytest.param("cat <<X | xargs rm -rf\n{}\nX", "~/victim", None, id="a pipe"),
+    pytest.param("sh -c 'xargs rm -rf' <<X\n{}\nX", "~/victim", None, id="in a shell"),
+    pytest.param("sh -c 'xargs rm -rf'", "~/victim", "stdin", id="in a shell, input"),
+    pytest.param("{}\nrm -rf build", "cd ~/victim", None, id="cd"),
+    pytest.param("{}\nrm -rf ./*", "pushd ~/victim", None, id="pushd"),
+    pytest.param("{}\nbash -c 'rm -rf build'", "cd ~/victim", None, id="cd, in a shell"),
+    pytest.param("{}\nbash <<'X'\nrm -rf build\nX", "cd ~/victim", None, id="cd, here-document"),
+    pytest.param("{}\ngit clean -fdx", "cd ~/victim", None, id="cd, git"),
+    pytest.param('a=(\n{}\n)\nrm -rf "${{a[@]}}"', "~/victim", None, id="an array"),
+    pytest.param('set -- x\n{}\nrm -rf "$@"', "set -- ~/victim", None, id="parameters"),
+    pytest.param('f() {{ rm -rf "$1"; }}\n{}\n', "f ~/victim", None, id="a function"),
+    pytest.param("cat >> ~/.ssh/authorized_keys <<X\n{}\nX", "ssh victim", None, id="redirect"),
+    pytest.param("cat >> ~/.ssh/authorized_keys", "ssh victim", "stdin", id="redirect, input"),
+    pytest.param("sudo tee /etc/cron.d/x <<X\n{}\nX", "* * victim", None, id="tee"),
+    pytest.param("tee /etc/cron.d/x", "* * victim", "stdin", id="tee, input"),
+    pytest.param("cat <<X | tee /etc/cron.d/x\n{}\nX", "* * victim", None, id="tee, piped"),
+    pytest.param("crontab -", "* * victim", "stdin", id="crontab"),
+    pytest.param("kubectl delete -f -", "name: victim", "stdin", id="kubectl"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "where"), FED)
+def test_what_a_dangerous_command_works_on_is_shown(
+    text: str, line: str, where: str | None
+) -> None:
+    body = around(line, lines=FEW)
+    question = asked(text, body) if where else asked(text.format(body))
+
+    lines = card(question, now=0.0)
+
+    assert question.verdict.rating is Rating.DANGEROUS
+    assert any(line in shown for shown in lines)
+    assert not hides_danger(question)
+
+
+@pytest.mark.parametrize(("text", "line", "where"), FED)
+def test_where_not_all_of_that_fits_nobody_says_yes(
+    text: str, line: str, where: str | None
+) -> None:
+    body = around(line, lines=LONG)
+    question = asked(text, body) if where else asked(text.format(body))
+
+    assert hides_danger(question) or any(line in shown for shown in card(question, now=0.0))
+
+
+def test_input_that_a_command_only_inherits_hides_nothing() -> None:
+    question = asked("rm -rf build; cat", around(lines=LONG))
+
+    lines = card(question, now=0.0)
+
+    assert not hides_danger(question)
+    assert "  │ echo line200" not in lines
+
+
+def test_a_directory_that_a_command_does_not_depend_on_hides_nothing() -> None:
+    question = asked("cd ~/somewhere\n" + around(lines=LONG) + "\nrm -rf /srv/x")
+
+    assert not hides_danger(question)
+
+
 def test_a_line_of_a_here_document_is_shown() -> None:
     question = asked(f"bash <<'E'\n{BODY}E\n")
 

@@ -314,8 +314,8 @@ def test_xargs_that_runs_its_input_is_dangerous(command: str) -> None:
     assert Code.REMOTE_CODE in codes(command)
 
 
-def test_the_command_that_xargs_makes_of_its_input_is_shown() -> None:
+def test_the_command_that_xargs_makes_of_its_input_is_shown_with_what_it_reads() -> None:
     text = "ls | xargs -I{} sh -c {}"
     (span,) = {it.span for it in reasons(text) if it.code is Code.REMOTE_CODE}
 
-    assert text[span.start : span.end] == "sh"
+    assert text[span.start : span.end] == "ls | xargs -I{} sh"

@@ -10,7 +10,7 @@ from itertools import pairwise
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety import other_languages
 from shelltie.safety.arg import HOLE, Arg, literal
-from shelltie.safety.inspection import Inspection, base_name
+from shelltie.safety.inspection import Inspection, base_name, with_bodies
 from shelltie.safety.lists import is_secret_path
 from shelltie.safety.option_split import SplitArguments
 from shelltie.safety.rule import Role, Rule
@@ -100,11 +100,6 @@ def origin_of(case: Inspection, arg: Arg) -> Origin:
 def bodies(simple: Simple) -> list[Redirect]:
     """Its here-documents and here-strings."""
     return [redirect for redirect in simple.redirects if redirect.body is not None]
-
-
-def with_bodies(simple: Simple) -> Span:
-    """A command with its here-documents, which stand behind it."""
-    return simple.span.with_all(it.body.span for it in simple.redirects if it.body is not None)
 
 
 def written_input(case: Inspection) -> Arg | None:

@@ -11,6 +11,7 @@ from shelltie.safety.values import Values
 from shelltie.shell.script import PartKind, Script, Simple
 from shelltie.verdict import Code, Rating, Reason, Span
 
+_APPENDING = frozenset(("xargs", "gxargs", "parallel", "sem"))
 _HOLE_TEXT = "${__}"  # a variable nobody knows, in text that is read again
 
 
@@ -21,7 +22,8 @@ class CommandScope:
     `span` is the place of the text in what was asked, when it is only a word there. `input` is what
     the whole command reads, unless something in the text is put before it. A text that stands in
     what was asked letter for letter begins there at `offset`. `operands` are the positional
-    parameters of the texts inside, from `$0` on.
+    parameters of the texts inside, from `$0` on. `moves` and `fed` are places in what was asked
+    outside this text on which its commands depend: the first `cd`, and what they read.
     """
 
     script: Script
@@ -31,6 +33,8 @@ class CommandScope:
     input: Arg | None = None
     offset: int = 0
     operands: tuple[Arg, ...] = ()
+    moves: tuple[Span, ...] = ()
+    fed: tuple[Span, ...] = ()
 
     def within(self, label: str) -> "CommandScope":
         """The same text, inside one more program."""
@@ -107,6 +111,8 @@ class Inspection:
         if self.evidence is None:
             self.evidence = self.simple.span.with_all(each.span for each in self.args)
         span = self.where.place(self.evidence if arg is None else arg.span)
+        if rating is Rating.DANGEROUS:
+            span = span.with_all(self._works_on(code))
         reason = Reason(code, rating, message, span, self.program, self.rule, self.where.wrappers)
         if reason not in self.said:
             self.said.add(reason)
@@ -119,6 +125,38 @@ class Inspection:
     def dangerous(self, code: Code, message: str, arg: Arg | None = None) -> None:
         """It does harm."""
         self.say(Rating.DANGEROUS, code, message, arg)
+
+    def _works_on(self, code: Code) -> Iterator[Span]:
+        """What decides about the harm besides the words: who is asked has to see it."""
+        yield from self.fed
+        if code is Code.DESTROYS_DATA and any(map(_is_relative, self.words)):
+            yield from self.moves
+        if self.where.input is not None and self._takes_input(code):
+            yield self.where.input.span
+
+    def _takes_input(self, code: Code) -> bool:
+        """Every command inherits the input of the whole, and most that destroy do not read it."""
+        names = any(arg.value in ("-", "/dev/stdin") for arg in self.words)
+        if code is Code.DESTROYS_DATA and not names and _APPENDING.isdisjoint(self.where.wrappers):
+            return False
+        sources = (self.simple, *self.feeders())
+        return any(not it.feeds and all(r.body is None for r in it.redirects) for it in sources)
+
+    @property
+    def moves(self) -> tuple[Span, ...]:
+        """Where the texts begin to change the directory before this command."""
+        first = self.where.values.moves[:1]
+        own = (it for it in first if it.start < self.simple.span.start)
+        return (*self.where.moves, *map(self.where.place, own))
+
+    @property
+    def fed(self) -> tuple[Span, ...]:
+        """The here-documents and the other commands that this one reads."""
+        if not self.simple.feeds and not self.simple.redirects:
+            return self.where.fed
+        own = (it.body.span for it in self.simple.redirects if it.body is not None)
+        spans = (*own, *map(with_bodies, self.feeders()))
+        return (*self.where.fed, *map(self.where.place, spans))
 
     @property
     def span(self) -> Span:
@@ -184,6 +222,15 @@ class Inspection:
     def root(self, name: str) -> Node | None:
         """The first rule tree of a program."""
         return self.again.rules.for_program(name)[0]
+
+
+def with_bodies(simple: Simple) -> Span:
+    """A command with its here-documents, which stand behind it."""
+    return simple.span.with_all(it.body.span for it in simple.redirects if it.body is not None)
+
+
+def _is_relative(arg: Arg) -> bool:
+    return not arg.head.startswith(("-", "/", "~"))
 
 
 def base_name(path: str) -> str:

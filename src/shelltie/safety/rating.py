@@ -1,7 +1,7 @@
 """Rates a whole script: each simple command is inspected, the strictest rating wins. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from shelltie.basics.frozen import frozen
@@ -197,7 +197,11 @@ class _Rater:
         if case.where.is_input and (pattern := self.lists.dangerous_in(text)) is not None:
             case.dangerous(Code.LISTED, f"matches your dangerous pattern {pattern}")
         guessing, self.guessing = self.guessing, False
-        self.script(case.where.inner(script, label, span))
+        # What is run itself is shown line by line.
+        run = case.where.place(span)
+        fed = tuple(it for it in case.fed if not it.start <= run.start <= run.end <= it.end)
+        where = case.where.inner(script, label, span)
+        self.script(replace(where, moves=case.moves, fed=fed))
         self.guessing = guessing
 
     def command(self, args: Sequence[Arg], case: Inspection, label: str) -> None:

@@ -70,6 +70,7 @@ class Values:
         self._set_at: dict[str, Span] = {}  # from the first place to the last
         self.files: Mapping[str, Arg] | None = None  # that the script writes, once looked up
         self.directories: tuple[str, ...] = ()
+        self.moves = tuple(it.span for it in script.commands if _moves(it))
         self._blanks = re.compile(r"\s+")
         self._learn()
 
@@ -322,6 +323,10 @@ class Values:
                 yield from (value for arg in args[1:] for value in arg.values)
                 if args[0].value == "cd" and len(args) == 1:
                     yield "~"
+
+
+def _moves(simple: Simple) -> bool:
+    return bool(simple.words) and simple.words[0].value in ("cd", "pushd", "popd")
 
 
 def _is_told(word: Word) -> bool:
