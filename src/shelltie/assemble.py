@@ -101,8 +101,9 @@ def _levels(safe: str, unknown: str, dangerous: str) -> Demands:
 
 async def session_numbers(config: Config) -> SessionNumbers:
     """Numbers for the sessions of all servers that keep their state here."""
-    used = await anyio.to_thread.run_sync(largest_session_number, config.journal)
-    return SessionNumbers(Path(config.state_dir) / "session-numbers", used)
+    look = partial(largest_session_number, config.journal)
+    used = await anyio.to_thread.run_sync(look)
+    return SessionNumbers(Path(config.state_dir) / "session-numbers", used, look)
 
 
 def _providers(config: Config) -> tuple[Provider, ...]:

@@ -117,3 +117,13 @@ async def test_what_was_lost_elsewhere_is_not_listed_here(tmp_path: Path) -> Non
         listed = await second.call("terminal_list")
 
     assert [one["id"] for one in listed["lost"]] == [here]
+
+
+@pytest.mark.timeout(120)
+async def test_a_server_without_sessions_repeats_no_id_when_the_file_of_numbers_is_lost() -> None:
+    async with served() as first, served() as second:
+        ids = [await first.start("cat") for _ in range(3)]
+        (state_dir() / "session-numbers").unlink()
+        ids += [await second.start("cat") for _ in range(4)]
+
+    assert len(set(ids)) == 7

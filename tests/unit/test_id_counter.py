@@ -71,3 +71,35 @@ def test_numbers_that_a_journal_knows_are_not_given_again(tmp_path: Path) -> Non
 
     assert min(beside) >= 10**9
     assert after == 4
+
+
+@pytest.mark.parametrize("lose", [lambda file: os.truncate(file, 0), Path.unlink])
+def test_a_server_that_has_given_none_asks_the_journal_when_the_file_is_new(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "numbers"
+    given: list[int] = []
+    one, other = (SessionNumbers(file, 0, lambda: max(given, default=0)) for _ in range(2))
+    given += [one(), one(), one()]
+
+    lose(file)
+    after = [other() for _ in range(4)]
+
+    assert given == [1, 2, 3]
+    assert not {*given} & {*after}
+    assert len({*after}) == 4
+
+
+def test_the_journal_is_not_asked_for_every_number(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def look() -> int:
+        asked.append(1)
+        return 0
+
+    numbers = SessionNumbers(tmp_path / "numbers", 0, look)
+
+    given = [numbers() for _ in range(50)]
+
+    assert given == list(range(1, 51))
+    assert len(asked) <= 1
