@@ -1,5 +1,7 @@
 """Names of variables that hold secrets (`*_TOKEN`, `*_PASSWORD`, …). Pure."""
 
+from collections.abc import Sequence
+
 from shelltie.basics.lazy_regex import lazy
 
 
@@ -10,12 +12,14 @@ def _names(text: str) -> frozenset[str]:
 _WORDS = _names(
     "KEY KEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PWD PASSPHRASE"
     " CREDENTIAL CREDENTIALS CREDS AUTH OAUTH AUTHORIZATION APIKEY APIKEYS ACCESSKEY SECRETKEY"
-    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC PW PSK CRED PASSCODE PSWD"
+    " PRIVATEKEY PAT DSN JWT BEARER COOKIE COOKIES WEBHOOK MNEMONIC PSK CRED PASSCODE PSWD"
+    " PSW PASSWRD PFX"
 )
 # How a word ends that was written without a line between its parts: DBPASS, OPENAIKEY.
 _ENDINGS = (
     *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIALS", "CREDENTIAL", "CREDS"),
     *("PASSWORDS", "SECRETS", "TOKENS", "KEYS", "SECRETKEYBASE", "PSWD", "KEY", "PASS", "PW"),
+    *("PSW", "PASSWRD", "SECRETID", "DOCKERCFG"),
     *("PWD", "CONNECTIONSTRING", "CONNECTIONSTRINGS", "CONNSTR", "DOCKERCONFIGJSON"),
 )
 _ENDS_ALIKE = _names(
@@ -23,9 +27,10 @@ _ENDS_ALIKE = _names(
     " SORTKEY CACHEKEY PRIMARYKEY FOREIGNKEY PARTITIONKEY SPIDERMONKEY GREASEMONKEY TAMPERMONKEY"
     " SURVEYMONKEY BYPASS COMPASS ENCOMPASS TRESPASS SURPASS OVERPASS UNDERPASS MULTIPASS"
     " SINGLEPASS RENDERPASS ASKPASS LASTPASS KEEPASS OLDPWD LOWPASS HIGHPASS BANDPASS"
-    " ALLPASS PREPASS MICKEY MODKEY MAXTOKEN MINTOKEN NUMTOKEN"
+    " ALLPASS PREPASS MICKEY MODKEY MAXTOKEN MINTOKEN NUMTOKEN VALKEY PW"
 )
-_LAST_WORDS = _names("SK SALT")  # elsewhere they are a country and a program
+# Elsewhere they are a country, a program, Playwright and how something is signed.
+_LAST_WORDS = _names("SK SALT PW HMAC")
 # Words that mean a secret only together.
 _TOGETHER = tuple(
     _names(text)
@@ -36,6 +41,11 @@ _TOGETHER = tuple(
         *("KUBECONFIG DATA", "KUBECONFIG BASE", "KUBECONFIG B", "KUBE CONFIG DATA"),
         *("DOCKER CONFIG JSON", "AZURE SAS", "STORAGE SAS", "BW SESSION", "OP SESSION"),
         *("FASTLANE SESSION", "KEYSTORE BASE", "KEYSTORE B", "CONNECTION STRINGS", "JAAS CONFIG"),
+        *("GOOGLE SERVICE ACCOUNT", "FIREBASE SERVICE ACCOUNT", "GCP SERVICE ACCOUNT"),
+        *("KUBE CONFIG", "KUBECONFIG CONTENT", "NETRC CONTENT", "NPMRC CONTENT", "DOCKER CFG"),
+        *("ID RSA", "ID ECDSA", "ID DSA", "OTP SEED", "TOTP SEED", "MFA SEED", "SAS URL"),
+        *("SAS URI", "CARD PIN", "SIM PIN", "CERT BASE", "CERT B", "CERTIFICATE BASE"),
+        *("CERTIFICATE B",),
     )
 )
 _STORES = _names(
@@ -44,6 +54,7 @@ _STORES = _names(
     " COUCHDB NEO4J CASSANDRA MEMCACHED INFLUXDB JDBC SMTP LDAP"
 )
 _ADDRESSES = frozenset({"URL", "URI", "URLS", "URIS"})
+_PLACES = _ADDRESSES | {"ENDPOINT"}
 # They have a word of a secret in their name, and none in their value.
 _HARMLESS = _names(
     "PWD OLDPWD PASSWORD_STORE_DIR SSH_AUTH_SOCK DISABLE_AUTH PRIMARY_KEY FOREIGN_KEY SORT_KEY"
@@ -53,11 +64,19 @@ _HARMLESS = _names(
 _SETTINGS = _names(
     "TYPE KIND PORT SIZE COUNT LIMIT LENGTH LEN BITS BYTES ALGORITHM ALG ALGO CURVE FORMAT ENCODING"
     " MODE METHOD TTL TIMEOUT EXPIRY EXPIRES EXPIRATION LIFETIME AGE INTERVAL DAYS HOURS MINUTES"
-    " SECONDS VERSION ENABLED DISABLED REQUIRED SECURE SAMESITE HTTPONLY STDIN"
+    " SECONDS VERSION ENABLED DISABLED REQUIRED SECURE SAMESITE HTTPONLY STDIN HOST DOMAIN NAME"
+    " EMAIL ISSUER AUDIENCE REALM SCOPE SCOPES PROVIDER PREFIX COLUMN REPORTER"
 )
 # Code is full of them: a small one alone names the key of a table, a part of a text, a success.
 _EVERYDAY = _names("key keys token tokens pass auth cookie cookies pat salt sk cred webhook")
-_AMOUNTS = _names("MAX MIN NUM N TOTAL LIMIT BUDGET COUNT")
+_AMOUNTS = _names(
+    "MAX MIN NUM N TOTAL LIMIT BUDGET COUNT CONTEXT PROMPT COMPLETION INPUT OUTPUT PER"
+)
+# With an address behind it, one of these names where to sign in.
+_SIGNS_IN = _names("AUTH OAUTH JWT TOKEN TOKENS COOKIE")
+# The keys of a keyboard.
+_PRESSED = _names("PREFIX ESCAPE TAB LEADER META CTRL ALT SHIFT MODIFIER SHORTCUT ENTER")
+_ARCHIVE = lazy(r"(?:^|_)(?:P12|PKCS12)(?:_|$)")  # of a certificate and its key
 _SEGMENT = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _FILE_NAME = lazy(r"_(?:FILE|PATH|DIR)$")
@@ -71,18 +90,32 @@ def is_secret_name(name: str) -> bool:
     and neither are settings: `KEY_SIZE`.
     """
     parts = [word.upper() for word in _SEGMENT.findall(name) if not word.isdigit()]
-    if name.upper() in _HARMLESS or _SETTINGS.intersection(parts[-1:]):
+    if _HARMLESS & {name.upper(), name.upper().removesuffix("S")} or _SETTINGS.intersection(
+        parts[-1:]
+    ):
         return False
     if parts[-2:] == ["PUBLIC", "KEY"]:
         parts = parts[:-2]
     words = frozenset(parts)
     if (words & _STORES and words & _ADDRESSES) or any(few <= words for few in _TOGETHER):
         return True
-    if "TOKENS" in words and words & _AMOUNTS:
+    if _ARCHIVE.search(name.upper()):
+        return True
+    if _is_no_secret(parts, words):
         return False
     if words & _WORDS or _LAST_WORDS.intersection(parts[-1:]):
         return True
     return any(word.endswith(_ENDINGS) and not _ends_alike(word) for word in words)
+
+
+def _is_no_secret(parts: Sequence[str], words: frozenset[str]) -> bool:
+    """An amount, an address to sign in at, who signs in, a key of the keyboard."""
+    if "TOKENS" in words and words & _AMOUNTS:
+        return True
+    if _PLACES.intersection(parts[-1:]):
+        return bool(words & _WORDS) and words & _WORDS <= _SIGNS_IN
+    last = tuple(parts[-2:])
+    return last == ("CLIENT", "ID") or (last[1:] in (("KEY",), ("KEYS",)) and last[0] in _PRESSED)
 
 
 def _ends_alike(word: str) -> bool:
