@@ -146,16 +146,16 @@ async def refused_headers(client: HttpClient) -> None:
         assert answer.status_code == 405, method
 
 
-async def test_ten_megabytes_are_taken_and_more_than_the_limit_is_not(server: HttpServer) -> None:
-    large = "x" * 10_000_000
+async def test_three_megabytes_are_taken_and_more_than_the_limit_is_not(server: HttpServer) -> None:
+    large = "x" * 3_000_000
     async with http_client(server, "modern") as client:
         said = await client.call("run", command="wc -c", stdin=large)
         too_large = await client.http.post(
-            client.url, content=b"x" * (32 * 1024 * 1024 + 1), headers=client.headers
+            client.url, content=b"x" * (4 * 1024 * 1024 + 1), headers=client.headers
         )
         wrong = await client.call("run", command=large)
 
-    assert said["stdout"].strip() == "10000000"
+    assert said["stdout"].strip() == "3000000"
     assert too_large.status_code == 413
     assert wrong["errorCode"] == "INVALID_PARAMETERS"
 
@@ -176,3 +176,32 @@ async def test_a_request_that_never_ends_holds_nobody(tmp_path: Path) -> None:
 
     assert json.dumps(said).count("quick") >= 1
     assert code == 0
+
+
+async def test_a_body_that_is_too_long_is_refused_with_the_limit(server: HttpServer) -> None:
+    async with (
+        http_client(server, "legacy") as legacy,
+        http_client(server, "modern") as modern,
+    ):
+        for client in (legacy, modern):
+            message, headers = client.request("run", command="true", stdin="x" * 4 * 1024 * 1024)
+            answer = await client.http.post(client.url, json=message, headers=headers)
+
+            assert answer.status_code == 413
+            assert "4 MiB" in answer.json()["error"]
+            assert (await client.call("run", command="echo alive"))["stdout"] == "alive\n"
+
+
+async def test_a_long_name_of_a_method_is_not_sent_back(server: HttpServer) -> None:
+    async with (
+        http_client(server, "legacy") as legacy,
+        http_client(server, "modern") as modern,
+    ):
+        for client in (legacy, modern):
+            body = json.dumps({"jsonrpc": "2.0", "id": 77, "method": "x" * 1_000_000})
+            answer = await client.http.post(client.url, content=body, headers=client.headers)
+
+            assert len(answer.content) < 1000
+            assert answer_of(answer)["id"] == 77
+            assert answer_of(answer)["error"]["code"] == -32601
+            assert (await client.call("run", command="echo alive"))["stdout"] == "alive\n"

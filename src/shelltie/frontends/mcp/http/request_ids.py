@@ -1,9 +1,11 @@
 """ASGI middleware that refuses a JSON-RPC request whose id is invalid or still in flight.
 
-That is an id that is neither text nor a whole number, which the SDK takes for no id at all; and one
-that another request of the same session still has. Before 2026, answers find their way by the id
-alone: of two requests with one id, one would never be answered. The SDK makes no difference between
-7 and "7", so neither does this.
+And one whose body is too long, or whose method cannot exist.
+
+Invalid is an id that is neither text nor a whole number, which the SDK takes for no id at all; in
+flight is one that another request of the same session still has. Before 2026, answers find their
+way by the id alone: of two requests with one id, one would never be answered. The SDK makes no
+difference between 7 and "7", so neither does this.
 """
 
 import math
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 import anyio
 import pydantic_core
 from mcp.server.streamable_http import REQUEST_CANCELLED
-from mcp_types import INVALID_REQUEST
+from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +26,7 @@ _TAKEN = (
     " each id once"
 )
 _CANCELLED = b'"error":{"code":%d,' % REQUEST_CANCELLED
+_METHOD_MAX = 128  # characters; the SDK sends the name of a method that it does not know back
 _NO_ID = "Invalid Request: an id must be a string or a whole number"
 
 
@@ -49,6 +52,8 @@ class UniqueRequestIds:
             messages = await self._read(receive)
         if waiting.cancelled_caught:
             await _late(self._patience)(scope, receive, send)
+        elif sum(len(message.get("body", b"")) for message in messages) > self._most:
+            await _too_long(self._most)(scope, receive, send)
         elif messages[-1]["type"] != "http.disconnect":
             await self._pass_on(messages, scope, _again(messages, receive), send)
 
@@ -60,6 +65,8 @@ class UniqueRequestIds:
             await self._inside(scope, receive, send)
         elif not isinstance(request["id"], int | str) or isinstance(request["id"], bool):
             await _refuse(_NO_ID)(scope, receive, send)
+        elif len(str(request["method"])) > _METHOD_MAX:
+            await _no_method(request["id"])(scope, receive, send)
         elif session is None:  # the versions without sessions send none
             await self._inside(scope, receive, send)
         elif (key := (session, str(request["id"]))) in self._open:
@@ -127,6 +134,18 @@ def _refuse(why: str) -> JSONResponse:
     # Without the id: an answer with it would be taken for the other one's.
     said = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": why}}
     return JSONResponse(said, 400)
+
+
+def _no_method(request: int | str) -> JSONResponse:
+    why = f"Method not found: no name of one is longer than {_METHOD_MAX} characters"
+    error = {"code": METHOD_NOT_FOUND, "message": why}
+    return JSONResponse({"jsonrpc": "2.0", "id": request, "error": error})
+
+
+def _too_long(most: int) -> JSONResponse:
+    why = f"a request may have {most // 2**20} MiB: send less at once"
+    # Whoever is still sending is not listened to.
+    return JSONResponse({"error": why}, 413, {"Connection": "close"})
 
 
 def _late(patience: float) -> JSONResponse:
