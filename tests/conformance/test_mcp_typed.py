@@ -152,18 +152,16 @@ async def test_an_answer_to_a_prompt_asks_nobody(agent: Agent) -> None:
     assert agent.asked == []
 
 
-async def test_what_a_command_of_a_shell_reads_is_judged_by_that_command(
+async def test_what_a_command_of_a_shell_reads_is_judged_also_as_text_for_a_shell(
     agent: Agent, victim: Path
 ) -> None:
     started = await agent("terminal_start", command="cat", mode="shell", maxWait=1)
     session = started["id"]
 
-    data = await agent("terminal_continue", sessionId=session, stdin=f"rm -rf {victim}", maxWait=1)
-    await agent("terminal_continue", sessionId=session, end=True)
-    await agent("terminal_continue", sessionId=session, command="bash --norc", maxWait=1)
+    data = await agent("terminal_continue", sessionId=session, stdin="rm, or not", maxWait=1)
     refused = await agent("terminal_continue", sessionId=session, stdin=f"rm -rf {victim}")
 
-    assert f"rm -rf {victim}" in data["output"]
+    assert "rm, or not" in data["output"]
     assert refused["errorCode"] == "COMMAND_DENIED"
     assert len(agent.asked) == 1
     assert victim.exists()
@@ -345,3 +343,255 @@ async def test_a_key_for_a_pager_is_no_part_of_the_next_line(agent: Agent, victi
 
     assert codes == [None, None, "COMMAND_DENIED"]
     assert victim.exists()
+
+
+def _paste(text: str) -> Keys:
+    return {"stdin": text, "paste": True}
+
+
+@pytest.mark.parametrize(
+    ("shell", "inputs"),
+    [
+        ("bash --norc", [_paste("rm\n"), _line("\x7f -rf {}")]),
+        ("bash --norc", [_raw("\x1b[200~rm\n"), _raw("\x1b[201~\x7f -rf {}\n")]),
+        ("bash --norc", [_raw("rm\x16\n"), _raw("\x7f -rf {}\n")]),
+        ("dash", [_raw("rm\x16\n"), _raw("\x7f -rf {}\n")]),
+        ("bash --norc", [_paste("echo rm -rf {} |\n"), _line("sh")]),
+    ],
+)
+async def test_an_enter_that_runs_nothing_ends_no_line(
+    agent: Agent, victim: Path, shell: str, inputs: list[Keys]
+) -> None:
+    session = (await agent("terminal_start", command=shell, maxWait=3))["id"]
+    filled = [{**keys, "stdin": str(keys["stdin"]).format(victim)} for keys in inputs]
+
+    codes = await _type(agent, session, *filled)
+
+    assert codes == [None, "COMMAND_DENIED"]
+    assert victim.exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "lines"),
+    [
+        ("bash --norc", ["echo rm -rf {} |", "sh"]),
+        ("bash --norc", ["{{ echo rm -rf {}", "}} | sh"]),
+        ("bash --norc", ["$(echo rm", "echo -rf {} )"]),
+        ("bash --norc", ["while read l; do", "$l", "done <<<'rm -rf {}'"]),
+        ("bash --norc", ["echo )", "echo x; echo rm -rf {} |", "sh"]),
+        ("bash --norc", ["read -r x", "echo '", "echo rm -rf {} |", "sh #'"]),
+        ("python3 -q", ["import os; os.system('rm '", "'-rf {}')"]),
+        ("python3 -q", ["import os; os.system(", "'r' 'm -rf {}')"]),
+    ],
+)
+async def test_a_line_that_its_reader_holds_open_is_judged_with_the_next(
+    agent: Agent, victim: Path, program: str, lines: list[str]
+) -> None:
+    session = (await agent("terminal_start", command=program, maxWait=3))["id"]
+
+    codes = await _type(agent, session, *[_line(line.format(victim)) for line in lines])
+
+    assert codes == [*[None] * (len(lines) - 1), "COMMAND_DENIED"]
+    assert victim.exists()
+
+
+async def test_a_here_document_that_is_typed_by_the_line_asks_nobody(
+    agent: Agent, tmp_path: Path
+) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+    lines = [f"cat > {tmp_path}/page <<'END'", "It isn't (yet", "if x:", "END"]
+
+    codes = await _type(agent, session, *map(_line, lines))
+
+    assert codes == [None] * 4
+    assert await _is_alive(agent, session)
+    assert (tmp_path / "page").read_text() == "It isn't (yet\nif x:\n"
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("bash --norc", "rm foo\x1b\x7f-rf {}\n"),
+        ("bash --norc", "rme\u0301\x7f -rf {}\n"),
+        ("bash --norc", "r   \x1b\\m -rf {}\n"),
+        ("bash --norc", "mr\x14 -rf {}\n"),
+        ("bash --norc", "m -rf {}\x15r\x19\n"),
+        ("bash --norc", "rm \x05foo\x1f-rf {}\n"),
+        ("bash --norc", "RM -rf {}\x01\x1bl\n"),
+        ("dash", "rm\xe9\x7f\x7f -rf {}\n"),
+    ],
+)
+async def test_keys_that_edit_a_line_in_ways_nobody_follows_ask(
+    agent: Agent, victim: Path, shell: str, line: str
+) -> None:
+    session = (await agent("terminal_start", command=shell, maxWait=3))["id"]
+
+    codes = await _type(agent, session, _raw(line.format(victim)))
+
+    (question,) = agent.asked
+    assert codes == ["COMMAND_DENIED"]
+    assert any("type the line whole" in reason.message for reason in question.verdict.reasons)
+    assert victim.exists()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [_raw("ls\x1b[A\x1b[D\x1bb\x1bf\t\n")],
+        [_raw("echo h\xe9llo\n")],
+        [_raw("echo hellx\x7fo\x17hi\n")],
+        [_raw("\x1b:wq\n")],
+    ],
+)
+async def test_moving_history_and_plain_erasing_ask_nobody(
+    agent: Agent, inputs: list[Keys]
+) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+
+    codes = await _type(agent, session, *inputs)
+
+    assert codes == [None]
+    assert agent.asked == []
+
+
+async def test_keys_for_an_editor_ask_nobody(agent: Agent) -> None:
+    session = (await agent("terminal_start", command="cat", maxWait=0.3))["id"]
+
+    codes = await _type(agent, session, _raw("ihello\x1bdd\x19\x14\n"), _line("\xe9\x7f rm -rf x"))
+
+    assert codes == [None, None]
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["bash --norc &", "fg"],
+        ["bash --norc &", "%1"],
+        ["set +m", "sh /dev/tty &", "sleep 30"],
+        ["f() {{ bash --norc; }}", "f"],
+        ["alias wc='bash --norc'", "wc"],
+        ["ln -s /bin/bash {}/wc; PATH={}:$PATH", "wc"],
+    ],
+)
+async def test_what_is_typed_in_a_shell_is_judged_whoever_reads_it(
+    agent: Agent, victim: Path, tmp_path: Path, steps: list[str]
+) -> None:
+    session = (await agent("terminal_start", command=":", mode="shell", maxWait=3))["id"]
+    for step in steps:
+        await agent(
+            "terminal_continue",
+            sessionId=session,
+            command=step.format(tmp_path, tmp_path),
+            maxWait=0.5,
+        )
+
+    codes = await _type(agent, session, _line(f"rm -rf {victim}"))
+
+    assert codes == ["COMMAND_DENIED"]
+    assert victim.exists()
+
+
+async def test_an_interpreter_that_a_shell_brings_back_is_judged(
+    agent: Agent, victim: Path
+) -> None:
+    session = (await agent("terminal_start", command=":", mode="shell", maxWait=3))["id"]
+    await agent("terminal_continue", sessionId=session, command="python3 -q", waitFor=">>>")
+    await agent("terminal_continue", sessionId=session, keys=["ctrl-z"], maxWait=1)
+    await agent("terminal_continue", sessionId=session, command="fg", maxWait=1)
+
+    codes = await _type(agent, session, _line(f"import shutil;shutil.rmtree({str(victim)!r})"))
+
+    assert codes == ["COMMAND_DENIED"]
+    assert victim.exists()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["python3 -q", "import shutil; shutil.rmtree('{}')"],
+        ["python3 -q", "from subprocess import *", "run(['rm','-rf','{}'])"],
+        ["python3 -q", "import os; os.system(", "'rm ' '-rf {}')"],
+        ["node", "fs.rmSync('{}',{{recursive:true,force:true}})"],
+    ],
+)
+async def test_an_interpreter_within_a_shell_is_judged(
+    agent: Agent, victim: Path, lines: list[str]
+) -> None:
+    session = (await agent("terminal_start", command="bash --norc", maxWait=3))["id"]
+
+    codes = await _type(agent, session, *[_line(line.format(victim)) for line in lines])
+
+    assert codes == [*[None] * (len(lines) - 1), "COMMAND_DENIED"]
+    assert victim.exists()
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "shell"}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "y",
+        "no",
+        "42",
+        "Ada Lovelace",
+        "don't know (yet",
+        "my-package",
+        "1.0.0",
+        "ada@example.org",
+        "https://example.org/a?b=c&d=e",
+        "select * from users where age > 5 and name = 'O''Hara';",
+        "delete from users where id in (select id from old);",
+        "print('hello', end='')",
+        "for name in names:",
+        "const f = (a, b) => a > b ? a : b",
+    ],
+)
+async def test_an_ordinary_answer_in_a_shell_asks_nobody(
+    agent: Agent, mode: Keys, answer: str
+) -> None:
+    started = await agent("terminal_start", command="bash --norc", maxWait=1, **mode)
+
+    codes = await _type(agent, started["id"], _line("read -r answer"), _line(answer), _line("ls"))
+
+    assert codes == [None] * 3
+    assert agent.asked == []
+
+
+async def _go_to(agent: Agent, session: str, directory: str) -> None:
+    line = _line(f"cd {directory}; echo the''re")
+    await agent("terminal_continue", sessionId=session, waitFor="there", **line)
+
+
+@pytest.mark.parametrize("pty", [True, False])
+async def test_a_yes_to_typed_input_counts_where_the_shell_is(
+    agent: Agent, tmp_path: Path, pty: bool
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "build").mkdir(parents=True)
+    started = await agent(
+        "terminal_start", command="bash --norc", cwd=str(tmp_path), pty=pty, maxWait=2
+    )
+
+    for directory in ("a", "../b"):
+        await _go_to(agent, started["id"], directory)
+        await _type(agent, started["id"], _line("rm -rf build"))
+
+    first, second = agent.asked
+    assert (first.command.cwd, second.command.cwd) == (f"{tmp_path}/a", f"{tmp_path}/b")
+    assert first.digest != second.digest
+
+
+async def test_a_question_names_the_directory_of_the_shell_within_a_shell(
+    agent: Agent, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    started = await agent(
+        "terminal_start", command="bash --norc", mode="shell", cwd=str(tmp_path), maxWait=2
+    )
+
+    await _go_to(agent, started["id"], "a")
+    await _type(agent, started["id"], _line("rm -rf build"))
+
+    (question,) = agent.asked
+    assert question.command.cwd == f"{tmp_path}/a"

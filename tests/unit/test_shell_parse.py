@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.shell.parse import READ_MAX, of_argv, parse
+from shelltie.shell.parse import READ_MAX, is_unfinished, of_argv, parse
 from shelltie.shell.script import Part, PartKind, Redirect, Simple, Word
 from shelltie.verdict import Code, Span
 
@@ -395,3 +395,40 @@ def test_arguments_without_a_shell_are_literal(argv: list[str]) -> None:
     ]
     assert (script.plain, script.problems) == (True, ())
     assert all(each.single for each in command.words)
+
+
+@pytest.mark.parametrize(
+    ("lines", "unfinished"),
+    [
+        ("ls\n", False),
+        ("", False),
+        ("echo a |\n", True),
+        ("echo a | # to whom\n", True),
+        ("a &&\n", True),
+        ("{ a\n", True),
+        ("$(echo rm\n", True),
+        ("while read l; do\n$l\n", True),
+        ("while read l; do\n$l\ndone <<<x\n", False),
+        ("cat <<X\na\n", True),
+        ("cat <<X\na\nX\n", False),
+        ("echo 'a\n", True),
+        ('echo "a\n', True),
+        ("echo `a\n", True),
+        ("echo `if a`\n", False),
+        ("f()\n", True),
+        ("for i in a\n", True),
+        ("case a in\n", True),
+        ("a=(b\n", True),
+        ("foo )\n", False),
+        ("foo )\necho a |\n", True),
+        ("for i in range(3):\n", False),
+        ("case in point\n", False),
+        ("cat <\n", False),
+        ("${ a; }; b |\n", True),
+        (")\n" * 100, True),
+    ],
+)
+def test_a_text_is_unfinished_while_a_shell_would_wait_for_more(
+    lines: str, unfinished: bool
+) -> None:
+    assert is_unfinished(lines) is unfinished

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 
 from shelltie.approval.broker import Broker
 from shelltie.approval.question import NOBODY, Question
@@ -120,15 +119,12 @@ class Admission:
             await self._approve(run, command, verdict, options, (self.placement.default, ()))
 
     async def let_type(
-        self, run: Run, command: Command, readings: Sequence[bytes], requester: Requester
+        self, run: Run, command: Command, verdict: Verdict, requester: Requester
     ) -> None:
-        """Let input be typed into a run: that of the command which reads it there.
+        """Let input of this verdict be typed into a run: that of the command which reads it there.
 
         Raises: CommandDenied.
         """
-        verdict = await self.rate_input(command, readings)
-        if verdict is None:
-            return
         if (seen := run.look()) is not None and seen.password:
             # It may be a password: then no question may show it, and no record have it.
             raise CommandDenied(_UNSEEN, Verdict(Rating.DANGEROUS))
@@ -165,24 +161,6 @@ class Admission:
         if decides or self.placement.depends_on_safety(profile):
             return await self.judge.confirm(command, verdict)
         return verdict
-
-    async def rate_input(self, command: Command, readings: Sequence[bytes]) -> Verdict | None:
-        """What is dangerous about a command's input beside the command itself, if anything is.
-
-        All its readings count. Where there are several, a reason is about the whole input, and
-        whoever is asked must be shown all of it: its place in one of them says nothing.
-        """
-        known = (await self.judge.look(replace(command, stdin=None))).reasons
-        verdicts = [await self.judge.look(replace(command, stdin=one)) for one in readings]
-        found = chain.from_iterable(verdict.reasons for verdict in verdicts)
-        reasons = [it for it in found if it.rating is Rating.DANGEROUS and it not in known]
-        if not reasons:
-            return None
-        if len(readings) > 1:
-            typed = (command.stdin or b"").decode("utf-8", "surrogateescape")
-            whole = Span(0, len(command.text) + 1 + len(typed))
-            reasons = [*dict.fromkeys(replace(reason, span=whole) for reason in reasons)]
-        return replace(verdicts[0], rating=Rating.DANGEROUS, reasons=tuple(reasons))
 
     # Asking
 

@@ -1,11 +1,13 @@
 """Run state machine: one command from spawn to Outcome; output, watchdog, signals."""
 
+import os
 import signal
 import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 
@@ -26,6 +28,7 @@ from shelltie.model import (
     Command,
     Escalation,
     EscalationStep,
+    Isolation,
     Limit,
     Outcome,
     RunId,
@@ -166,6 +169,21 @@ class Run:
             if self._terminal is not None and self.outcome is None:
                 return bool(termios.tcgetattr(self._terminal)[3] & termios.ECHO)
         return False
+
+    @property
+    def foreground_directory(self) -> str | None:
+        """Where the process is that its terminal is for; `None` if only another place knows."""
+        if self.isolation is not Isolation.NONE or self.outcome is not None:
+            return None
+        leader: int | None = None
+        with suppress(OSError):
+            leader = None if self._terminal is None else os.tcgetpgrp(self._terminal)
+        # The leader of a group may have ended before the others; then the shell is as near.
+        for pid in (leader, self.pid):
+            with suppress(OSError):
+                if pid:
+                    return str(Path(f"/proc/{pid}/cwd").readlink())
+        return None
 
     def look(self) -> Sighting | None:
         """What its tree is doing now."""

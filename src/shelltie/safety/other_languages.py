@@ -84,6 +84,7 @@ _CALLS = lazy(rf"\b(?:{_NAMES})\s?\(?\s?\[?\s?[fbru]?{_TEXT}((?>(?:\s?[,\s]\s?\[
 _BACKTICKS = lazy(
     r"`([^`\n]+)`|\"([^\"\n]+)\"\.?!|%x[({\[]([^)}\]]+)[)}\]]|\bqx[({/]([^)}/]+)[)}/]"
 )
+_SIDE_BY_SIDE = lazy(rf"{_TEXT}(?>(?:\s*+[fbru]?{_TEXT})++)")
 # Lines of sqlite3, psql, ed, vim and expect that are for the shell.
 _LINES = lazy(
     r"^\s*(?:\.(?:shell|system|sh)\s+|\\[!P]\s*|[:%.,$\d]*!+\s*"
@@ -105,7 +106,11 @@ def scan(case: Inspection, text: str, arg: Arg) -> None:
 
 def scan_calls(case: Inspection, text: str, arg: Arg) -> None:
     """Tell what is dangerous in the commands that a piece of code hands to a shell."""
-    for command in list(_commands(text[:_LENGTH_MAX]))[:_FINDS_MAX]:
+    text = text[:_LENGTH_MAX]
+    # Texts that stand side by side are one: `system('rm ' '-rf x')`.
+    joined = _SIDE_BY_SIDE.sub(_as_one_text, text)
+    commands = dict.fromkeys((*_commands(text), *_commands(joined)))
+    for command in list(commands)[:_FINDS_MAX]:
         case.again.danger_in_text(_plain(command), case, case.program, arg.span)
 
 
@@ -122,6 +127,10 @@ def _commands(text: str) -> Iterator[str]:
         yield " ".join([call[1] or call[2] or "", *more])
     yield from ("".join(groups) for groups in _BACKTICKS.findall(text))
     yield from _LINES.findall(text)
+
+
+def _as_one_text(texts: re.Match[str]) -> str:
+    return '"' + "".join("".join(pair) for pair in _INLINE_TEXTS.findall(texts[0])) + '"'
 
 
 def _plain(text: str) -> str:

@@ -270,11 +270,28 @@ def rate_dynamic_program(case: Inspection) -> None:
         case.dangerous(Code.REMOTE_CODE, "runs what a substitution fetches or decodes", program)
     for name in _candidates(program):
         case.again.danger([literal(name, program.span), *case.words], case, program.text)
+    for arg in _told_elsewhere(case, program):
+        case.again.danger_in_text(arg.guesses[0], case, program.text, arg.span)
     scan_given(case)
     if HOLE in program.shape and any(_FORCE.fullmatch(arg.head) for arg in case.words):
         case.dangerous(
             Code.DESTROYS_DATA, "an unknown program is told to delete whole trees", program
         )
+
+
+def _told_elsewhere(case: Inspection, program: Arg) -> Iterator[Arg]:
+    """Commands that it may be: what several commands of a substitution print one after the other,
+    and what `read` is given, for itself or by the loop around it.
+    """
+    values, commands = case.where.values, case.where.script.commands
+    for part in program.parts:
+        if part.kind is PartKind.COMMAND and len(part.commands) > 1:
+            printed = (values.output_of((place,)) for place in part.commands)
+            yield literal(" ".join(filter(None, printed)), program.span)
+    if any(it.words and it.words[0].value == "read" for it in commands):
+        for simple in commands:
+            if not simple.words or simple.words[0].value == "read":
+                yield from values.args([it.body for it in simple.redirects if it.body])
 
 
 def _candidates(program: Arg) -> list[str]:

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import Pattern
@@ -15,7 +17,7 @@ from shelltie.output.full_screen import FullScreen
 from shelltie.output.store import Piece
 from shelltie.output.text import decoder
 from shelltie.running.run import Run
-from shelltie.sessions.line_readings import Pieces, unfinished_after
+from shelltie.sessions.line_readings import Unfinished
 from shelltie.sessions.pattern_search import Finder
 from shelltie.sessions.wait_rule import AT_ONCE, Looks, Waiting, answer_at
 
@@ -24,6 +26,7 @@ _SIZE_MAX = 1000
 _LOOK_AT = 64 * 1024  # bytes in which a text is looked for at once
 _TURN = 0.005  # seconds of looking before others have a turn
 _LATE = 1.0  # seconds in which old output may still be looked at when the wait is over
+_LONG = 512  # bytes of input; the event loop goes on while more is read in all its ways
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # within a character of UTF-8, never its beginning
 
 
@@ -62,8 +65,8 @@ class Session:
         self._end_shown = False
         self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer
         self.typing = anyio.Lock()  # what was judged goes in before anything else is typed
-        self.unfinished: Pieces = ()  # what was sent of a line, and not its end
-        self._note_sent(run.command.stdin or b"")
+        self._unfinished = Unfinished()
+        self._sent = [run.command.stdin or b""]  # that `unfinished` does not know of yet
         self.size = run.command.pty
         self._characters = Characters()
         self._screen = FullScreen()
@@ -108,11 +111,22 @@ class Session:
         """
         self.used = time.monotonic()
         self.run.input.write(data)
-        self._note_sent(data)
+        self._sent.append(data)
 
-    def _note_sent(self, data: bytes) -> None:
+    async def unfinished(self) -> Unfinished:
+        """What was sent and may not have been run yet. Whoever asks holds `typing`."""
         terminal = self.run.command.pty is not None
-        self.unfinished = unfinished_after(self.unfinished, data, terminal=terminal)
+        while self._sent:
+            after = partial(self._unfinished.after, self._sent[0], terminal=terminal)
+            long = self._unfinished.size + len(self._sent[0]) > _LONG
+            self._unfinished = await anyio.to_thread.run_sync(after) if long else after()
+            del self._sent[0]
+        return self._unfinished
+
+    def forget_typed(self) -> None:
+        """What was typed went to somebody who is gone."""
+        self._sent.clear()
+        self._unfinished = Unfinished()
 
     def resize(self, size: TerminalSize) -> None:
         """Give its terminal another size.

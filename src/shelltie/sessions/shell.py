@@ -160,7 +160,7 @@ class ShellSession:
         """
         self._check_free()
         self.session.run.forget_input()  # it was meant for somebody else
-        self.session.unfinished = ()
+        self.session.forget_typed()
         self._number += 1
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
@@ -174,7 +174,7 @@ class ShellSession:
             cwd = self.cwd or self.session.run.surroundings.cwd
             reader = Command(self._sent.text, cwd=cwd)
             await typed_input.admit(
-                self._supervisor, self.session, reader, data, requester, end=end
+                self._supervisor, self.session, reader, data, requester, end=end, in_shell=True
             )
 
     def type(self, data: bytes, *, end: bool = False) -> None:

@@ -44,6 +44,8 @@ class TextReader(ABC):
     def broken(self, message: str, start: int) -> None:
         """The text makes no sense, or only one that cannot be trusted."""
         self.found.broken = True
+        if self.found.broken_at is None:
+            self.found.broken_at = self.source.places[min(self.at, self.end)]
         start = min(start, self.end)
         self.found.problem(Code.PARSE_ERROR, message, self.source.span(start, self.end))
         self.at = self.end if self.found.hopeless else self.at
@@ -57,6 +59,11 @@ class TextReader(ABC):
         """Nothing that follows can be read."""
         self.broken(message, start)
         self.at = self.end
+
+    def not_closed(self, what: str) -> None:
+        """It goes on to the end of the text."""
+        start, self.at = self.at, self.end
+        self.broken(f"{what} is not closed", start)
 
     def deeper(self) -> bool:
         """One level down; false where that is too deep to go on. Every `deeper` has its `back`."""
@@ -206,7 +213,7 @@ class ExpansionReader(TextReader):
             parts.append(Part(PartKind.TEXT, value, quoted=True))
             self.at = body.end()
         else:
-            self.give_up("a single quote is not closed", self.at)
+            self.not_closed("a single quote")
 
     def _parenthesis(self, parts: list[Part], *, quoted: bool) -> None:
         arithmetic = self.next_is("$((") and self._arithmetic(parts, quoted=quoted)
@@ -257,7 +264,8 @@ class ExpansionReader(TextReader):
         self.at += 2
         if commands:
             self.commands("}")
-            self.broken("only some versions of bash run the commands in `${ …; }`", start)
+            self.doubtful("only some versions of bash run the commands in `${ …; }`", start)
+            self.found.broken = True
         else:
             self.pair("}", quoted=quoted)
         kind = PartKind.COMMAND if commands else PartKind.EXPANSION
@@ -300,7 +308,7 @@ class ExpansionReader(TextReader):
         """Within double quotes bash looks for the second one, but expands what is between them."""
         closing = self.text.find("'", self.at + 1)
         if closing < 0:
-            self.give_up("a single quote is not closed", self.at)
+            self.not_closed("a single quote")
             return
         start, self.at = self.at, closing + 1
         if quoted:
@@ -320,7 +328,7 @@ class ExpansionReader(TextReader):
         start, mark = self.at, len(self.found.drafts)
         found = _BACKTICKS.match(self.text, start)
         if not found:
-            self.give_up("a backtick is not closed", start)
+            self.not_closed("a backtick")
             return False
         self.at = found.end()
         if self.deeper():
@@ -442,7 +450,7 @@ class WordReader(ExpansionReader):
     def single(self, parts: list[Part]) -> bool:
         closing = self.text.find("'", self.at + 1)
         if closing < 0:
-            self.give_up("a single quote is not closed", self.at)
+            self.not_closed("a single quote")
             return False
         value = self.source.verbatim(self.at + 1, closing)
         parts.append(Part(PartKind.TEXT, value, quoted=True))
@@ -598,7 +606,8 @@ class LineReader(WordReader):
             if self.inside == ")" and self._ends_early(content, document.delimiter):
                 return line, end - len(content) + len(document.delimiter)
             line = end + 1
-        self.broken(f"the here-document does not end with {document.delimiter!r}", self.at)
+        start, self.at = self.at, self.end
+        self.broken(f"the here-document does not end with {document.delimiter!r}", start)
         return len(text), len(text)
 
     def _ends_early(self, line: str, delimiter: str) -> bool:

@@ -65,6 +65,7 @@ def _word(text: str, at: int) -> Word:
     return Word(text, value, Span(at, at + len(text)), (Part(PartKind.TEXT, value),))
 
 
+_SENSELESS_MAX = 50  # lines
 READ_MAX = 128 * 1024  # characters; what is longer is not safe, and what follows is not looked at
 
 
@@ -81,6 +82,23 @@ def parse(text: str) -> Script:
     problems = (*text_problems(text), *found.problems, *command_problems(commands, text))
     plain = not problems and is_plain(text, commands)
     return Script(text, commands, problems, tuple(found.functions), plain)
+
+
+def is_unfinished(lines: str) -> bool:
+    """Whether a shell that has read these lines waits for more of the last command.
+
+    After a line that makes no sense it begins anew.
+    """
+    text = lines[:READ_MAX]
+    for _ in range(_SENSELESS_MAX):
+        found = ParseResults()
+        CommandReader(source_of(text, range(len(text) + 1)), found).commands("")
+        if found.over or found.broken_at == len(text):
+            return True
+        if found.broken_at is None:
+            return False
+        text = text[found.broken_at :].partition("\n")[2]
+    return True
 
 
 def of_argv(argv: Sequence[str]) -> Script:

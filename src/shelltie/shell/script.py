@@ -165,6 +165,7 @@ class ParseResults:
     words: int = 0
     second_readings: int = 0
     broken: bool = False
+    broken_at: int | None = None  # how far it had been read when it first made no sense
     over: bool = False  # nothing more is looked at
 
     @property
