@@ -493,6 +493,21 @@ async def test_what_is_typed_in_a_shell_is_judged_whoever_reads_it(
     assert victim.exists()
 
 
+async def test_a_reader_in_the_background_holds_a_line_open_from_command_to_command(
+    agent: Agent, victim: Path
+) -> None:
+    session = (await agent("terminal_start", command="set +m", mode="shell", maxWait=3))["id"]
+    await agent("terminal_continue", sessionId=session, command="sh /dev/tty &", maxWait=0.5)
+    codes = list[str | None]()
+    for line in (f"echo rm -rf {victim} |", "sh"):
+        await agent("terminal_continue", sessionId=session, command="sleep 0.5", maxWait=0.1)
+        codes += await _type(agent, session, _line(line))
+        await agent("terminal_continue", sessionId=session, maxWait=3)
+
+    assert codes == [None, "COMMAND_DENIED"]
+    assert victim.exists()
+
+
 async def test_an_interpreter_that_a_shell_brings_back_is_judged(
     agent: Agent, victim: Path
 ) -> None:

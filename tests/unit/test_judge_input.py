@@ -329,3 +329,30 @@ def test_data_for_a_program_that_nobody_knows_is_not_dangerous(stdin: str) -> No
     lines = "".join(line.replace("{n}", str(n)) for n, line in enumerate(stdin.splitlines(True)))
 
     assert rating("./load --table x", lines) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        ("$(echo rm; echo -rf ~/x)", None),
+        ("$(echo rm\necho -rf ~/x )", None),
+        ("while read l; do $l; done <<<'rm -rf ~/x'", None),
+        ("read l <<<'rm -rf ~/x'; $l", None),
+        ("python3", b"import os; os.system('rm ' '-rf /home/x')"),
+        ("python3", b"import os; os.system('r'\n  \"m -rf /home/x\")"),
+    ],
+)
+def test_a_command_that_is_put_together_from_texts_is_judged(
+    command: str, stdin: bytes | None
+) -> None:
+    verdict = Judge(RULES).first(Command(command, stdin=stdin))
+
+    assert verdict.rating is Rating.DANGEROUS
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["$EDITOR x <<'E'\nrm -rf ~/x\nE", "read l <<<'ls -l'; $l", "$(echo ls; echo -l)"],
+)
+def test_a_text_beside_a_program_of_the_run_time_is_not_that_program(command: str) -> None:
+    assert Judge(RULES).first(Command(command)).rating is Rating.UNKNOWN

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -123,10 +124,9 @@ class Session:
             del self._sent[0]
         return self._unfinished
 
-    def forget_typed(self) -> None:
-        """What was typed went to somebody who is gone."""
-        self._sent.clear()
-        self._unfinished = Unfinished()
+    def forget_line(self) -> None:
+        """Nobody has read the line that was being typed; what came before it, somebody may hold."""
+        self._unfinished = replace(self._unfinished, line=())
 
     def resize(self, size: TerminalSize) -> None:
         """Give its terminal another size.

@@ -136,6 +136,7 @@ class ShellSession:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
             await _admit(self._supervisor, self.session.run.id, command, requester)
             await self.announce(text)
+            await self.session.unfinished()
         finally:
             self._deciding = False
         self.begin(text)
@@ -160,7 +161,7 @@ class ShellSession:
         """
         self._check_free()
         self.session.run.forget_input()  # it was meant for somebody else
-        self.session.forget_typed()
+        self.session.forget_line()
         self._number += 1
         self._desk.put(self._number, text)
         self._sent = _Sent(self._number, text)
