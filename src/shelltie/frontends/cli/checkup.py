@@ -52,7 +52,11 @@ class Finding:
 
 async def examine() -> list[Finding]:
     """Everything, in the order in which people read it."""
-    config, wrong = _config()
+    wrong = None
+    try:
+        config = settings.load(paths.here())
+    except ConfigWrong as error:
+        config, wrong = Config(state_dir=str(paths.state_dir())), str(error)
     return [
         *_machine(config),
         *(() if paths.is_deleted() else await _keeper(config)),
@@ -60,13 +64,6 @@ async def examine() -> list[Finding]:
         *settings_of(config, wrong),
         *_clients(),
     ]
-
-
-def _config() -> tuple[Config, str | None]:
-    try:
-        return settings.load(paths.here()), None
-    except ConfigWrong as error:
-        return Config(state_dir=str(paths.state_dir())), str(error)
 
 
 def _machine(config: Config) -> Iterator[Finding]:

@@ -90,27 +90,27 @@ def find_all(names: Sequence[str]) -> list[FoundRun]:
 
     Raises: NoLiveRun.
     """
-    servers, found, told = list_runs()
-    for problem in told:
+    servers, runs, problems = list_runs()
+    for problem in problems:
         print_error(problem)
-    meant = [_match(name, servers, found) for name in names]
-    return list({(one.server.path, one.listed.run): one for one in meant}.values())
+    meant = [_match(name, servers, runs) for name in names]
+    return list({(run.server.path, run.listed.run): run for run in meant}.values())
 
 
 def _match(name: str, servers: list[Server], found: list[FoundRun]) -> FoundRun:
     match = _QUALIFIED.fullmatch(name.strip())
     pid, wanted = match.groups() if match else (None, "")
-    here = [one for one in found if pid in (None, str(one.server.pid))]
-    matches = [one for one in here if one.listed.session == wanted.lower()]
+    here = [run for run in found if pid in (None, str(run.server.pid))]
+    matches = [run for run in here if run.listed.session == wanted.lower()]
     if not matches and len(wanted) >= _PREFIX_MIN:
-        matches = [one for one in here if one.listed.run.startswith(wanted.upper())]
+        matches = [run for run in here if run.listed.run.startswith(wanted.upper())]
     if len(matches) == 1:
         return matches[0]
-    raise NoLiveRun(_several(name, matches) if matches else _unknown(name, servers, found))
+    raise NoLiveRun(_ambiguous(name, matches) if matches else _unknown(name, servers, found))
 
 
-def _several(name: str, matches: list[FoundRun]) -> str:
-    ids = [f"{one.server.pid}:{one.listed.session or one.listed.run}" for one in matches]
+def _ambiguous(name: str, matches: list[FoundRun]) -> str:
+    ids = [f"{run.server.pid}:{run.listed.session or run.listed.run}" for run in matches]
     more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
     return f"{visible_text.inline(name)} may be any of {', '.join(ids[:_MANY])}{more}: say which"
 

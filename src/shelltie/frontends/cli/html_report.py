@@ -118,7 +118,8 @@ def _ends(runs: Sequence[PastRun]) -> str:
     rows = [
         (
             f'<span class="{colours[how]}">{plain(how)}</span>',
-            _share(count / len(runs), colours[how]),
+            f'<div class="bar"><i class="{colours[how]}"'
+            f' style="left:0;width:{count / len(runs):.1%}"></i></div>',
             str(count),
             f'<span class="soft">{escape(_why(how))}</span>',
         )
@@ -134,10 +135,6 @@ def _why(how: str) -> str:
     if 128 < number <= 128 + 64:
         return f"{signal_name(number - 128)} ended it"
     return "the command said so"
-
-
-def _share(part: float, colour: str) -> str:
-    return f'<div class="bar"><i class="{colour}" style="left:0;width:{part:.1%}"></i></div>'
 
 
 def _most_often_cut(runs: Sequence[PastRun]) -> str:
@@ -190,18 +187,16 @@ def _usual(learned: Sequence[LearnedRow]) -> str:
 def _days(runs: Sequence[PastRun]) -> Iterator[str]:
     """A list for each day, the newest first and open."""
     is_open = " open"
-    for day, group in groupby(runs, key=_day):
-        found = list(group)
-        bad = sum(not run.well and not run.running for run in found)
-        told = f"{len(found)} run{'s' * (len(found) > 1)}" + (f", {bad} not well" if bad else "")
-        yield f'<details{is_open}><summary>{day} <span class="soft">{told}</span></summary>'
-        yield _timeline(found)
+    for day, group in groupby(
+        runs, key=lambda run: time.strftime("%A, %Y-%m-%d", time.gmtime(run.began))
+    ):
+        those = list(group)
+        bad = sum(not run.well and not run.running for run in those)
+        count = f"{len(those)} run{'s' * (len(those) > 1)}" + (f", {bad} not well" if bad else "")
+        yield f'<details{is_open}><summary>{day} <span class="soft">{count}</span></summary>'
+        yield _timeline(those)
         yield "</details>"
         is_open = ""
-
-
-def _day(run: PastRun) -> str:
-    return time.strftime("%A, %Y-%m-%d", time.gmtime(run.began))
 
 
 def _timeline(runs: Sequence[PastRun]) -> str:

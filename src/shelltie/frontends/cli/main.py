@@ -96,7 +96,12 @@ def _obey(argv: list[str]) -> int:
     if args.name is None and sys.stdin is not None and sys.stdin.isatty():
         print(_WELCOME)
         return 0
-    return _command(args.name)(args) if args.name not in (None, "mcp") else _server(args)(args)
+    if args.name not in (None, "mcp"):
+        return _main_of(f"shelltie.frontends.cli.commands.{args.name}")(args)
+    if args.name is not None:
+        mcp_arguments.check(args)
+    kind = "server" if getattr(args, "http", None) is None else "http.server"
+    return _main_of(f"shelltie.frontends.mcp.{kind}")(args)
 
 
 def parse(argv: list[str]) -> Namespace:
@@ -117,17 +122,6 @@ def parse(argv: list[str]) -> Namespace:
     if given:  # `run git checkout -- file`: that one is git's
         args.words = [*args.words, *given] if args.words else given[1:]
     return args
-
-
-def _command(name: str) -> Callable[[Namespace], int]:
-    return _main_of(f"shelltie.frontends.cli.commands.{name}")
-
-
-def _server(args: Namespace) -> Callable[[Namespace], int]:
-    if args.name is not None:
-        mcp_arguments.check(args)
-    kind = "server" if getattr(args, "http", None) is None else "http.server"
-    return _main_of(f"shelltie.frontends.mcp.{kind}")
 
 
 def _main_of(name: str) -> Callable[[Namespace], int]:

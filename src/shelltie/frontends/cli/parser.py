@@ -5,6 +5,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from shelltie.basics.lazy_regex import lazy
@@ -35,7 +36,10 @@ def add_figures(commands: C, plain: Callable[[C, str, str], argparse.ArgumentPar
         parser.add_argument("-n", type=_count, default=20, metavar="N", help="how many (20)")
         parser.add_argument("--here", action="store_true", help="only in this project")
         parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_report(plain(commands, "report", "what was run, as one page for a browser"))
+    report = plain(commands, "report", "what was run, as one page for a browser")
+    report.add_argument("--html", action="store_true", help="HTML, as always")
+    report.add_argument("-n", type=_count, default=500, metavar="N", help="runs (500)")
+    report.add_argument("--here", action="store_true", help="only in this project")
     _add_export(plain(commands, "export", "what a run printed: text, a page, or for asciinema"))
     replay = plain(commands, "replay", "what a run printed, as fast as it did")
     replay.add_argument("id", metavar="ID", help=_ID)
@@ -43,12 +47,6 @@ def add_figures(commands: C, plain: Callable[[C, str, str], argparse.ArgumentPar
     replay.add_argument(
         "--idle", type=_factor, default=2.0, metavar="S", help="no pause longer than this (2)"
     )
-
-
-def _add_report(report: argparse.ArgumentParser) -> None:
-    report.add_argument("--html", action="store_true", help="HTML, as always")
-    report.add_argument("-n", type=_count, default=500, metavar="N", help="runs (500)")
-    report.add_argument("--here", action="store_true", help="only in this project")
 
 
 def _add_export(export: argparse.ArgumentParser) -> None:
@@ -188,9 +186,17 @@ def add_sessions(commands: C, plain: Callable[[C, str, str], argparse.ArgumentPa
     ps = plain(commands, "ps", "list what runs in every server of yours")
     ps.add_argument("--json", action="store_true", help="print JSON")
     _add_logs(plain(commands, "logs", "print what a run or session has printed"))
-    _add_attach(plain(commands, "attach", "watch a session, or type into it, as a terminal"))
+    attach = plain(commands, "attach", "watch a session, or type into it, as a terminal")
+    _add_id(attach, _LEAVE)
+    attach.add_argument(
+        "--write", action="store_true", help="what you type goes to it, and your size, too"
+    )
     _add_send(plain(commands, "send", "type into a session"))
-    _add_kill(plain(commands, "kill", "end runs and sessions, and everybody in them"))
+    kill = plain(commands, "kill", "end runs and sessions, and everybody in them")
+    kill.epilog = _IDS
+    kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
+    kill.add_argument("--all", action="store_true", help="all that runs in every server")
+    kill.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
 
 
 def _lines(text: str) -> int:
@@ -214,13 +220,6 @@ def _add_logs(logs: argparse.ArgumentParser) -> None:
     logs.add_argument("--json", action="store_true", help="print JSON, an object a line")
 
 
-def _add_attach(attach: argparse.ArgumentParser) -> None:
-    _add_id(attach, _LEAVE)
-    attach.add_argument(
-        "--write", action="store_true", help="what you type goes to it, and your size, too"
-    )
-
-
 def _add_send(send: argparse.ArgumentParser) -> None:
     _add_id(send, _KEYS)
     send.usage = "shelltie send [-n] ID TEXT…  or  shelltie send ID --key KEY…"
@@ -229,13 +228,6 @@ def _add_send(send: argparse.ArgumentParser) -> None:
         "-n", "--no-newline", action="store_true", help="TEXT alone, without the enter key"
     )
     send.add_argument("words", nargs="*", metavar="TEXT", help="a line to type")
-
-
-def _add_kill(kill: argparse.ArgumentParser) -> None:
-    kill.epilog = _IDS
-    kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
-    kill.add_argument("--all", action="store_true", help="all that runs in every server")
-    kill.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
@@ -253,7 +245,8 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors suggest what was meant."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  argparse has a dozen of them
-        options.setdefault("formatter_class", _Help)
+        layout = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=79)
+        options.setdefault("formatter_class", layout)
         super().__init__(allow_abbrev=False, **options)
 
     @property
@@ -284,11 +277,6 @@ class Parser(argparse.ArgumentParser):
             told = _meant(str(value), known) or f"; use {', '.join(known)}"
             name = (action.option_strings or [str(action.metavar or action.dest).lower()])[0]
             self.error(f"unknown {name} {value!r}{told}")
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=79)
 
 
 class _Version(argparse.Action):

@@ -24,7 +24,9 @@ class OutputForwarder:
         self.at_line_start = True
         self._patience = patience
         self._on_problem = on_problem
-        self._polls = {descriptor: _poll(descriptor) for descriptor in _DESCRIPTORS.values()}
+        self._polls = {descriptor: select.poll() for descriptor in _DESCRIPTORS.values()}
+        for descriptor, poll in self._polls.items():
+            poll.register(descriptor, select.POLLOUT)
 
     def write(self, stream: Stream, data: memoryview) -> None:
         """Pass it on; after a problem, drop it."""
@@ -56,9 +58,3 @@ class OutputForwarder:
             if poll.poll(_LOOK_AGAIN):
                 return True
         return False
-
-
-def _poll(descriptor: int) -> select.poll:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    return poll

@@ -51,10 +51,10 @@ def tell(found: list[RunLost]) -> None:
     if not found:
         return
     print("\nLost when a server died (shelltie logs ID prints what was kept):", file=sys.stderr)
-    for one in found[:_SHOWN]:
-        told = f"  {one.session or one.run:<26}  {human_size(one.size):>8}  "
-        room = max(12, width() - len(told))
-        print(told + visible_text.brief(one.command, room), file=sys.stderr)
+    for run in found[:_SHOWN]:
+        head = f"  {run.session or run.run:<26}  {human_size(run.size):>8}  "
+        room = max(12, width() - len(head))
+        print(head + visible_text.brief(run.command, room), file=sys.stderr)
     if len(found) > _SHOWN:
         print(f"  and {len(found) - _SHOWN} more", file=sys.stderr)
 
@@ -67,17 +67,17 @@ def print_output(args: Namespace) -> bool:
         return False
     if len(found) != 1:
         return False
-    (one,) = found
-    data = _kept(one)
+    (run,) = found
+    data = _kept(run)
     if data is None:
-        why = "it printed nothing" if one.printed == 0 else "its output was not kept on disk"
-        print_error(f"{one.run} is over ({one.state}), and {why}")
+        why = "it printed nothing" if run.printed == 0 else "its output was not kept on disk"
+        print_error(f"{run.run} is over ({run.state}), and {why}")
         return True
     if args.tail is not None:
         data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
     if args.json:
         text = decode(data) if args.raw else clean(data)
-        end = {"id": one.run, "runId": one.run, "state": one.state, "exitCode": one.exit_code}
+        end = {"id": run.run, "runId": run.run, "state": run.state, "exitCode": run.exit_code}
         print(json.dumps({**end, "bytes": len(data), "text": text}))
     elif args.raw:
         sys.stdout.buffer.write(data)
@@ -98,9 +98,9 @@ def _find(name: str) -> list[PastRuns]:
     return left or queries.past(config.journal, name)
 
 
-def _kept(one: PastRuns) -> bytes | None:
+def _kept(run: PastRuns) -> bytes | None:
     try:
-        return Path(one.file).read_bytes() if one.file is not None else None
+        return Path(run.file).read_bytes() if run.file is not None else None
     except OSError:
         return None
 

@@ -105,15 +105,13 @@ class TerminalModes:
         for match in _MODE.finditer(text):
             end = match.end()
             self._keys = self._keys or match["keys"] is not None
+            on = match["on"] == b"h"
             for number in (match["numbers"] or b"").split(b";"):
-                self._note(number, on=match["on"] == b"h")
+                if number and on != (number in _USUALLY_ON):
+                    self._changed[number] = on
+                else:
+                    self._changed.pop(number, None)
         self._rest = text[end:][-_SEQUENCE_MAX:]  # a sequence may be cut in two
-
-    def _note(self, number: bytes, *, on: bool) -> None:
-        if number and on != (number in _USUALLY_ON):
-            self._changed[number] = on
-        else:
-            self._changed.pop(number, None)
 
     def undo(self) -> bytes:
         """What makes a terminal as it was."""

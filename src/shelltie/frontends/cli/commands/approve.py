@@ -26,7 +26,8 @@ def main(args: Namespace) -> int:
         found = find(args.id)
         show(found, Style(sys.stdout, args.color), full=True)
         if scope is Scope.ALWAYS:
-            _show_rule(found.question)
+            rule = shown_rule(found.question).strip()
+            print("  kept as", *visible_text.lines(rule, width() - 4), sep="\n    ")
     except (NoSuchQuestion, ConfigWrong) as error:
         print_error(str(error))
         return NOT_DONE
@@ -38,11 +39,6 @@ def main(args: Namespace) -> int:
         return taken
     _tell(found.question, taken)
     return 0
-
-
-def _show_rule(question: Question) -> None:
-    lines = visible_text.lines(shown_rule(question).strip(), width() - 4)
-    print("  kept as", *lines, sep="\n    ")
 
 
 def _tell(question: Question, taken: dict[str, object]) -> None:

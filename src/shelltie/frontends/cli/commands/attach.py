@@ -19,7 +19,6 @@ from shelltie.errors import NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli.find_run import (
     NOT_DONE,
     FoundRun,
-    OutputPiece,
     describe_exit,
     failed,
     find,
@@ -61,11 +60,13 @@ def main(args: Namespace) -> int:
 
 def _attach(found: FoundRun, *, writes: bool) -> int:
     attached = _Attached(found, writes=writes)
+    how_far = "what you type goes to it" if writes else "read-only; --write to type"
+    greeting = f"attached to {found.id} ({how_far}): {DETACH} detaches"
     try:
         if writes:
             _resize(found)  # before anything changes here: whoever may not is told so
         with _raw(0), attached.restored():
-            _greet(found, writes=writes)
+            print(greeting, end="\r\n", file=sys.stderr, flush=True)
             anyio.run(attached.run)
     except NoServerAnswer as error:
         return failed(found, error)
@@ -73,12 +74,6 @@ def _attach(found: FoundRun, *, writes: bool) -> int:
         return failed(found, attached.error)
     print(attached.farewell, file=sys.stderr)
     return attached.code
-
-
-def _greet(found: FoundRun, *, writes: bool) -> None:
-    how_far = "what you type goes to it" if writes else "read-only; --write to type"
-    told = f"attached to {found.id} ({how_far}): {DETACH} detaches"
-    print(told, end="\r\n", file=sys.stderr, flush=True)
 
 
 def _resize(found: FoundRun) -> None:
@@ -143,20 +138,16 @@ class _Attached:
         self._tasks.cancel_scope.cancel()
 
     async def _show(self) -> None:
-        piece = await self._replay()
+        total = (await _aside(partial(read, self._found, 0, 0))).total
+        piece = await _aside(partial(read, self._found, max(0, total - _REPLAYED)))
+        replayed = piece.data.partition(b"\n")[2] if piece.start else piece.data
+        await self._print(without_questions(replayed))
         while not piece.last:
             piece = await _aside(partial(read, self._found, piece.end, wait=_WAIT))
             if piece.skipped:
                 await self._print(f"\r\n[{piece.skipped} bytes are no longer kept]\r\n".encode())
             await self._print(piece.data)
         self._leave(f"{self._found.id} has ended: {describe_exit(piece.exit)}.")
-
-    async def _replay(self) -> OutputPiece:
-        total = (await _aside(partial(read, self._found, 0, 0))).total
-        piece = await _aside(partial(read, self._found, max(0, total - _REPLAYED)))
-        data = piece.data.partition(b"\n")[2] if piece.start else piece.data
-        await self._print(without_questions(data))
-        return piece
 
     async def _print(self, data: bytes) -> None:
         self._modes.see(data)

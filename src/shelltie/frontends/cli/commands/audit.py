@@ -42,8 +42,8 @@ def _verify(args: Namespace, config: settings.Config) -> int:
     else:
         _show(found, kept, Style(sys.stdout, args.color))
         if not (heads or kept.heads):
-            told = "no head to compare with: a cut end would not show. Keep this one elsewhere."
-            print(told, file=sys.stderr)
+            remark = "no head to compare with: a cut end would not show. Keep this one elsewhere."
+            print(remark, file=sys.stderr)
     return _DAMAGED if found.problems else 0
 
 

@@ -54,9 +54,11 @@ def _bash() -> str:
         where = " ".join(path)
         if path:
             places.append(f'        "{" ".join(path[:-1])} {path[-1]}") where="{where}" ;;')
-        for names, choices in _choices(parser):
-            pattern = "|".join(f'"{where} {name}"' for name in names)
-            values.append(f"    {pattern}) {_reply(choices)}; return ;;")
+        for action in parser.actions:
+            if action.option_strings and action.choices:
+                pattern = "|".join(f'"{where} {name}"' for name in action.option_strings)
+                choices = [str(choice) for choice in action.choices]
+                values.append(f"    {pattern}) {_reply(choices)}; return ;;")
         words.append(f'    "{where}") {_reply(_first_words(parser))} ;;')
     return _BASH.format(places="\n".join(places), values="\n".join(values), words="\n".join(words))
 
@@ -74,13 +76,6 @@ def _first_words(parser: Parser) -> list[str]:
         for choice in action.choices or ()
     ]
     return positional + [name for action in parser.actions for name in action.option_strings]
-
-
-def _choices(parser: Parser) -> Iterator[tuple[list[str], list[str]]]:
-    """Options that take one of a few words."""
-    for action in parser.actions:
-        if action.option_strings and action.choices:
-            yield list(action.option_strings), [str(choice) for choice in action.choices]
 
 
 def _fish() -> str:

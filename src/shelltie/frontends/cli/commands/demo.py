@@ -5,6 +5,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -34,11 +35,10 @@ Use it yourself:
 
 def main(args: Namespace) -> int:
     """Show it for real; 0 if nothing is left in the end."""
-    return anyio.run(_show, Style(sys.stdout, args.color))
-
-
-def _program() -> str:
-    return "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
+    code = anyio.run(_show, Style(sys.stdout, args.color))
+    program = "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
+    print("\n" + _NEXT.format(program=program))
+    return code
 
 
 async def _show(ink: Style) -> int:
@@ -55,7 +55,6 @@ async def _show(ink: Style) -> int:
         for mark, text in explain(outcome, report(run)):
             _print(marked(ink, mark, text) + "\n")
     _print(f"{ink('bold', f'{len(left)} of {len(seen)} processes left')}, by a look at them all.\n")
-    print("\n" + _NEXT.format(program=_program()))
     return 1 if left else 0
 
 
@@ -77,11 +76,9 @@ def _print(text: str) -> None:
 def _living(run: str) -> list[int]:
     """Everybody who carries the mark of this run, wherever they hide."""
     mark = f"{RUN_MARK}={run}".encode()
-    return [int(place.name) for place in Path("/proc").glob("[0-9]*") if _carries(place, mark)]
-
-
-def _carries(place: Path, mark: bytes) -> bool:
-    try:
-        return mark in (place / "environ").read_bytes()
-    except OSError:  # gone by now, or another user's
-        return False
+    pids = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # gone by now, or another user's
+            if mark in (place / "environ").read_bytes():
+                pids.append(int(place.name))
+    return pids

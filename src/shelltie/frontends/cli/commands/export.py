@@ -36,9 +36,5 @@ def cast(recording: Recording, columns: int, rows: int) -> Iterator[str]:
             # A pipe has bare ends of lines, which a terminal would show as stairs.
             played = text.replace("\r\n", "\n").replace("\n", "\r\n")
             yield json.dumps([round(at, 3), "o", played])
-    end = max(run.duration or 0.0, *_ends(recording))
+    end = max(run.duration or 0.0, 0.0, *(at for at, _ in recording.times))
     yield json.dumps([round(end, 3), "o", decoder.decode(b"", final=True)])
-
-
-def _ends(recording: Recording) -> list[float]:
-    return [0.0, *(at for at, _ in recording.times)]

@@ -20,26 +20,22 @@ _HEAD = ("ID", "WHEN", "END", "TOOK", "COMMAND")
 def main(args: Namespace) -> int:
     """Print them."""
     below = project_of(str(paths.here())) if args.here else ""
-    found = queries.latest(
+    runs = queries.latest(
         settings.load(paths.here()).journal, args.n, below=below, bad_only=args.bad
     )
     if args.json:
-        print_json([one.to_json() for one in found])
-    elif not found:
+        print_json([run.to_json() for run in runs])
+    elif not runs:
         print("Nothing was recorded.")
     else:
-        _show(found)
+        rows = [_HEAD, *map(_row, runs)]
+        taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
+        room = max(width() - taken, _COMMAND_MIN)
+        table([_HEAD, *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
     return 0
 
 
-def _show(found: list[PastRun]) -> None:
-    rows = [_HEAD, *map(_row, found)]
-    taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
-    room = max(width() - taken, _COMMAND_MIN)
-    table([rows[0], *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
-
-
-def _row(one: PastRun) -> tuple[str, ...]:
-    when = time.strftime("%m-%d %H:%M:%S", time.localtime(one.began))
-    took = "-" if one.duration is None else human_duration(one.duration)
-    return one.id[:_ID], when, one.ending, took, one.command
+def _row(run: PastRun) -> tuple[str, ...]:
+    when = time.strftime("%m-%d %H:%M:%S", time.localtime(run.began))
+    took = "-" if run.duration is None else human_duration(run.duration)
+    return run.id[:_ID], when, run.ending, took, run.command

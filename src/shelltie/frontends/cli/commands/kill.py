@@ -51,10 +51,10 @@ def main(args: Namespace) -> int:
 
 
 def _everybody() -> list[FoundRun]:
-    _, found, told = list_runs(look=True)
-    for problem in told:
+    _, runs, problems = list_runs(look=True)
+    for problem in problems:
         print_error(problem)
-    return [one for one in found if not one.listed.ended or one.listed.left]
+    return [run for run in runs if not run.listed.ended or run.listed.left]
 
 
 def _end_in_all(meant: Sequence[FoundRun]) -> int:
@@ -84,15 +84,13 @@ def _end(group: list[FoundRun]) -> int:
 def _ends(batch: list[FoundRun]) -> _Ends:
     """What became of each, once all are gone or patience has ended."""
     deadline = time.monotonic() + _PATIENCE
-    ids = [one.listed.run for one in batch]
+    ids = [run.listed.run for run in batch]
     ends = _asked(batch[0], ids, again=False)
-    while time.monotonic() < deadline and not all(map(_over, ends.values())):
+    while time.monotonic() < deadline and not all(
+        end["settled"] or end["left"] for end in ends.values()
+    ):
         ends = _asked(batch[0], ids, again=True)
     return ends
-
-
-def _over(end: dict[str, Any]) -> bool:
-    return bool(end["settled"] or end["left"])
 
 
 def _asked(one: FoundRun, ids: list[str], *, again: bool) -> _Ends:

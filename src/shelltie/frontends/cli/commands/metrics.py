@@ -26,10 +26,10 @@ def main(args: Namespace) -> int:
 
 def _metrics(servers: list[Server], args: Namespace) -> int:
     parts = []
-    for server, said in _asked(servers, "metrics"):
+    for server, answer in _asked(servers, "metrics"):
         labels = {"server": str(server.pid), "client": server.client}
         try:
-            parts.append((labels, from_json(said["metrics"])))
+            parts.append((labels, from_json(answer["metrics"])))
         except (KeyError, ValueError):
             print_error(f"the server {server.pid} says what we do not understand")
     families = merged(parts)
@@ -41,20 +41,23 @@ def _metrics(servers: list[Server], args: Namespace) -> int:
 
 
 def _health(servers: list[Server], args: Namespace) -> int:
-    found = [
-        (server, cast(list[Any], said["checks"])) for server, said in _asked(servers, "health")
+    answers = [
+        (server, cast(list[Any], answer["checks"])) for server, answer in _asked(servers, "health")
     ]
     if args.json:
         print_json(
-            [{"server": one.pid, "client": one.client, "checks": said} for one, said in found]
+            [
+                {"server": server.pid, "client": server.client, "checks": checks}
+                for server, checks in answers
+            ]
         )
     else:
-        _show(found, Style(sys.stdout, args.color))
-    return 0 if all(check["ok"] for _, checks in found for check in checks) else _UNWELL
+        _show(answers, Style(sys.stdout, args.color))
+    return 0 if all(check["ok"] for _, checks in answers for check in checks) else _UNWELL
 
 
-def _show(found: list[tuple[Server, list[Any]]], ink: Style) -> None:
-    for server, checks in found:
+def _show(answers: list[tuple[Server, list[Any]]], ink: Style) -> None:
+    for server, checks in answers:
         print(ink("bold", f"server {server.pid} {visible_text.inline(server.client)}".rstrip()))
         for check in checks:
             mark, name = "✓" if check["ok"] else "✗", f" {check['name']:<11} "

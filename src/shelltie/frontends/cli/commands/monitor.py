@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
 from shelltie.basics import visible_text
 from shelltie.environment import child
@@ -48,15 +47,11 @@ class _Monitor:
         print_error("watching; leave with ctrl-c")
         async with anyio.create_task_group() as tasks:
             while True:
-                await self._look(tasks)
+                for server in await _in_thread(partial(client.servers, child.inherited())):
+                    if str(server.path) not in self._watched:
+                        self._watched.add(str(server.path))
+                        tasks.start_soon(self._follow, server)
                 await anyio.sleep(_LOOK)
-
-    async def _look(self, tasks: TaskGroup) -> None:
-        found = await _in_thread(partial(client.servers, child.inherited()))
-        for server in found:
-            if str(server.path) not in self._watched:
-                self._watched.add(str(server.path))
-                tasks.start_soon(self._follow, server)
 
     async def _follow(self, server: Server) -> None:
         after: object = None
@@ -74,8 +69,8 @@ class _Monitor:
 
     def _show(self, server: Server, event: dict[str, Any]) -> None:
         if self._json:
-            told = {**event, "server": server.pid, "serverClient": server.client}
-            print(json.dumps(told), flush=True)
+            line = {**event, "server": server.pid, "serverClient": server.client}
+            print(json.dumps(line), flush=True)
             return
         moment, kind, run = str(event["at"])[11:19], str(event["type"]), str(event["runId"] or "")
         telling = next((event[name] for name in _TELLING if event.get(name) not in (None, "")), "")

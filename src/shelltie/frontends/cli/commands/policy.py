@@ -79,7 +79,8 @@ def _show(args: Namespace) -> int:
     file = policy_file(config, paths.here())
     rows = [*config.rows()] if args.origin else []
     if args.json:
-        print_json(policy_report(file) | ({"settings": _settings(rows)} if args.origin else {}))
+        values = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        print_json(policy_report(file) | ({"settings": values} if args.origin else {}))
         return 0
     ink = Style(sys.stdout, args.color)
     print(f"{ink('bold', file.origin)}: {file.status}")
@@ -88,7 +89,8 @@ def _show(args: Namespace) -> int:
     _show_policy(file.current(), ink)
     if rows:
         print(ink("bold", "\nsettings"))
-        table([(key, _text(value), origin) for key, value, origin in rows], indent="  ")
+        texts = [(key, "-" if value is None else str(value), origin) for key, value, origin in rows]
+        table(texts, indent="  ")
         for ignored in config.ignored:
             print(marked(ink, "⚠", f"ignored: {ignored}", before="  "))
     return 0
@@ -98,8 +100,8 @@ def _show_policy(policy: TimeoutPolicy, ink: Style) -> None:
     print(ink("bold", "\ncategories"))
     head = ("", "total", "silence", "")
     limits = [
-        (one.name, _span(one.total), _span(one.silence), one.description)
-        for one in policy.categories.values()
+        (category.name, _span(category.total), _span(category.silence), category.description)
+        for category in policy.categories.values()
     ]
     table([head, *limits], indent="  ")
     print(f"  default: {policy.default_category} · strategy: {policy.match_strategy}")
@@ -109,14 +111,6 @@ def _show_policy(policy: TimeoutPolicy, ink: Style) -> None:
         print(f"  {program}: {_span(total)}, whatever its category")
     if policy.max_total is not None:
         print(f"  nothing may take longer than {_span(policy.max_total)}")
-
-
-def _settings(rows: list[tuple[str, object, str]]) -> dict[str, object]:
-    return {key: {"value": value, "origin": origin} for key, value, origin in rows}
-
-
-def _text(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def _span(limit: float | None) -> str:

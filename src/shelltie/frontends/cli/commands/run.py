@@ -91,7 +91,7 @@ class Leashed:
         self._ink = Style(sys.stderr, args.color)
         self._run: Run | None = None
         self._starting: anyio.CancelScope | None = None
-        self._tap = OutputForwarder(self._patience, self._nobody_reads)
+        self._tap = OutputForwarder(self._patience, lambda: self._leave("nobody reads its output"))
         self._signal: int | None = None
         self._why = ""
         self._leaving = anyio.Event()
@@ -126,9 +126,6 @@ class Leashed:
         return total is None or self._run.elapsed < total
 
     # An end before the command's own
-
-    def _nobody_reads(self) -> None:
-        self._leave("nobody reads its output")
 
     def _listen_to_signals(self) -> None:
         # Not the loop's own handlers: they have to be heard while the tap waits for a reader.
@@ -216,19 +213,20 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     if result.blocked and outcome.state is State.FINISHED:
         yield "→", str(result.hint)
     if outcome.state is State.FINISHED and outcome.survivors:
-        yield "⚠", f"ended what it left in the background: {_processes(outcome.survivors)}"
-    yield from (("⚠", one) for one in outcome.warnings if one.startswith(_OF_THE_RECORD))
+        count = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
+        yield "⚠", f"ended what it left in the background: {count}"
+    yield from (("⚠", text) for text in outcome.warnings if text.startswith(_OF_THE_RECORD))
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     total, _, silence = result.limits.source.partition("; silence: ")
     if outcome.limit is Limit.SILENCE:
         limit, source = result.limits.silence_sec, silence or total
-        said = f"no output for {human_duration(limit or 0)}, its silence limit"
+        reason = f"no output for {human_duration(limit or 0)}, its silence limit"
     else:
         limit, source = result.limits.exec_sec, total
-        said = f"it ran for {human_duration(limit or 0)}, its total limit"
-    yield "✗", f"timed out: {said}, from {cut(_for_shell(source), _SOURCE_MAX)}"
+        reason = f"it ran for {human_duration(limit or 0)}, its total limit"
+    yield "✗", f"timed out: {reason}, from {cut(_for_shell(source), _SOURCE_MAX)}"
     yield "·", f"{_tree_ended(outcome)} · exit {exits.TIMED_OUT}"
     if result.hint:
         yield "→", _for_shell(result.hint)
@@ -242,10 +240,6 @@ def _tree_ended(outcome: Outcome) -> str:
         pids = ", ".join(map(str, outcome.leaked_pids)) or "somebody"
         return f"{tree} not ended: {pids} left"
     return f"{tree} ended, 0 left · {how} · ran {human_duration(outcome.duration)}"
-
-
-def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _for_shell(text: str) -> str:
@@ -264,8 +258,8 @@ def _refusal(error: TerminalError) -> dict[str, object]:
     """Nothing was run, and still the seven fields are there."""
     values = ("error", "", f"shelltie: {error}\n", exits.of_error(error), None, None, 0)
     seven = dict(zip(_FIRST_FIELDS, values, strict=False))
-    told = refusal_report(error) if isinstance(error, CommandDenied) else {}
-    return {**seven, "error": str(error), "errorCode": error.code, **told}
+    verdict = refusal_report(error) if isinstance(error, CommandDenied) else {}
+    return {**seven, "error": str(error), "errorCode": error.code, **verdict}
 
 
 def _code(outcome: Outcome) -> int:

@@ -29,23 +29,29 @@ def main(args: Namespace) -> int:
 
 def _list(store: Path, *, as_json: bool) -> int:
     known = trust.listed(store)
-    changed = {one.project: not trust.is_trusted(trust.look(one.project), store) for one in known}
+    changed = {
+        entry.project: not trust.is_trusted(trust.look(entry.project), store) for entry in known
+    }
     if as_json:
         print_json(
             [
-                {"path": str(one.project), "since": one.since, "changed": changed[one.project]}
-                for one in known
+                {
+                    "path": str(entry.project),
+                    "since": entry.since,
+                    "changed": changed[entry.project],
+                }
+                for entry in known
             ]
         )
     elif known:
         table(
             [
                 (
-                    one.since,
-                    _state(one, changed[one.project]),
-                    visible_text.inline(str(one.project)),
+                    entry.since,
+                    _state(entry, changed=changed[entry.project]),
+                    visible_text.inline(str(entry.project)),
                 )
-                for one in known
+                for entry in known
             ]
         )
     else:
@@ -53,8 +59,8 @@ def _list(store: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _state(one: Trusted, changed: bool) -> str:
-    if not one.ours:
+def _state(entry: Trusted, *, changed: bool) -> str:
+    if not entry.ours:
         return "not written by shelltie: not trusted"
     return "changed since: not trusted" if changed else "trusted"
 
@@ -92,7 +98,8 @@ def _loosened(snapshot: Snapshot) -> list[str]:
     """What the project asks for and does not get while it is not trusted."""
     origin = str(paths.project_file(snapshot.project))
     ignored = settings.load(snapshot.project).ignored
-    return [one.removeprefix(f"{origin}: ") for one in ignored if one.startswith(f"{origin}: ")]
+    start = f"{origin}: "
+    return [line.removeprefix(start) for line in ignored if line.startswith(start)]
 
 
 def _show(snapshot: Snapshot, loosened: list[str], ink: Style) -> None:
@@ -101,8 +108,8 @@ def _show(snapshot: Snapshot, loosened: list[str], ink: Style) -> None:
         print(f"  {visible_text.inline(name)}")
         for line in visible_text.lines(content.decode("utf-8", "surrogateescape"), width() - 2):
             print(f"  {line}")
-    for one in loosened:
-        print(marked(ink, "⚠", visible_text.inline(one), before="  "))
+    for line in loosened:
+        print(marked(ink, "⚠", visible_text.inline(line), before="  "))
     if not loosened:
         print("  · nothing in the settings is held back; trusting changes nothing there")
 
