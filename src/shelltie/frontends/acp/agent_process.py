@@ -74,8 +74,15 @@ class AgentProcess:
             raise CannotStart(message, exit_code)
 
     async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None
         with anyio.CancelScope(shield=True):
-            await self._leave()
+            self._process.signal(signal.SIGKILL)
+            with anyio.move_on_after(_GONE):
+                await self._gone.wait()
+            self._close_input()
+            for fd in (self.stdout, self.stderr):
+                os.close(fd)
+            await self._provider.close()
 
     @property
     def stdin(self) -> int:
@@ -107,7 +114,9 @@ class AgentProcess:
             for start in range(0, len(chunk), _PIECE):
                 piece = chunk[start : start + _PIECE]
                 if _writable() or (not dropped and await _becomes_writable()):
-                    piece, dropped = _counted(dropped) + piece, 0
+                    if dropped:
+                        note = f"\n⟨{dropped} bytes of the agent's errors were not read⟩\n"
+                        piece, dropped = note.encode() + piece, 0
                     with suppress(OSError):
                         os.write(_STDERR, piece[:_PIECE])
                 else:
@@ -141,25 +150,11 @@ class AgentProcess:
             case _:
                 pass
 
-    async def _leave(self) -> None:
-        assert self._process is not None
-        self._process.signal(signal.SIGKILL)
-        with anyio.move_on_after(_GONE):
-            await self._gone.wait()
-        self._close_input()
-        for fd in (self.stdout, self.stderr):
-            os.close(fd)
-        await self._provider.close()
-
     def _close_input(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             anyio.notify_closing(self._process.stdin)
             os.close(self._process.stdin)
             self._process.stdin = None
-
-
-def _counted(dropped: int) -> bytes:
-    return f"\n⟨{dropped} bytes of the agent's errors were not read⟩\n".encode() if dropped else b""
 
 
 def _writable() -> bool:

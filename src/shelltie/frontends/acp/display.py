@@ -1,8 +1,6 @@
 """Streams the output of our terminals to the editor as `session/update` of tool calls."""
 
-from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 
 from anyio.abc import TaskGroup
 
@@ -53,28 +51,25 @@ class Display:
         call = update.get("toolCallId")
         if not isinstance(call, str):
             return None
-        terminals = list(self._embedded(update))
+        content = update.get("content")
+        named = map(self._named, content if isinstance(content, list) else ())
+        terminals = [terminal for terminal in named if terminal is not None]
         self._remember(session, call, update, embeds=bool(terminals))
-        told = partial(self._told, session, call)
-        every = [DisplayedTerminal(session, call, terminal, told) for terminal in terminals]
+        every = [
+            DisplayedTerminal(session, call, terminal, lambda: self._calls.get((session, call), {}))
+            for terminal in terminals
+        ]
         rewritten = self._look_of(every[0]).embedded(every[0], update) if every else None
         for shown in every:
             self._begin_to_follow(shown)
         return rewritten
 
-    def _embedded(self, update: Update) -> Iterator[HostedTerminal]:
-        content = update.get("content")
-        for item in content if isinstance(content, list) else ():
-            terminal = self._named(item)
-            if terminal is not None:
-                yield terminal
-
     def _named(self, item: object) -> HostedTerminal | None:
         """The terminal that an item of a tool call shows; a released one still is one."""
         match item:
             case {"type": "terminal", "terminalId": str(name)}:
-                followed = (one.shown.terminal for one in self._followed.values())
-                released = (one for one in followed if one.id == name)
+                followed = (follower.shown.terminal for follower in self._followed.values())
+                released = (terminal for terminal in followed if terminal.id == name)
                 return self._host.find(name) or next(released, None)
             case _:
                 return None
@@ -92,9 +87,6 @@ class Display:
         self._calls[session, call] = {**known, **fresh}
         if len(self._calls) > _REMEMBERED:
             del self._calls[next(iter(self._calls))]
-
-    def _told(self, session: str, call: str) -> Update:
-        return self._calls.get((session, call), {})
 
     # How it goes on
 

@@ -61,10 +61,10 @@ def error_line(request: object, code: int, message: str) -> bytes:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    names = dict(pairs)
+    if len(names) != len(pairs):
         raise AmbiguousMessage("a name is there twice")
-    return found
+    return names
 
 
 class LineWriter:
@@ -89,7 +89,8 @@ class LineWriter:
                 try:
                     del self._rest[: os.write(self._sink, self._rest)]
                 except BlockingIOError:
-                    await self._room(self._sink)
+                    with suppress(anyio.ClosedResourceError):
+                        await anyio.wait_writable(self._sink)
 
     async def write_message(self, message: Mapping[str, object]) -> None:
         """Write a message of ours.
@@ -103,7 +104,3 @@ class LineWriter:
         if self._sink is not None:
             anyio.notify_closing(self._sink)
             self._sink = None
-
-    async def _room(self, sink: int) -> None:
-        with suppress(anyio.ClosedResourceError):
-            await anyio.wait_writable(sink)

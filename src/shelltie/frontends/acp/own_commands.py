@@ -80,15 +80,12 @@ def summary(terminals: int, others: Mapping[str, int] | None) -> str:
 
     `None`: nothing was recorded, so that nobody knows.
     """
-    said = f"{_count(terminals)} of the agent through terminals"
+    count = "1 command" if terminals == 1 else f"{terminals} commands"
+    text = f"{count} of the agent through terminals"
     if others is None:
-        said += ", and others through MCP that were not recorded"
+        text += ", and others through MCP that were not recorded"
     else:
         own = others.get("shelltie run", 0)
-        said += f", {sum(others.values()) - own} through MCP"
-        said += f", {own} through its shell" if own else ""
-    return f"{said}; it may have run others by itself"
-
-
-def _count(number: int) -> str:
-    return "1 command" if number == 1 else f"{number} commands"
+        text += f", {sum(others.values()) - own} through MCP"
+        text += f", {own} through its shell" if own else ""
+    return f"{text}; it may have run others by itself"

@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from shelltie.approval.broker import UNREACHED, Channel, Later
+from shelltie.approval.broker import UNREACHED, Later
 from shelltie.approval.question import Answer, Question
 from shelltie.environment import child
 from shelltie.frontends.acp.display import Display
@@ -83,7 +84,7 @@ class Proxy:
         self._mcp = mcp
         self._serving = True  # who asks before the two have shaken hands is refused by the host
         self._display = Display(host, editor, tasks)
-        self._rpc = Rpc(host, asking=self._channel, null_result=null_result)
+        self._rpc = Rpc(host, asking=partial(_EditorChannel, self), null_result=null_result)
         self._flights: dict[str, anyio.CancelScope] = {}
         self._questions: dict[str, _OpenRequest] = {}
         # A question that was taken back is answered all the same, as JSON-RPC wants it.
@@ -132,8 +133,8 @@ class Proxy:
         return None if served is None else {**message, "params": served}
 
     def _initialize(self, message: JsonMessage, params: JsonMessage) -> JsonMessage | None:
-        given = params.get("clientCapabilities")
-        capabilities = given if isinstance(given, dict) else {}
+        offered = params.get("clientCapabilities")
+        capabilities = offered if isinstance(offered, dict) else {}
         has = capabilities.get("terminal") is True
         self._serving = self._serve is Serve.ALWAYS or not has
         self._host.offered = self._serving
@@ -142,9 +143,10 @@ class Proxy:
         if self._pty == "always" or (self._pty == "auto" and self._display.is_live):
             self._host.pty = TerminalSize()
         # v2 has none of this; an editor that offers it may still come to speak v1.
-        if not self._serving or has or (given is None and params.get("protocolVersion") != 1):
+        if not self._serving or has or (offered is None and params.get("protocolVersion") != 1):
             return None
-        return {**message, "params": {**params, "clientCapabilities": _with(capabilities)}}
+        changed = {**capabilities, "terminal": True}
+        return {**message, "params": {**params, "clientCapabilities": changed}}
 
     # From the agent
 
@@ -179,24 +181,25 @@ class Proxy:
         if "id" not in message:
             _log.warning("%s without an id is not answered, and not done", method)
         elif len(self._flights) >= _IN_FLIGHT or _key(message["id"]) in self._flights:
-            said = "too many requests are without an answer, or one with this id is"
-            await self._refuse(message["id"], INTERNAL_ERROR, said)
+            reason = "too many requests are without an answer, or one with this id is"
+            await self._refuse(message["id"], INTERNAL_ERROR, reason)
         else:
             scope = self._flights[_key(message["id"])] = anyio.CancelScope()
             self._tasks.start_soon(self._answer, message, method, scope)
         return True
 
     async def _answer(self, message: JsonMessage, method: str, scope: anyio.CancelScope) -> None:
-        said: Mapping[str, object] = {"error": {"code": CANCELLED, "message": "Request cancelled"}}
+        cancelled = {"code": CANCELLED, "message": "Request cancelled"}
+        answer: Mapping[str, object] = {"error": cancelled}
         try:
             with scope:
-                said = await self._rpc.answer(method, message.get("params"))
-            if method == "terminal/release" and "result" in said:
+                answer = await self._rpc.answer(method, message.get("params"))
+            if method == "terminal/release" and "result" in answer:
                 await self._display.end_terminal(message["params"].get("terminalId"))
         finally:
             self._flights.pop(_key(message["id"]), None)
         with suppress(OSError):  # it has left; whoever waits for its end knows
-            await self._agent.write_message({"jsonrpc": "2.0", "id": message["id"], **said})
+            await self._agent.write_message({"jsonrpc": "2.0", "id": message["id"], **answer})
 
     def _cancel(self, params: object) -> bool:
         """To stop waiting ends no terminal; what is not ours is the editor's."""
@@ -219,8 +222,8 @@ class Proxy:
                 await self._display.end_turn(session)
 
     def _has_another_turn(self, session: str) -> bool:
-        prompts = (one["params"] for one in self._noted.values() if one["method"] == _PROMPT)
-        return [one.get("sessionId") for one in prompts].count(session) > 1
+        prompts = (noted["params"] for noted in self._noted.values() if noted["method"] == _PROMPT)
+        return [params.get("sessionId") for params in prompts].count(session) > 1
 
     def _watch(self, message: JsonMessage) -> JsonMessage | None:
         """Learn of sessions, and show our terminals; the message if it has to be another one."""
@@ -251,8 +254,8 @@ class Proxy:
         if noted["method"] in _CLOSES:
             self._tasks.start_soon(self._host.close_session, str(params.get("sessionId")))
             return
-        made = result.get("sessionId") if isinstance(result, dict) else None
-        self._open(made or params.get("sessionId"), params)
+        session = result.get("sessionId") if isinstance(result, dict) else None
+        self._open(session or params.get("sessionId"), params)
 
     def _open(self, session: object, params: JsonMessage) -> None:
         cwd = params.get("cwd")
@@ -264,9 +267,6 @@ class Proxy:
             await self._agent.write_line(error_line(request, code, message))
 
     # Questions to the editor
-
-    def _channel(self, session: str) -> Channel:
-        return _EditorChannel(self, session)
 
     async def ask(self, params: JsonMessage) -> object:
         """The editor's answer to a permission request of ours."""
@@ -347,7 +347,3 @@ def _mode_for(capabilities: JsonMessage) -> DisplayMode:
         if isinstance(meta, dict) and meta.get("terminal_output") is True
         else DisplayMode.TEXT
     )
-
-
-def _with(capabilities: JsonMessage) -> JsonMessage:
-    return {**capabilities, "terminal": True}

@@ -23,7 +23,7 @@ from shelltie.environment import child
 from shelltie.errors import TerminalError
 from shelltie.frontends.acp.methods import problem
 from shelltie.frontends.acp.permission import permission_answer, request_for
-from shelltie.frontends.acp.protocol import TerminalExit, known
+from shelltie.frontends.acp.protocol import known
 from shelltie.frontends.acp.terminal_host import TerminalHost
 
 
@@ -78,10 +78,13 @@ class HostedTerminals:
             seen = await self.host.terminal_output(session_id, terminal_id)
         except TerminalError as error:
             raise _refusal(error) from error
+        ended = seen.exit_status
         return TerminalOutputResponse(
             output=seen.output,
             truncated=seen.truncated,
-            exit_status=None if seen.exit_status is None else _exit_status(seen.exit_status),
+            exit_status=None
+            if ended is None
+            else TerminalExitStatus(exit_code=ended.exit_code, signal=ended.signal),
             field_meta=seen.field_meta,
         )
 
@@ -158,9 +161,5 @@ class _ClientChannel:
 
 
 def _refusal(error: TerminalError) -> RequestError:
-    told = problem(error)
-    return RequestError(told.code, told.message, told.data)
-
-
-def _exit_status(ended: TerminalExit) -> TerminalExitStatus:
-    return TerminalExitStatus(exit_code=ended.exit_code, signal=ended.signal)
+    answer = problem(error)
+    return RequestError(answer.code, answer.message, answer.data)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -73,18 +72,13 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
         ):
             with _agent_environment(config, choices, inherited) as env:
                 process = AgentProcess(agent, env, keeper, grace=config.acp_leave)
-                code = await _converse(host, process, choices, config)
+                async with process:
+                    with own_wire() as (source, sink):
+                        conversation = _Conversation(host, process, source, sink)
+                        code = await conversation.last(choices, config)
             if host.sessions_opened:
                 _log.info(summary(host.terminals_made, _count_recorded(config, process.mark)))
             return code
-
-
-async def _converse(
-    host: TerminalHost, process: AgentProcess, choices: Choices, config: Config
-) -> int:
-    async with process:
-        with own_wire() as (source, sink):
-            return await _Conversation(host, process, source, sink).last(choices, config)
 
 
 @contextmanager
@@ -140,6 +134,9 @@ class _Conversation:
 
     async def last(self, choices: Choices, config: Config) -> int:
         """Carry messages until one side leaves; the agent's exit code."""
+        server = None
+        if choices.mcp or config.acp_mcp:
+            server = mcp_server(child.inherited(), self._agent.mark)
         signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         with signals as arriving:
             async with anyio.create_task_group() as tasks:
@@ -151,7 +148,7 @@ class _Conversation:
                     serve=choices.serve,
                     wanted=choices.display,
                     pty="never" if config.redact else config.acp_pty,
-                    mcp=self._server() if choices.mcp or config.acp_mcp else None,
+                    mcp=server,
                     null_result=config.acp_empty == "null",
                 )
                 tasks.start_soon(self._obey, arriving)
@@ -163,9 +160,6 @@ class _Conversation:
                 await self._hear_out()
                 tasks.cancel_scope.cancel()
         return self._agent.status.number or 0
-
-    def _server(self) -> dict[str, Any]:
-        return mcp_server(child.inherited(), self._agent.mark)
 
     async def _hear_out(self) -> None:
         """Its last words; not for ever, because somebody it started may hold its pipes."""

@@ -92,7 +92,7 @@ class TerminalHost:
         self._opening = 0
         self._proving = anyio.Lock()  # many at once would leave as many threads behind
         self._beginning: dict[RunId, anyio.Event] = {}
-        self._leave = supervisor.bus.subscribe(self._told)
+        self._leave = supervisor.bus.subscribe(self._note_begun)
 
     async def __aenter__(self) -> Self:
         return self
@@ -243,7 +243,7 @@ class TerminalHost:
 
     # Beginning
 
-    def _told(self, event: Event) -> None:
+    def _note_begun(self, event: Event) -> None:
         if isinstance(event, RunStarted | RunEnded) and event.run in self._beginning:
             self._beginning[event.run].set()
 

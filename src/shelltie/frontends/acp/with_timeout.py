@@ -130,10 +130,14 @@ async def execute_with_timeout(
     Raises: InvalidParameters; WaitFailed, KillFailed, SignalFailed; and whatever the connection
     raises when the terminal cannot be created.
     """
-    if (span := _checked(timeout)) is None:
+    try:
+        span = seconds(timeout, "timeout")
+    except ValueError as error:
+        raise InvalidParameters(str(error)) from error
+    if span is None:
         raise InvalidParameters("timeout must be more than 0 seconds")
     variables = [{"name": name, "value": value} for name, value in (env or {}).items()]
-    made = await terminals.create_terminal(
+    terminal = await terminals.create_terminal(
         session_id=session_id,
         command=command,
         args=list(args),
@@ -141,15 +145,8 @@ async def execute_with_timeout(
         cwd=cwd,
         output_byte_limit=output_byte_limit,
     )
-    waiting = TerminalTimeout(made.terminal_id, span, session_id)
+    waiting = TerminalTimeout(terminal.terminal_id, span, session_id)
     return await waiting.execute_with_timeout(terminals)
-
-
-def _checked(timeout: object) -> float | None:
-    try:
-        return seconds(timeout, "timeout")
-    except ValueError as error:
-        raise InvalidParameters(str(error)) from error
 
 
 async def _kill(terminals: Terminals, ids: tuple[str, str]) -> None:
@@ -158,8 +155,8 @@ async def _kill(terminals: Terminals, ids: tuple[str, str]) -> None:
     except (SignalFailed, KillFailed):
         raise
     except Exception as error:
-        told = getattr(error, "data", None)
-        named = told.get("error") if isinstance(told, dict) else None
+        data = getattr(error, "data", None)
+        named = data.get("error") if isinstance(data, dict) else None
         failure = SignalFailed if named == "SignalFailed" else KillFailed
         raise failure(f"{ids[1]} could not be ended: {error}") from error
 
