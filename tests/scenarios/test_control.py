@@ -20,6 +20,7 @@ from shelltie.frontends.control import client
 from shelltie.frontends.control.messages import REQUEST_MAX, MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
+from shelltie.frontends.control.socket_dirs import sweep
 from shelltie.settings import paths as whereabouts
 
 ROOT = os.geteuid() == 0
@@ -284,7 +285,7 @@ async def test_the_socket_of_a_dead_server_is_swept(environ: dict[str, str]) -> 
         assert not left.exists()
         assert starting.exists()
         os.utime(starting, (0, 0))
-        client.sweep(place)
+        sweep(place)
         assert not starting.exists()
 
 

@@ -16,7 +16,7 @@ from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, to_json, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
-from shelltie.model import ExitStatus, RunId, Stream
+from shelltie.model import ExitStatus, RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
@@ -69,16 +69,13 @@ class _Watched:
         self.run = run
         self.asked = time.monotonic()
         self._news = anyio.Event()
-        run.on_output.append(self._hear)
+        run.on_output.append(lambda *_: self._tell())
         run.on_ended.append(self._tell)
         run.on_settled.append(self._tell)
 
     async def change(self) -> None:
         """Wait for the next news."""
         await self._news.wait()
-
-    def _hear(self, _: Stream, __: memoryview) -> None:
-        self._tell()
 
     def _tell(self) -> None:
         self._news.set()
@@ -95,32 +92,35 @@ class _Runs:
 
     # Reading
 
-    async def ps(self, _: Peer, given: MessageFields) -> MessageFields:
+    async def ps(self, _: Peer, fields: MessageFields) -> MessageFields:
         """All of them, the oldest first; only with `look` whether they wait for input."""
         self._sweep()
-        look = given.get("look") is True
-        sessions = {one.run.id: one for one in self._sessions.all()}
-        known = {run_id: one.run for run_id, one in sessions.items()} | self._supervisor.runs
+        look = fields.get("look") is True
+        sessions = {session.run.id: session for session in self._sessions.all()}
+        runs = {run_id: session.run for run_id, session in sessions.items()}
+        runs |= self._supervisor.runs
         rows: list[MessageFields] = []
-        for number, run_id in enumerate(sorted(known), 1):
+        for number, run_id in enumerate(sorted(runs), 1):
             session = sessions.get(run_id)
             name = None if session is None else session.id
-            rows.append(to_json(_listed(known[run_id], name, look=look)))
+            rows.append(to_json(_listed(runs[run_id], name, look=look)))
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
         return {"runs": rows}
 
-    async def logs(self, _: Peer, given: MessageFields) -> MessageFields:
+    async def logs(self, _: Peer, fields: MessageFields) -> MessageFields:
         """Output from a position on; where there is none yet, what comes within `wait` seconds."""
-        start, end = _number(given, "from", 0), _number(given, "to", None)
-        wait = wait_of(given)
-        watched = self._watch(_id(given))
+        start, end = _number(fields, "from", 0), _number(fields, "to", None)
+        wait = wait_of(fields)
+        watched = self._watch(_id(fields))
         run = watched.run
         assert start is not None
         if start > run.output.total:
             raise InvalidParameters(f"from must be at most {run.output.total}, not {start}")
         if end is None:
-            await _until_more(watched, start, wait)
+            with anyio.move_on_after(wait):
+                while run.output.total == start and run.outcome is None:
+                    await watched.change()
         piece = run.output.read(start, min(start + CHUNK, run.output.total if end is None else end))
         return {
             "start": piece.start,
@@ -132,36 +132,37 @@ class _Runs:
 
     # Steering
 
-    async def send(self, peer: Peer, given: MessageFields) -> MessageFields:
+    async def send(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """Type something."""
-        run, data = self._watch(_id(given)).run, _bytes(given)
+        run, data = self._watch(_id(fields)).run, _bytes(fields)
         await must_be_a_person(peer, lambda: self._supervisor.admission.broker.unheld)
         if not run.command.stays_open:
             raise RunOver("its input is closed: it takes none")
         run.input.write(data)
         return {"sent": len(data)}
 
-    async def resize(self, peer: Peer, given: MessageFields) -> MessageFields:
+    async def resize(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """Give its terminal the size of a person's."""
-        run = self._watch(_id(given)).run
-        size = checked_size(given.get("rows"), given.get("columns"))
+        run = self._watch(_id(fields)).run
+        size = checked_size(fields.get("rows"), fields.get("columns"))
         await must_be_a_person(peer)
         run.resize(size)
         return {}
 
-    async def kill(self, peer: Peer, given: MessageFields) -> MessageFields:
+    async def kill(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """End runs, and say of each whether anybody is left; with `again` only wait on."""
-        names = _ids(given)
+        names = _ids(fields)
         await must_be_a_person(peer)
-        watched = [one for one in map(self._known, names) if one is not None]
-        if given.get("again") is not True:
-            for one in watched:
-                one.run.stop(ENDED_BY)
+        meant = [watched for watched in map(self._known, names) if watched is not None]
+        if fields.get("again") is not True:
+            for watched in meant:
+                watched.run.stop(ENDED_BY)
         with anyio.move_on_after(WAIT_MAX):
-            for one in watched:
-                while not one.run.settled:
-                    await one.change()
-        return {"runs": [{"runId": one.run.id, **_ending(one.run)} for one in watched]}
+            for watched in meant:
+                while not watched.run.settled:
+                    await watched.change()
+        runs = [watched.run for watched in meant]
+        return {"runs": [{"runId": run.id, **_ending(run)} for run in runs]}
 
     # Finding
 
@@ -174,7 +175,10 @@ class _Runs:
 
     def _known(self, name: str) -> _Watched | None:
         self._sweep()
-        run = self._supervisor.runs.get(RunId(name)) or self._in_session(name)
+        sessions = self._sessions.all()
+        run = self._supervisor.runs.get(RunId(name)) or next(
+            (session.run for session in sessions if name in (session.id, session.run.id)), None
+        )
         if run is not None and run.id not in self._watched:
             self._watched[run.id] = _Watched(run)
         watched = self._watched.get(name if run is None else run.id)
@@ -182,24 +186,13 @@ class _Runs:
             watched.asked = time.monotonic()
         return watched
 
-    def _in_session(self, name: str) -> Run | None:
-        everybody = self._sessions.all()
-        return next((one.run for one in everybody if name in (one.id, one.run.id)), None)
-
     def _sweep(self) -> None:
         """Without it a run that was followed would be forgotten before its end is read."""
         now = time.monotonic()
-        ended = [name for name, one in self._watched.items() if one.run.settled]
+        ended = [name for name, watched in self._watched.items() if watched.run.settled]
         late = {name for name in ended if now - self._watched[name].asked > _KEPT_FOR}
         for name in late.union(ended[:-_KEPT_MOST]):
             del self._watched[name]
-
-
-async def _until_more(watched: _Watched, start: int, wait: float) -> None:
-    run = watched.run
-    with anyio.move_on_after(wait):
-        while run.output.total == start and run.outcome is None:
-            await watched.change()
 
 
 def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
@@ -239,24 +232,24 @@ def _ending(run: Run) -> dict[str, object]:
 # What was asked for
 
 
-def _id(given: MessageFields) -> str:
-    match given.get("id"):
+def _id(fields: MessageFields) -> str:
+    match fields.get("id"):
         case str(name):
             return name
         case _:
             raise InvalidParameters("id must be a text: the id of a run")
 
 
-def _ids(given: MessageFields) -> list[str]:
-    match given.get("ids"):
+def _ids(fields: MessageFields) -> list[str]:
+    match fields.get("ids"):
         case list(names) if names and all(isinstance(name, str) for name in names):
             return names
         case _:
             raise InvalidParameters("ids must be a list of the ids of runs")
 
 
-def _number(given: MessageFields, name: str, default: int | None) -> int | None:
-    match given.get(name, default):
+def _number(fields: MessageFields, name: str, default: int | None) -> int | None:
+    match fields.get(name, default):
         case None:
             return None
         case int(value) if value >= 0 and not isinstance(value, bool):
@@ -265,8 +258,8 @@ def _number(given: MessageFields, name: str, default: int | None) -> int | None:
             raise InvalidParameters(f"{name} must be a number of bytes, not {other!r}")
 
 
-def _bytes(given: MessageFields) -> bytes:
+def _bytes(fields: MessageFields) -> bytes:
     try:
-        return base64.b64decode(str(given["data"]), validate=True)
+        return base64.b64decode(str(fields["data"]), validate=True)
     except (KeyError, binascii.Error, ValueError):
         raise InvalidParameters("data must be the bytes to type, in base64") from None

@@ -20,10 +20,9 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.errors import ControlRefused, TerminalError
 from shelltie.frontends.control import messages
-from shelltie.frontends.control.client import sweep
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.socket_dirs import prepared
+from shelltie.frontends.control.socket_dirs import prepared, sweep
 
 _CLIENTS_MAX = 64
 _BREATH = 0.1
@@ -126,15 +125,15 @@ class Control:
         if peer.uid not in (0, os.geteuid()):
             return messages.failure("REFUSED", "this server is another user's")
         try:
-            given = messages.understood(line)
-            name = str(given.get("do"))
+            fields = messages.understood(line)
+            name = str(fields.get("do"))
             perform = self._commands.get(name)
             if perform is None:
                 known = ", ".join(self._commands)
                 return messages.failure(
                     "UNKNOWN", f"this server cannot do {name!r}; it can: {known}"
                 )
-            return messages.answer(await perform(peer, given))
+            return messages.answer(await perform(peer, fields))
         except messages.NotOurMessage as error:
             return messages.failure("MALFORMED", str(error))
         except TerminalError as error:

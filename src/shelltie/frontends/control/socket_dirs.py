@@ -1,12 +1,16 @@
 """Runtime directories for sockets (mode 0700), out of reach of other users."""
 
 import os
+import socket
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from shelltie.settings import paths
+
+_STARTING = 60.0  # seconds after which a socket without a listener is nobody's
 
 
 def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -39,3 +43,36 @@ def is_ours(place: Path) -> bool:
 def _stays(above: os.stat_result) -> bool:
     trusted = above.st_uid in (0, os.geteuid())
     return trusted and (not above.st_mode & 0o022 or bool(above.st_mode & stat.S_ISVTX))
+
+
+def sweep(place: Path) -> None:
+    """Remove the sockets of servers that are dead."""
+    for path in place.glob("*.sock"):
+        with suppress(OSError):
+            age = time.time() - path.lstat().st_mtime
+            if _refused(path) and (not _alive(path) or age > _STARTING):
+                path.unlink()
+
+
+def _refused(path: Path) -> bool:
+    """Nobody listens. A server that is just being started does not do so yet."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _alive(path: Path) -> bool:
+    pid = path.name.partition("-")[0]
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True

@@ -39,26 +39,23 @@ class _Events:
         self._news = anyio.Event()
         self._leave: Callable[[], None] | None = None
 
-    async def events(self, _: Peer, given: MessageFields) -> MessageFields:
+    async def events(self, _: Peer, fields: MessageFields) -> MessageFields:
         """Those from number `after` on; where there is none yet, who comes in `wait` seconds.
 
         Without `after`: from now on.
         """
-        self._watch()
-        start = _number(given, self._next)
-        with anyio.move_on_after(wait_of(given)):
-            while start >= self._next:
-                await self._news.wait()
-        oldest = self._next - len(self._kept)
-        first = max(start, oldest)
-        found = list(self._kept)[first - oldest : first - oldest + _AT_ONCE]
-        return {"events": found, "next": first + len(found), "missed": first - start}
-
-    def _watch(self) -> None:
         self._asked = time.monotonic()
         if self._leave is None:
             self._teller = EventJson(self._secrets)
             self._leave = self._bus.subscribe(self._hear)
+        start = _number(fields, self._next)
+        with anyio.move_on_after(wait_of(fields)):
+            while start >= self._next:
+                await self._news.wait()
+        oldest = self._next - len(self._kept)
+        first = max(start, oldest)
+        events = list(self._kept)[first - oldest : first - oldest + _AT_ONCE]
+        return {"events": events, "next": first + len(events), "missed": first - start}
 
     def _hear(self, event: Event) -> None:
         if time.monotonic() - self._asked > _FORGOTTEN and self._leave is not None:
@@ -66,15 +63,15 @@ class _Events:
             self._leave = None
             self._kept.clear()
             return
-        if (told := self._teller.of(event)) is not None:
-            self._kept.append(told)
+        if (line := self._teller.of(event)) is not None:
+            self._kept.append(line)
             self._next += 1
             self._news.set()
             self._news = anyio.Event()
 
 
-def _number(given: MessageFields, newest: int) -> int:
-    match given.get("after"):
+def _number(fields: MessageFields, newest: int) -> int:
+    match fields.get("after"):
         case None:
             return newest
         case int(value) if 0 <= value <= newest and not isinstance(value, bool):
