@@ -105,7 +105,9 @@ def open_for_writing(path: Path, *, durable: bool) -> sqlite3.Connection:
         _check_file(connection, path)
         if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
             _migrate(connection, path)
-        _use_wal(connection)
+        # Some file systems have none: then it works without.
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
@@ -248,12 +250,6 @@ def _header(connection: sqlite3.Connection) -> tuple[int, int, bool]:
         if not inside:
             connection.execute("ROLLBACK")
     return owner, version, empty
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Some file systems have none: then it works without."""
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

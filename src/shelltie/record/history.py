@@ -55,30 +55,22 @@ class History:
 
     async def recall(self, shape: str, cwd: str) -> tuple[str, Sequence[Sample]]:
         """The project of that directory, and runs of that shape in it, the last one last."""
-        known = self._cached(shape, cwd)
-        if known is not None:
+        known = self._known.get((shape, self._projects.get(cwd, "")))
+        if known is not None and self._clock() - known.at <= _FRESH:
             return self._projects[cwd], tuple(known.samples)
         # Not on the loop: a directory may be far away, and a disk slow.
         project = await anyio.to_thread.run_sync(project_of, cwd)
-        found = await anyio.to_thread.run_sync(self._read, shape, project, limiter=self._turn)
+        samples = await anyio.to_thread.run_sync(self._read, shape, project, limiter=self._turn)
         _put(self._projects, cwd, project)
-        return project, tuple(self._keep((shape, project), found).samples)
-
-    def _cached(self, shape: str, cwd: str) -> _Remembered | None:
-        known = self._known.get((shape, self._projects.get(cwd, "")))
-        fresh = known is not None and self._clock() - known.at <= _FRESH
-        return known if fresh else None
+        before = self._known.get((shape, project))
+        if self._path is None and before is not None:
+            samples = [*before.samples]
+        known = _Remembered(deque(samples, _KEPT), self._clock())
+        _put(self._known, (shape, project), known)
+        return project, tuple(known.samples)
 
     def _read(self, shape: str, project: str) -> list[Sample]:
         return [] if self._path is None else last(self._path, shape, project)
-
-    def _keep(self, key: Key, found: list[Sample]) -> _Remembered:
-        before = self._known.get(key)
-        if self._path is None and before is not None:
-            found = [*before.samples]
-        known = _Remembered(deque(found, _KEPT), self._clock())
-        _put(self._known, key, known)
-        return known
 
     def hear(self, event: Event) -> None:
         """Remember a run that ends."""
@@ -91,13 +83,11 @@ class History:
                 ready = self._begun.pop(event.run, None)
                 sample = None if ready is None else sample_of(ready, event.outcome)
                 if ready is not None and sample is not None:
-                    self._add((ready.shape, ready.project), sample)
+                    known = self._known.get((ready.shape, ready.project))
+                    if known is not None:
+                        known.samples.append(sample)
             case _:
                 pass
-
-    def _add(self, key: Key, sample: Sample) -> None:
-        if (known := self._known.get(key)) is not None:
-            known.samples.append(sample)
 
 
 def _put(cache: OrderedDict[K, V], key: K, value: V) -> None:

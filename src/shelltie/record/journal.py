@@ -181,8 +181,8 @@ class Journal:
         lost, self._writer.lost = self._writer.lost, []
         if self._tell is not None:
             with suppress(RuntimeError):  # the loop is closed
-                for one in lost:
-                    self._loop.call_soon_threadsafe(self._tell, one)
+                for run in lost:
+                    self._loop.call_soon_threadsafe(self._tell, run)
 
     def _fail(self, problem: str) -> None:
         while not self._over.is_set():

@@ -93,15 +93,16 @@ def _orphans(
     """What the table says, and what the chain says about those that had no time to get there."""
     if not dead:
         return {}
-    found: dict[str, dict[str, _Orphan]] = {server: {} for server in dead}
+    orphans: dict[str, dict[str, _Orphan]] = {server: {} for server in dead}
     names = (json.dumps(list(dead)),)
     for server, run, at, kind, body in connection.execute(_IN_CHAIN, names):
         if kind == "ready":
-            found[server][run] = _from_chain(run, at, body)
+            orphans[server][run] = _from_chain(run, at, body)
         elif kind != "session_named":
-            found[server].pop(run, None)
-        elif run in found[server]:
-            found[server][run] = replace(found[server][run], session=_session(body))
+            orphans[server].pop(run, None)
+        elif run in orphans[server]:
+            session = str(_known(body).get("session", ""))
+            orphans[server][run] = replace(orphans[server][run], session=session)
     for (
         server,
         run,
@@ -116,8 +117,8 @@ def _orphans(
     ) in connection.execute(_IN_TABLE, names):
         noted = isinstance(pid, int) and isinstance(started, str) and started
         leader = replace(dead[server], pid=pid, started=started) if noted else None
-        found[server][run] = _orphan(run, (command, cwd, client, session), began, stays, leader)
-    return {server: list(some.values()) for server, some in found.items()}
+        orphans[server][run] = _orphan(run, (command, cwd, client, session), began, stays, leader)
+    return {server: list(runs.values()) for server, runs in orphans.items()}
 
 
 def _from_chain(run: object, at: object, body: object) -> _Orphan:
@@ -125,10 +126,6 @@ def _from_chain(run: object, at: object, body: object) -> _Orphan:
     began = at / 1_000_000 if isinstance(at, int) else None
     words = tuple(known.get(name, "") for name in ("command", "cwd", "client", "session"))
     return _orphan(run, words, began, known.get("staysOpen"), None)
-
-
-def _session(body: object) -> str:
-    return str(_known(body).get("session", ""))
 
 
 def _known(body: object) -> Body:

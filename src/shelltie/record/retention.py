@@ -81,8 +81,8 @@ def _too_old(book: ChainWriter, retention: Retention, now: float) -> int:
         (edge, round((now + _DAY) * 1_000_000)),
     ).fetchone()
     before = "SELECT max(seq) FROM entries WHERE at < ? AND seq < ?"
-    found = book.connection.execute(before, (edge, _BEYOND if young is None else young[0]))
-    return found.fetchone()[0] or 0
+    row = book.connection.execute(before, (edge, _BEYOND if young is None else young[0])).fetchone()
+    return row[0] or 0
 
 
 def _too_much(book: ChainWriter, retention: Retention, first: int, last: int) -> int:

@@ -33,10 +33,10 @@ _UNKNOWN: Body = dict.fromkeys(
 
 def _before(state: State) -> str:
     """From where it may be reached. A run that began may have had no time to say so."""
-    ways = [one for one, legal in LEGAL_TRANSITIONS.items() if state in legal]
-    if State.RUNNING in ways:
-        ways.append(State.CREATED)
-    return "(" + ", ".join(f"'{one}'" for one in dict.fromkeys(ways)) + ")"
+    states = [before for before, after in LEGAL_TRANSITIONS.items() if state in after]
+    if State.RUNNING in states:
+        states.append(State.CREATED)
+    return "(" + ", ".join(f"'{before}'" for before in dict.fromkeys(states)) + ")"
 
 
 # Only along the legal ways: whatever comes late or twice changes nothing.

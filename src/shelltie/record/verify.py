@@ -129,12 +129,12 @@ def _schema_differences(made: Mapping[str, str], kept: Mapping[str, str]) -> Ite
 
 
 def _columns(ours: TableRow, theirs: TableRow, wanted: Container[str]) -> Iterator[str]:
-    for name, one, other in zip(_COLUMNS, ours, theirs, strict=True):
-        if name in wanted and not _same(one, other):
-            yield f"the table of runs says of {ours[0]} {name} = {other!r}; the chain says {one!r}"
+    for name, our, their in zip(_COLUMNS, ours, theirs, strict=True):
+        if name in wanted and not _same(our, their):
+            yield f"the table of runs says of {ours[0]} {name} = {their!r}; the chain says {our!r}"
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0, abs_tol=2e-6)
-    return one == other
+def _same(our: object, their: object) -> bool:
+    if isinstance(our, float) and isinstance(their, float):
+        return math.isclose(our, their, rel_tol=0, abs_tol=2e-6)
+    return our == their

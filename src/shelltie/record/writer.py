@@ -137,7 +137,7 @@ class Writer:
                     return f"{self._terms.path}: {error!r}"
                 self._drop_fact(error)
             else:
-                return self._told(patient=patient)
+                return self._take_unwritable(patient=patient)
         return self._given_up
 
     def _write_all(self) -> None:
@@ -166,7 +166,7 @@ class Writer:
         self._miss(1)
         self._unwritable = f"{self._terms.path}: a fact cannot be written: {error!r}"
 
-    def _told(self, *, patient: bool) -> str | None:
+    def _take_unwritable(self, *, patient: bool) -> str | None:
         """Who is patient tells it; after that it is over."""
         problem = self._unwritable
         if patient:
