@@ -73,11 +73,11 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 def usual(shape: str, samples: Sequence[Sample]) -> Usual | None:
     """What is usual, from runs in the order in which they ended; nothing without a good one."""
-    good = [one for one in samples[-KEPT:] if not one.by_limit]
+    good = [sample for sample in samples[-KEPT:] if not sample.by_limit]
     if not good:
         return None
-    durations = sorted(one.duration for one in good)
-    silences = sorted(one.silence for one in good)
+    durations = sorted(sample.duration for sample in good)
+    silences = sorted(sample.silence for sample in good)
     return Usual(
         shape,
         len(good),
@@ -86,15 +86,15 @@ def usual(shape: str, samples: Sequence[Sample]) -> Usual | None:
         durations[-1],
         quantile(silences, 0.95),
         silences[-1],
-        quantile(sorted(one.idle for one in good), 0.95),
+        quantile(sorted(sample.idle for sample in good), 0.95),
         _slack(samples),
     )
 
 
 def _slack(samples: Sequence[Sample]) -> float:
     slack = 1.0
-    for one in samples[-KEPT:]:
-        slack = min(_SLACK_MAX, slack * 2) if one.by_limit else max(1.0, slack * _DECAY)
+    for sample in samples[-KEPT:]:
+        slack = min(_SLACK_MAX, slack * 2) if sample.by_limit else max(1.0, slack * _DECAY)
     return slack
 
 

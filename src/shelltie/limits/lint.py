@@ -111,16 +111,16 @@ def _shadowed(policy: TimeoutPolicy, entry: CategoryPattern, examples: list[str]
 def _examples(pattern: str) -> list[str]:
     """Commands that a simple pattern is meant for; none for one that is not simple."""
     text = re.sub(r"\(\?<?[=!][^()]*(?:\([^()]*\)[^()]*)*\)|[\^$]|\\[bBAZ]", "", pattern)
-    text = re.sub(r"(?:\\[sS]|\.|\\w|\[[^\]]*\])[*+]?[?+]?", _stand_in, text.replace(r"\.", "\0"))
+    text = re.sub(
+        r"(?:\\[sS]|\.|\\w|\[[^\]]*\])[*+]?[?+]?",
+        lambda atom: " " if atom[0].startswith(r"\s") else "x",
+        text.replace(r"\.", "\0"),
+    )
     text = re.sub(r"(\([^()]*\)|.)(?:[?*]|\{0,)", "", text)
     texts = [text]
     while group := _INNERMOST.search(texts[0]):
-        texts = [_INNERMOST.sub(lambda _: "\1", one, count=1) for one in texts]
-        texts = [one.replace("\1", branch) for one in texts for branch in group[1].split("|")]
+        texts = [_INNERMOST.sub(lambda _: "\1", text, count=1) for text in texts]
+        texts = [text.replace("\1", branch) for text in texts for branch in group[1].split("|")]
         texts = texts[:_EXAMPLES_MAX]
-    plain = (re.sub(r"\\(.)", r"\1", one.replace("\0", ".")) for one in texts)
-    return [one for one in plain if one.strip()]
-
-
-def _stand_in(found: re.Match[str]) -> str:
-    return " " if found[0].startswith(r"\s") else "x"
+    plain = (re.sub(r"\\(.)", r"\1", text.replace("\0", ".")) for text in texts)
+    return [text for text in plain if text.strip()]

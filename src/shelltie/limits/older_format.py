@@ -37,11 +37,11 @@ def translate(document: Mapping[str, object]) -> Translation:
         pattern = "[ _]".join(re.escape(word) for word in key.split("_"))
         scribe.category(key, seconds, [pattern], f"long_running_overrides.{key}")
     for name, category in _CLASSES.items():
-        given = _object(_object(document.get("command_classification")).get(name))
-        if given:
+        section = _object(_object(document.get("command_classification")).get(name))
+        if section:
             path = f"command_classification.{name}"
-            patterns = _escaped(given.get("patterns", []))
-            scribe.category(category, given.get("max_timeout_sec"), patterns, path)
+            patterns = _escaped(section.get("patterns", []))
+            scribe.category(category, section.get("max_timeout_sec"), patterns, path)
             scribe.names[f"categories.{category}.exec_timeout_sec"] = f"{path}.max_timeout_sec"
             scribe.names[f"command_patterns.{category}"] = f"{path}.patterns"
     order = list(scribe.categories)

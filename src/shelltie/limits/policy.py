@@ -224,9 +224,9 @@ def _default_category(
     if name in categories and "default_category" in document:
         return name
     categories.setdefault(MEDIUM.name, MEDIUM)
-    told = "is missing" if "default_category" not in document else f"{name!r} is not a category"
+    reason = "is missing" if "default_category" not in document else f"{name!r} is not a category"
     hint = did_you_mean(name, categories)
-    reader.say("default_category", f"{told}; {_brief(categories[MEDIUM.name])} is used{hint}")
+    reader.say("default_category", f"{reason}; {_brief(categories[MEDIUM.name])} is used{hint}")
     return MEDIUM.name
 
 
@@ -244,7 +244,7 @@ def _patterns(
     if "command_patterns" not in document:
         reader.say("command_patterns", "is missing, so every command has the default category")
         return ()
-    found = []
+    patterns = []
     for name, value in reader.items("command_patterns", document["command_patterns"]).items():
         path = f"command_patterns.{name}"
         if name not in categories:
@@ -253,10 +253,10 @@ def _patterns(
         for index, text in enumerate(reader.take(path, value, json_list, [])):
             pattern = reader.take(f"{path}[{index}]", text, _pattern, None)
             if pattern is not None:
-                found.append(CategoryPattern(name, pattern))
-    if len(found) > _PATTERNS_MAX:
-        reader.say("command_patterns", f"only the first {_PATTERNS_MAX} of {len(found)} are used")
-    return tuple(found[:_PATTERNS_MAX])
+                patterns.append(CategoryPattern(name, pattern))
+    if (count := len(patterns)) > _PATTERNS_MAX:
+        reader.say("command_patterns", f"only the first {_PATTERNS_MAX} of {count} are used")
+    return tuple(patterns[:_PATTERNS_MAX])
 
 
 def _pattern(value: object) -> Pattern:
@@ -310,14 +310,14 @@ def _explicit_silence(reader: DocumentReader, document: Mapping[str, object]) ->
 def _command_timeouts(
     reader: DocumentReader, document: Mapping[str, object]
 ) -> dict[str, float | None]:
-    found = {}
+    totals = {}
     for name, value in reader.items(
         "command_timeouts", document.get("command_timeouts", {})
     ).items():
         total = reader.take(f"command_timeouts.{name}", value, duration_or_none, math.nan)
         if total is None or not math.isnan(total):
-            found[name.lower()] = total
-    return found
+            totals[name.lower()] = total
+    return totals
 
 
 def _escalation(value: object) -> Escalation:

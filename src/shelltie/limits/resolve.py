@@ -147,18 +147,14 @@ def _noted(limits: Limits, note: str) -> Limits:
 @memoized
 def _look_up(text: str, policy: TimeoutPolicy) -> tuple[_Found, ...]:
     """What the policy says about each command of the text; never empty."""
-    whole = _matchable(text[:_TEXT_MAX].strip())
-    commands = list(dict.fromkeys(_commands(text[:_TEXT_MAX])))
+    text = text[:_TEXT_MAX]
+    whole = _matchable(text.strip())
+    stripped = filter(None, map(strip_prefixes, segments(text)[:_SEGMENTS_MAX]))
+    commands = list(dict.fromkeys(map(_matchable, stripped)))
     found = [_look_up_one(policy, command) for command in commands]
     if commands != [whole]:
         found.extend(_spanning(policy, whole, commands))
     return tuple(found) or (_default(policy),)
-
-
-def _commands(text: str) -> Iterator[str]:
-    for segment in segments(text)[:_SEGMENTS_MAX]:
-        if command := strip_prefixes(segment):
-            yield _matchable(command)
 
 
 def _matchable(text: str) -> str:
@@ -176,18 +172,14 @@ def _spanning(policy: TimeoutPolicy, whole: str, commands: list[str]) -> Iterato
 def _look_up_one(policy: TimeoutPolicy, command: str) -> _Found:
     program = command.split(maxsplit=1)[0].rpartition("/")[2].lower()
     entry = _first_match(policy, command)
-    found = _default(policy) if entry is None else _in_category(policy, entry)
-    if program in policy.command_timeouts:
-        return _of_program(policy, program, found)
-    return found
-
-
-def _of_program(policy: TimeoutPolicy, program: str, otherwise: _Found) -> _Found:
+    by_category = _default(policy) if entry is None else _in_category(policy, entry)
+    if program not in policy.command_timeouts:
+        return by_category
     total, source = policy.command_timeouts[program], f"command_timeouts.{program}"
-    category = otherwise.category if otherwise.matched else None
+    category = by_category.category if by_category.matched else None
     if total is None:
         return _Found(None, None, source, category)
-    return _Found(total, _explicit(policy, [otherwise], total, source).silence, source, category)
+    return _Found(total, _explicit(policy, [by_category], total, source).silence, source, category)
 
 
 def _first_match(policy: TimeoutPolicy, command: str) -> CategoryPattern | None:

@@ -25,7 +25,13 @@ class Characters:
         """The next bytes."""
         view = memoryview(chunk)
         for start in range(0, len(view), _EVERY):
-            self._count(view[start : start + _EVERY])
+            piece = bytes(view[start : start + _EVERY])
+            self.total += len(self._decoder.decode(piece))
+            self._bytes += len(piece)
+            whole = self._whole()
+            if whole - self._byte[-1] >= _EVERY:
+                self._at.append(self.total)
+                self._byte.append(whole)
 
     def skip(self, count: int) -> None:
         """Bytes that are lost already; each counts as a character."""
@@ -50,14 +56,6 @@ class Characters:
         if index == len(self._byte):
             return self._whole(), self.total
         return self._byte[index], self._at[index]
-
-    def _count(self, piece: memoryview) -> None:
-        self.total += len(self._decoder.decode(bytes(piece)))
-        self._bytes += len(piece)
-        whole = self._whole()
-        if whole - self._byte[-1] >= _EVERY:
-            self._at.append(self.total)
-            self._byte.append(whole)
 
     def _whole(self) -> int:
         """The bytes without a character whose rest has not come."""

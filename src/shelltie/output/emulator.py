@@ -42,10 +42,7 @@ class Emulator(pyte.Screen):
         if kwargs.get("private") and _ALTERNATE_SCREENS & set(modes) and self._first_page:
             self.buffer, self.cursor = self._first_page
             self._first_page = None
-            self._hold_cursor()
+            # The page may have been left in another size.
+            self.cursor.x = min(self.cursor.x, self.columns - 1)
+            self.cursor.y = min(self.cursor.y, self.lines - 1)
         super().reset_mode(*modes, **kwargs)
-
-    def _hold_cursor(self) -> None:
-        # The page may have been left in another size.
-        self.cursor.x = min(self.cursor.x, self.columns - 1)
-        self.cursor.y = min(self.cursor.y, self.lines - 1)

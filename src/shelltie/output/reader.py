@@ -83,15 +83,12 @@ class PipeReader:
             self._widen(self._fd, count)
             self._on_data(_VIEW[:count])
         else:
-            self._end(self._fd)
+            self._ended = True
+            self._loop.remove_reader(self._fd)
+            if not self._hold:
+                self.close()
+            self._on_end()
         return count
-
-    def _end(self, fd: int) -> None:
-        self._ended = True
-        self._loop.remove_reader(fd)
-        if not self._hold:
-            self.close()
-        self._on_end()
 
     def _widen(self, fd: int, count: int) -> None:
         if count < _PIPE_SIZE or self._full_reads == _FULL_READS:

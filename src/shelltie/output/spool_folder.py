@@ -59,14 +59,14 @@ class Spools:
         files = size = 0
         crowded = False
         with suppress(OSError):
-            for _, one, path in sorted(self._found(), reverse=True):
-                fits = files < _MOST - _TURN and size + one <= _MOST_BYTES - _TURN_BYTES
+            for _, length, path in sorted(self._files(), reverse=True):
+                fits = files < _MOST - _TURN and size + length <= _MOST_BYTES - _TURN_BYTES
                 if not fits and _removed(path):
                     continue
-                files, size, crowded = files + 1, size + one, not fits
+                files, size, crowded = files + 1, size + length, not fits
         self._crowded = crowded
 
-    def _found(self) -> Iterator[tuple[float, int, Path]]:
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
         for path in self._folder.glob("*.log"):
             with suppress(OSError):
                 status = path.lstat()
