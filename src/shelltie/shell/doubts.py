@@ -42,14 +42,10 @@ def command_problems(commands: tuple[Simple, ...], text: str) -> Iterator[Doubt]
     if text.isascii():
         return
     for word in _words(commands):
-        if any(_looks_foreign(part.text) for part in word.parts if not part.quoted):
+        if not all(part.quoted or part.text.isascii() for part in word.parts):
             message = "letters outside quotes that may look like others"
             yield Doubt(Code.INVISIBLE_CHARACTERS, message, word.span)
             return
-
-
-def _looks_foreign(text: str) -> bool:
-    return not text.isascii()
 
 
 def _words(commands: Iterable[Simple]) -> Iterator[Word]:
@@ -85,11 +81,8 @@ def _commands(text: str) -> list[list[str]]:
     commands: list[list[str]] = [[]]
     for token in _TOKEN.finditer(text):
         if token[1]:
-            commands[-1].append(_unquoted(token[1]))
+            word = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[1])
+            commands[-1].append(word)
         elif commands[-1]:
             commands.append([])
     return [words for words in commands if words]
-
-
-def _unquoted(word: str) -> str:
-    return _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", word)

@@ -87,17 +87,15 @@ class SimpleReader(LineReader):
         if not found:
             return False
         start, self.at = self.at, found.end()
-        word = self._target(found[2])
+        if found[2] in ("<&", ">&") and self.next_is("-"):
+            word = self.operator(1)  # it ends there, whatever follows
+        else:
+            self.blanks()
+            word = self.word()
         if not word.parts:
             self.broken("a redirection without a target", start)
         self._redirected(draft, found, word, start)
         return True
-
-    def _target(self, operator: str | None) -> Word:
-        if operator in ("<&", ">&") and self.next_is("-"):
-            return self.operator(1)  # it ends there, whatever follows
-        self.blanks()
-        return self.word()
 
     def _redirected(self, draft: Draft, found: re.Match[str], word: Word, start: int) -> None:
         operator, span = found[2] or found[3], self.source.span(start, self.at)
@@ -133,7 +131,12 @@ class SimpleReader(LineReader):
         end = self.at if found[1] else found.end()
         name = self.text[start:end].removesuffix("=").removesuffix("+")
         self.at = end
-        value = self._value()
+        if self.next_is("("):
+            parts = list[Part]()
+            self._array(parts)
+            value = self.made(parts, end)
+        else:
+            value = self.word()
         draft.assignments.append(Assignment(name, value, self.source.span(start, self.at)))
         return True
 
@@ -150,13 +153,6 @@ class SimpleReader(LineReader):
         del self.found.drafts[mark:]
         self.at = start
         return False
-
-    def _value(self) -> Word:
-        if not self.next_is("("):
-            return self.word()
-        start, parts = self.at, list[Part]()
-        self._array(parts)
-        return self.made(parts, start)
 
     def _array(self, parts: list[Part]) -> None:
         start, mark, inside = self.at, len(self.found.drafts), self.deeper()
@@ -210,12 +206,10 @@ class SimpleReader(LineReader):
             draft.words.append(self.operator(len(operator[0])))
         else:
             draft.words.append(self.word())
-        return self._read_something(draft.words[-1])
-
-    def _read_something(self, word: Word) -> bool:
-        if not word.text:
+        if not draft.words[-1].text:
             self.give_up("an operator that does not belong into `[[ … ]]`", self.at)
-        return bool(word.text)
+            return False
+        return True
 
     def operator(self, length: int) -> Word:
         """The next characters as a word of their own."""
@@ -336,7 +330,9 @@ class CommandReader(SimpleReader):
     def _pipeline(self) -> None:
         while (prefix := _RESERVED.match(self.text, self.at)) and prefix[0] in _PREFIXES:
             self.at = prefix.end()
-            self._after_prefix(prefix[0])
+            while prefix[0] == "time" and (option := _TIME_OPTION.match(self.text, self.at)):
+                self.at = option.end()
+            self.blanks()
             if _NOTHING.match(self.text, self.at):
                 return
         mark = len(self.found.drafts)
@@ -345,11 +341,6 @@ class CommandReader(SimpleReader):
             self.at += 2 if self.next_is("|&") else 1
             self.lines()
             mark = self._fed_by(mark)
-
-    def _after_prefix(self, prefix: str) -> None:
-        while prefix == "time" and (option := _TIME_OPTION.match(self.text, self.at)):
-            self.at = option.end()
-        self.blanks()
 
     def _fed_by(self, mark: int) -> int:
         """Reads a command whose input is the output of all commands since `mark`."""
@@ -360,9 +351,13 @@ class CommandReader(SimpleReader):
         return start
 
     def _command(self) -> None:
-        reserved = self._reserved()
+        reserved = _RESERVED.match(self.text, self.at)
+        if reserved and reserved[0] == "time":
+            reserved = None  # only where a pipeline begins it is no program
         if self.next_is("("):
-            self._parenthesis_command()
+            if not (self.next_is("((") and self.arithmetic()):
+                self.at += 1
+                self._body(")")
         elif reserved and reserved[0] in _COMPOUNDS:
             self.at = reserved.end() if reserved[0] != "[[" else self.at
             _COMPOUNDS[reserved[0]](self)
@@ -375,11 +370,6 @@ class CommandReader(SimpleReader):
             self._simple_or_function()
             return
         self._redirects()
-
-    def _reserved(self) -> re.Match[str] | None:
-        """The reserved word here; `time` is one only where a pipeline begins, else a program."""
-        reserved = _RESERVED.match(self.text, self.at)
-        return None if reserved and reserved[0] == "time" else reserved
 
     def _redirects(self) -> None:
         """Those of a compound command; they are a command without words."""
@@ -402,11 +392,6 @@ class CommandReader(SimpleReader):
         elif len(self.found.drafts) == mark:
             self.broken("no command where one is needed", start)
         return stop
-
-    def _parenthesis_command(self) -> None:
-        if not (self.next_is("((") and self.arithmetic()):
-            self.at += 1
-            self._body(")")
 
     def group(self) -> None:
         self._body("}")
@@ -522,10 +507,9 @@ class CommandReader(SimpleReader):
         draft = self.simple()
         if self.found.drafts[-1] is draft and not draft.has_something:
             self.found.drafts.pop()
-        elif self.next_is("("):
-            self._function_or_error(draft)
-
-    def _function_or_error(self, draft: Draft) -> None:
+            return
+        if not self.next_is("("):
+            return
         parentheses = _PARENTHESES.match(self.text, self.at)
         alone = len(draft.words) == 1 and not draft.assignments and not draft.redirects
         if not parentheses or not alone or self.found.drafts[-1] is not draft:

@@ -193,7 +193,8 @@ class ExpansionReader(TextReader):
     def _longer_dollar(self, parts: list[Part], *, quoted: bool) -> bool:
         following = self.text[self.at + 1 : self.at + 2]
         if following == "(":
-            self._parenthesis(parts, quoted=quoted)
+            if not (self.next_is("$((") and self._arithmetic(parts, quoted=quoted)):
+                self.substitution(parts, PartKind.COMMAND, quoted=quoted)
         elif following == "{":
             self._brace(parts, quoted=quoted)
         elif following == "[":
@@ -214,11 +215,6 @@ class ExpansionReader(TextReader):
             self.at = body.end()
         else:
             self.not_closed("a single quote")
-
-    def _parenthesis(self, parts: list[Part], *, quoted: bool) -> None:
-        arithmetic = self.next_is("$((") and self._arithmetic(parts, quoted=quoted)
-        if not arithmetic:
-            self.substitution(parts, PartKind.COMMAND, quoted=quoted)
 
     def substitution(self, parts: list[Part], kind: PartKind, *, quoted: bool = False) -> bool:
         """Reads `$(…)`, `<(…)` or `>(…)`."""
@@ -430,8 +426,14 @@ class WordReader(ExpansionReader):
             elif self.text[self.at] == "\\":
                 literal.append(self._escaped_in(closer))
             else:
-                _flush(literal, parts)
-                self._expansion_in_quotes(parts)
+                if literal:
+                    parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
+                    literal.clear()
+                if self.text[self.at] == "`":
+                    # Only between double quotes does `\"` lose its backslash; a document keeps it.
+                    self.backticks(parts, quoted=True)
+                else:
+                    self.dollar(parts, quoted=True)
         if literal or len(parts) == count:
             parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
 
@@ -439,13 +441,6 @@ class WordReader(ExpansionReader):
         escaped = self.text[self.at + 1 : self.at + 2]
         self.at += 1 + len(escaped)
         return escaped if escaped and escaped in _ESCAPED_IN[closer] else "\\" + escaped
-
-    def _expansion_in_quotes(self, parts: list[Part]) -> None:
-        if self.text[self.at] == "`":
-            # Only between double quotes does `\"` lose its backslash; a document keeps it.
-            self.backticks(parts, quoted=True)
-        else:
-            self.dollar(parts, quoted=True)
 
     def single(self, parts: list[Part]) -> bool:
         closing = self.text.find("'", self.at + 1)
@@ -505,12 +500,6 @@ _READERS_OF_EXPRESSIONS: _Readers = {
     "(": WordReader.bracketed,
     "|": WordReader.bar,
 }
-
-
-def _flush(literal: list[str], parts: list[Part]) -> None:
-    if literal:
-        parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
-        literal.clear()
 
 
 def _is_pattern(parts: list[Part]) -> bool:
@@ -585,10 +574,14 @@ class LineReader(WordReader):
         start = in_whole if document.quoted else self.at
         end, after = self._extent(text, start, document)
         if document.quoted:
-            word = self._verbatim_body(text[start:end], start, end)
+            body = text[start:end]
+            span = self.source.span(self.source.index_of(start), self.source.index_of(end))
+            word = Word(body, body, span, (Part(PartKind.TEXT, body, quoted=True),))
             self.at = self.source.index_of(after)
         else:
-            word = self._expanded_body(start, end)
+            reader, parts = self.inner(self.source.part(start, end)), list[Part]()
+            reader.expandable(parts, "")
+            word = reader.made(parts, 0)
             self.at = after
         redirect = document.draft.redirects[document.nth]
         document.draft.redirects[document.nth] = replace(redirect, body=word)
@@ -616,14 +609,3 @@ class LineReader(WordReader):
         if early:
             self.doubtful("the end of a here-document is not on a line of its own", self.at)
         return early
-
-    def _verbatim_body(self, body: str, start: int, end: int) -> Word:
-        first, last = self.source.index_of(start), self.source.index_of(end)
-        span = self.source.span(first, last)
-        return Word(body, body, span, (Part(PartKind.TEXT, body, quoted=True),))
-
-    def _expanded_body(self, start: int, end: int) -> Word:
-        reader = self.inner(self.source.part(start, end))
-        parts: list[Part] = []
-        reader.expandable(parts, "")
-        return reader.made(parts, 0)

@@ -50,14 +50,9 @@ def _read(text: str, start: int, end: int) -> tuple[list[Word], list[Redirect]]:
             )
             operator = ""
         else:
-            words += _words(token[0], token.start())
+            listed = token[0][1:-1].split(",") if _LISTED.fullmatch(token[0]) else [token[0]]
+            words += [_word(each, token.start()) for each in listed]
     return words, redirects
-
-
-def _words(text: str, at: int) -> list[Word]:
-    if _LISTED.fullmatch(text):
-        return [_word(each, at) for each in text[1:-1].split(",")]
-    return [_word(text, at)]
 
 
 def _word(text: str, at: int) -> Word:
@@ -78,7 +73,9 @@ def parse(text: str) -> Script:
     CommandReader(source_of(read, range(len(read) + 1)), found).commands("")
     commands = tuple([draft.finished() for draft in found.drafts])
     if found.broken:
-        commands += _missed(read, commands)
+        known = {_literally(command) for command in commands}
+        rough = rough_commands(read)
+        commands += tuple([each for each in rough if _literally(each) not in known])
     problems = (*text_problems(text), *found.problems, *command_problems(commands, text))
     plain = not problems and is_plain(text, commands)
     return Script(text, commands, problems, tuple(found.functions), plain)
@@ -111,11 +108,6 @@ def of_argv(argv: Sequence[str]) -> Script:
         at += len(text) + 1
     command = Simple(tuple(words), Span(0, max(0, at - 1)))
     return Script(shlex.join(argv), (command,), plain=True)
-
-
-def _missed(text: str, commands: tuple[Simple, ...]) -> tuple[Simple, ...]:
-    known = {_literally(command) for command in commands}
-    return tuple(each for each in rough_commands(text) if _literally(each) not in known)
 
 
 def _literally(command: Simple) -> tuple[str | None, ...]:
