@@ -85,14 +85,12 @@ def _by_kind(seen: FailedTask) -> tuple[str, str]:
         case "inactivity" if not seen.events:
             return "different_approach", "it reported no event before it fell silent"
         case "inactivity":
-            return "retry_longer", f"it was at work ({_last(seen)}) and fell silent"
+            event = seen.last_event
+            last = f"last event: {event.get('type', 'unnamed')}" if event else "events"
+            return "retry_longer", f"it was at work ({last}) and fell silent"
         case "deadline":
             return "retry_longer", "it was at work when its time was over; or give it less to do"
         case "spawn":
             return "fix_command", "nothing was run"
         case _:
             return "read_error", "it ended by itself; what it said last tells why"
-
-
-def _last(seen: FailedTask) -> str:
-    return f"last event: {seen.last_event.get('type', 'unnamed')}" if seen.last_event else "events"

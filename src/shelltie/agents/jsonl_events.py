@@ -94,20 +94,17 @@ class EventLines:
                 others += 1
             else:
                 events += 1
-                self._keep_event((len(line), event))
+                self.count += 1
+                self._kept.append((len(line), event))
+                self._kept_size += len(line)
+                while len(self._kept) > self._keep or self._kept_size > self._room:
+                    self._kept_size -= self._kept.popleft()[0]
         return ParsedChunk(events, heartbeats, others)
 
     def _beats(self, line: bytes, event: AgentEvent | None) -> bool:
         if event is not None and event.get("type") == "heartbeat":
             return True
         return self._beat is not None and self._beat(line.decode("utf-8", "replace"))
-
-    def _keep_event(self, entry: tuple[int, AgentEvent]) -> None:
-        self.count += 1
-        self._kept.append(entry)
-        self._kept_size += entry[0]
-        while len(self._kept) > self._keep or self._kept_size > self._room:
-            self._kept_size -= self._kept.popleft()[0]
 
 
 def parse(line: bytes) -> AgentEvent | None:

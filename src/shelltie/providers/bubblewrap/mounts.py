@@ -171,7 +171,7 @@ class SandboxView:
         """Our own directories, wherever they would be seen: with our socket one could say yes."""
         seen = (*guards.writable, *self.policy.readable, *map(Path, _SYSTEM))
         for place in self.policy.hidden:
-            if any(one in place.parents for one in seen):
+            if any(top in place.parents for top in seen):
                 yield from self._emptied(place)
 
     def _bind(self, place: Path, *, writable: bool) -> Iterable[str]:

@@ -153,7 +153,8 @@ class BubblewrapProvider:
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
             view.build(program.needs)
             complaints = undo.enter_context(tempfile.TemporaryFile())
-            barring = self._barring(view)
+            seccomp = barred(os.uname().machine, sockets=self._policy.network == "off")
+            barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
             link = Link(
                 [bwrap, *barring, *view.options, *program.argv],
                 program.kind,
@@ -170,10 +171,6 @@ class BubblewrapProvider:
             watched=view.watched,
             complaints=complaints,
         )
-
-    def _barring(self, view: SandboxView) -> tuple[str, ...]:
-        program = barred(os.uname().machine, sockets=self._policy.network == "off")
-        return () if program is None else ("--seccomp", str(view.held.content(program)))
 
 
 def _find(policy: SandboxPolicy) -> str:

@@ -54,9 +54,9 @@ async def make(
         with _door() as door:
             covered = covers(mounts, (*policy.hidden, address), door.empty)
             everything = (*mounts, *covered, *ways(BINARY, door.place))
-            known = {**identities(one.source for one in everything), **known}
+            known = {**identities(mount.source for mount in everything), **known}
             wanted = order(policy, everything, policy.user or _user(address), _security())
-            name = _new_name()
+            name = f"shelltie-{os.getpid()}-{secrets.token_hex(4)}"
             note(name)
             try:
                 await engine.create(name, {**wanted, **_marks(image)})
@@ -75,8 +75,10 @@ async def make(
 
 def _marks(image: Image) -> dict[str, object]:
     """Whose it is; and nothing of the image's own may run, for which Podman must not be asked."""
+    me = process_identity.of(os.getpid())
+    owner = json.dumps([me.pid, me.started, me.boot, me.namespace])
     unchecked = {"Healthcheck": {"Test": ["NONE"]}} if image.checks_itself else {}
-    return {"Labels": {OWNER: _owner()}, **unchecked}
+    return {"Labels": {OWNER: owner}, **unchecked}
 
 
 async def remove(address: Path, names: set[str]) -> None:
@@ -110,16 +112,6 @@ def _unless_silent() -> Iterator[None]:
         raise
     except (CannotStart, TimeoutError):
         pass
-
-
-def _new_name() -> str:
-    """Nobody else's."""
-    return f"shelltie-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def _owner() -> str:
-    me = process_identity.of(os.getpid())
-    return json.dumps([me.pid, me.started, me.boot, me.namespace])
 
 
 def _is_dead(owner: str) -> bool:

@@ -92,8 +92,8 @@ def checked_mounts(
     return mounts
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    return one == other or one in other.parents or other in one.parents
+def _overlap(source: Path, root: Path) -> bool:
+    return source == root or source in root.parents or root in source.parents
 
 
 def _claim(source: Path, ours: tuple[Path, ...]) -> None:
@@ -243,5 +243,6 @@ def variables(
 def _meant(name: str, value: str, policy: ContainerPolicy) -> bool:
     if policy.outside.get(name) != value or _COMMON.fullmatch(name):
         return True
-    words = policy.passed
-    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in words)
+    return any(
+        name.startswith(word[:-1]) if word.endswith("*") else name == word for word in policy.passed
+    )

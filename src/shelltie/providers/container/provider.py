@@ -77,7 +77,7 @@ class ContainerProvider:
             self._rooms.reserve(room)
 
     async def _remove_paused(self) -> None:
-        for paused in [one for one in self._rooms.stopping if one.lost and not one.given_up]:
+        for paused in [room for room in self._rooms.stopping if room.lost and not room.given_up]:
             paused.given_up = True
             await _remove(paused.engine, {paused.name})
 

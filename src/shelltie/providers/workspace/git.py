@@ -129,20 +129,16 @@ def _look_into(directory: str) -> tuple[bool, list[str]]:
     return found, further
 
 
-def _directories(place: Path) -> list[Path]:
-    return [Path(name) for name in sorted(_look_into(str(place))[1])[:_MOST]]
-
-
 def _repository(mark: Path) -> Path | None:
     found = Path(os.path.realpath(mark)) if mark.is_dir() else _named_by(mark)
     return found if found is not None and (found / "HEAD").is_file() else None
 
 
 def _named_by(file: Path) -> Path | None:
-    said = text_of(file).strip()
-    if not said.startswith("gitdir:"):
+    text = text_of(file).strip()
+    if not text.startswith("gitdir:"):
         return None
-    return Path(os.path.realpath(file.parent / said.removeprefix("gitdir:").strip()))
+    return Path(os.path.realpath(file.parent / text.removeprefix("gitdir:").strip()))
 
 
 def text_of(file: Path) -> str:
@@ -162,7 +158,8 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
     if repository in git.held:
         return
     git.listed += [repository / "worktrees", repository / "modules"]
-    trees = _directories(repository / "worktrees")
+    _, directories = _look_into(str(repository / "worktrees"))
+    trees = [Path(name) for name in sorted(directories)[:_MOST]]
     repositories = (repository, *_modules(repository / "modules"))
     for place in repositories:
         _complete(place)

@@ -179,19 +179,19 @@ def _timed(path: str) -> FileIdentity:
 
 def put_aside(watched: Iterable[UnguardedName]) -> Iterator[Path]:
     """Take away what came to be where nothing may be, and tell of it; a link is made again."""
-    for one in watched:
+    for name in watched:
         with suppress(OSError):
-            if _as_it_was(one):
+            if _as_it_was(name):
                 continue
-            if os.path.lexists(one.path):
-                one.path.rename(f"{one.path}.blocked-{secrets.token_hex(4)}")
-            if one.link is not None:
-                one.path.symlink_to(one.link)
-            yield one.path
+            if os.path.lexists(name.path):
+                name.path.rename(f"{name.path}.blocked-{secrets.token_hex(4)}")
+            if name.link is not None:
+                name.path.symlink_to(name.link)
+            yield name.path
 
 
-def _as_it_was(one: UnguardedName) -> bool:
-    if one.link is None:
+def _as_it_was(name: UnguardedName) -> bool:
+    if name.link is None:
         # Without its directory there is nothing either.
-        return not os.path.lexists(one.path)
-    return one.path.is_symlink() and str(one.path.readlink()) == one.link
+        return not os.path.lexists(name.path)
+    return name.path.is_symlink() and str(name.path.readlink()) == name.link
