@@ -86,7 +86,7 @@ class MetaFormat:
     most = 64 * 1024
 
     def embedded(self, shown: DisplayedTerminal, update: Update) -> Update:
-        """See `Look`. Only a whole `tool_call` makes such a terminal."""
+        """See `DisplayFormat`. Only a whole `tool_call` makes such a terminal."""
         terminal = shown.terminal
         info = {"terminal_id": terminal.id, "cwd": terminal.run.surroundings.cwd}
         meta = update.get("_meta")
@@ -99,15 +99,15 @@ class MetaFormat:
         }
 
     def begun(self, _: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         return iter(())
 
     def grown(self, shown: DisplayedTerminal, grown: OutputDelta) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         yield self._output(shown, grown.gap + grown.decode(grown.data))
 
     def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         if note := shown.terminal.note():
             yield self._output(shown, note)
         code, name = _exit(shown.terminal)
@@ -126,19 +126,19 @@ class V2Format:
     most = 64 * 1024
 
     def embedded(self, _: DisplayedTerminal, __: Update) -> None:
-        """See `Look`."""
+        """See `DisplayFormat`."""
 
     def begun(self, shown: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         terminal = shown.terminal
         yield _v2(terminal, command=typed(terminal), cwd=terminal.run.surroundings.cwd)
 
     def grown(self, shown: DisplayedTerminal, grown: OutputDelta) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         yield _v2_output(shown.terminal, grown.gap.encode() + grown.data)
 
     def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         if note := shown.terminal.note():
             yield _v2_output(shown.terminal, note.encode())
         code, name = _exit(shown.terminal)
@@ -155,19 +155,19 @@ class TextFormat:
         self._find = find
 
     def embedded(self, _: DisplayedTerminal, update: Update) -> Update:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         return {**update, "content": self._as_text(update["content"])}
 
     def begun(self, _: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`."""
+        """See `DisplayFormat`."""
         return iter(())
 
     def grown(self, shown: DisplayedTerminal, _: OutputDelta) -> Iterator[Update]:
-        """See `Look`. What has ended is told once, with its end."""
+        """See `DisplayFormat`. What has ended is told once, with its end."""
         return self.ended(shown) if shown.terminal.run.outcome is None else iter(())
 
     def ended(self, shown: DisplayedTerminal) -> Iterator[Update]:
-        """See `Look`. Unless the agent has put something else there."""
+        """See `DisplayFormat`. Unless the agent has put something else there."""
         content = shown.told().get("content", [])
         if any(self._find(item) is shown.terminal for item in content):
             yield shown.update(content=self._as_text(content))
