@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from shelltie.model import ExitStatus, Limits, Outcome, State
-from shelltie.running import retry
 from shelltie.running.options import RunOptions
+from shelltie.running.retry import Attempts
 from shelltie.running.run import Run
 from shelltie.verdict import Rating, Verdict
 
@@ -36,12 +36,10 @@ async def limits_of_attempts(
 ) -> list[tuple[float | None, float | None]]:
     """With which limits it was tried; each attempt ends as the first did."""
     tried: list[tuple[float | None, float | None]] = []
-
-    async def attempt(wish: RunOptions) -> Run:
-        tried.append((wish.limits.total, wish.limits.silence))
-        return first
-
-    await retry.run(attempt, RunOptions(), 1, longest)
+    attempts = Attempts(RunOptions(), 1, longest)
+    while (options := await attempts.next()) is not None:
+        tried.append((options.limits.total, options.limits.silence))
+        attempts.runs.append(first)
     return tried
 
 

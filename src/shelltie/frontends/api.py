@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
@@ -110,12 +109,13 @@ class Terminal:
 
         Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
-        made, wish = self._understood(command, options)
+        made, first = self._understood(command, options)
         again = retry.checked(options.get("retry", self._config.retries))
-        attempt = partial(self.supervisor.run, made)
-        attempts = await retry.run(attempt, wish, again, self.supervisor.max_total)
-        notes = retry.notes(attempts, again)
-        return report(attempts[-1], redact=self._config.redact, attempts=attempts, notes=notes)
+        attempts = retry.Attempts(first, again, self.supervisor.max_total)
+        while (chosen := await attempts.next()) is not None:
+            attempts.runs.append(await self.supervisor.run(made, chosen))
+        runs, notes = attempts.runs, attempts.notes()
+        return report(runs[-1], redact=self._config.redact, attempts=runs, notes=notes)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.

@@ -1,6 +1,5 @@
 """Retry of failed runs, and a circuit breaker that pauses after N failed spawns in a row."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import anyio
@@ -14,27 +13,47 @@ from shelltie.verdict import Rating
 MOST = 2
 _PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long
 _CAP = 3600.0
-# Starts the command and waits for its end, or as long as its caller does.
-Attempt = Callable[[RunOptions], Awaitable[Run]]
 
 
-async def run(attempt: Attempt, wish: RunOptions, again: int, longest: float | None) -> list[Run]:
-    """Every attempt, the one that counts last. Whoever is cancelled here ends the command, too.
+class Attempts:
+    """A command that may be run again, `again` times at most, and `runs`, the one that counts last.
 
-    `longest` is what the policy allows at most. One that still goes on is the last.
-    Raises: InvalidParameters, CommandDenied; and then nothing was started.
+    While `next()` says with what options: start it, wait for it, and add it to `runs`.
+    `longest` is what the policy allows at most.
     """
-    attempts = [await attempt(wish)]
-    pause = _PAUSE
-    while len(attempts) <= min(again, MOST):
-        next_wish = _next(attempts[-1], wish, longest)
-        if next_wish is None:
-            break
-        if attempts[-1].state is State.SPAWN_FAILED:
-            await anyio.sleep(pause)
-            pause *= 2
-        attempts.append(await attempt(next_wish))
-    return attempts
+
+    def __init__(self, options: RunOptions, again: int, longest: float | None) -> None:
+        self.runs: list[Run] = []
+        self._options = options
+        self._again = min(again, MOST)
+        self._longest = longest
+        self._pause = _PAUSE
+
+    async def next(self) -> RunOptions | None:
+        """With what to start it now, after a pause where it could not be started; or nothing."""
+        if not self.runs:
+            return self._options
+        if len(self.runs) > self._again:
+            return None
+        options = _next(self.runs[-1], self._options, self._longest)
+        if options is not None and self.runs[-1].state is State.SPAWN_FAILED:
+            await anyio.sleep(self._pause)
+            self._pause *= 2
+        return options
+
+    def notes(self) -> tuple[str, ...]:
+        """Why there are fewer attempts after a timeout than were asked for."""
+        last = self.runs[-1]
+        outcome = last.outcome
+        if outcome is None or outcome.state is not State.TIMED_OUT or len(self.runs) > self._again:
+            return ()
+        if outcome.leaked:
+            why = "some of its processes could not be ended"
+        elif _changes_nothing(last):
+            why = "its limits are as long as they may be"
+        else:
+            why = "it is not proved to change nothing, and may have done half of what it does"
+        return (f"not run again after its timeout: {why}",)
 
 
 def checked(given: object) -> int:
@@ -47,13 +66,13 @@ def checked(given: object) -> int:
     return given
 
 
-def _next(ended: Run, wish: RunOptions, longest: float | None) -> RunOptions | None:
+def _next(ended: Run, options: RunOptions, longest: float | None) -> RunOptions | None:
     """With what it is worth another try; nothing if it is not, or if nobody knows what it did."""
     outcome = ended.outcome
     if outcome is None:
         return None
     if outcome.state is State.SPAWN_FAILED:
-        return wish if outcome.may_pass else None
+        return options if outcome.may_pass else None
     if outcome.state is not State.TIMED_OUT or outcome.leaked or not _changes_nothing(ended):
         return None
     limits = ended.rules.limits
@@ -61,22 +80,8 @@ def _next(ended: Run, wish: RunOptions, longest: float | None) -> RunOptions | N
     return (
         None
         if (more.total, more.silence) == (limits.total, limits.silence)
-        else replace(wish, limits=more)
+        else replace(options, limits=more)
     )
-
-
-def notes(attempts: Sequence[Run], again: int) -> tuple[str, ...]:
-    """Why there are fewer attempts after a timeout than were asked for."""
-    outcome = attempts[-1].outcome
-    if outcome is None or outcome.state is not State.TIMED_OUT or len(attempts) > again:
-        return ()
-    if outcome.leaked:
-        why = "some of its processes could not be ended"
-    elif _changes_nothing(attempts[-1]):
-        why = "its limits are as long as they may be"
-    else:
-        why = "it is not proved to change nothing, and may have done half of what it does"
-    return (f"not run again after its timeout: {why}",)
 
 
 def _changes_nothing(ended: Run) -> bool:

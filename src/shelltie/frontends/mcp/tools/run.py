@@ -32,8 +32,6 @@ from shelltie.model import Bar, Command
 from shelltie.running import retry
 from shelltie.running.options import RunOptions
 from shelltie.running.placement import LEVELS
-from shelltie.running.run import Run
-from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
 from shelltie.verdict import Code, Rating
 
@@ -240,22 +238,20 @@ async def run(attendant: Handover, config: Config, call: ToolCall) -> CallToolRe
 
 
 async def _run(attendant: Handover, config: Config, call: ToolCall) -> dict[str, object]:
-    command, wish = _asked(call)
+    command, first = _asked(call)
     supervisor, given = attendant.supervisor, call.arguments.get("retry")
-    kept: list[Session] = []
-
-    async def attempt(wish: RunOptions) -> Run:
-        run = await supervisor.start(command, wish)
-        session = await attendant.wait(FollowedRun(run), call)
-        kept.extend([] if session is None else [session])
-        return run
-
     again = config.retries if given is None else retry.checked(given)
-    attempts = await retry.run(attempt, wish, again, supervisor.max_total)
-    notes = retry.notes(attempts, again)
-    made = report(attempts[-1], config.shown, redact=config.redact, attempts=attempts, notes=notes)
+    attempts = retry.Attempts(first, again, supervisor.max_total)
+    session = None
+    while (options := await attempts.next()) is not None:
+        attempts.runs.append(await supervisor.start(command, options))
+        session = await attendant.wait(FollowedRun(attempts.runs[-1]), call)
+    runs, notes = attempts.runs, attempts.notes()
+    made = report(runs[-1], config.shown, redact=config.redact, attempts=runs, notes=notes)
     answer = made.to_json()
-    return answer | running_fields(kept[0], shown=not made.truncated) if kept else answer
+    if session is not None:
+        answer |= running_fields(session, shown=not made.truncated)
+    return answer
 
 
 def _asked(call: ToolCall) -> tuple[Command, RunOptions]:
