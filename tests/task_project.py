@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from shelltie import Terminal
+from shelltie import Terminal, TerminalError
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
@@ -33,7 +33,10 @@ class Caller:
 
     async def __call__(self, name: str, **arguments: object) -> dict[str, Any]:
         with anyio.fail_after(60):
-            answer = await tasks.answer(f"terminal_{name}", self.contexts, arguments, self.owner)
+            try:
+                answer = await tasks.CALLS[f"terminal_{name}"](self.contexts, arguments, self.owner)
+            except TerminalError as error:
+                answer = tasks.failure(error)
         text = json.dumps(answer, ensure_ascii=False)
         assert "Traceback" not in text
         assert "shelltie/" not in text

@@ -41,6 +41,7 @@ TerminalError
     JournalUnreadable
     NoRecordedRun
     JournalUnusable
+    InternalError
 """
 
 from collections.abc import Mapping
@@ -281,3 +282,10 @@ class NoRecordedRun(TerminalError):
 
 class JournalUnusable(TerminalError):
     """This file is no journal that we can use; it stays as it is."""
+
+
+class InternalError(TerminalError):
+    """A fault of shelltie itself; what was raised is in the log, and for nobody else."""
+
+    def __init__(self) -> None:
+        super().__init__("shelltie failed and says why on its stderr")

@@ -1,12 +1,16 @@
-"""Servers in this process, for clients that need no pipe to talk."""
+"""Servers in this process, for clients that need no pipe to talk, and tools without a client."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.server.lowlevel import Server
+from mcp_types import CallToolResult
 
-from shelltie import Config, Terminal
+from shelltie import Config, Terminal, TerminalError
 from shelltie.frontends.mcp.handover import Handover
+from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.server import build, task_contexts
+from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.sessions.wait_rule import Waiting
 
@@ -15,6 +19,21 @@ def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
     sessions = Sessions(terminal.supervisor, SessionLimits(config.sessions_max))
     return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))
+
+
+def tools_of(terminal: Terminal) -> Mapping[str, Tool]:
+    """The tools by themselves."""
+    supervisor, config = terminal.supervisor, Config()
+    contexts = task_contexts(supervisor, config)
+    return tools_by_name(supervisor, config, Sessions(supervisor), contexts)
+
+
+async def answer(tool: Tool, call: ToolCall) -> CallToolResult:
+    """What a client is answered; whatever is no refusal is a fault of ours, and raised."""
+    try:
+        return await tool.run(call)
+    except TerminalError as error:
+        return tool.refused(error)
 
 
 def attendant_of(terminal: Terminal) -> Handover:

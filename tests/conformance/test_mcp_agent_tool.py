@@ -21,7 +21,8 @@ from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent
 from shelltie.frontends.mcp.tools.agent import AgentTools
 from shelltie.running.options import Requester
-from tests.conformance.servers import attendant_of, server_of
+from tests.conformance.servers import answer as answer_of
+from tests.conformance.servers import attendant_of, server_of, tools_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left
 
@@ -350,6 +351,6 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: Fields
 ) -> None:
-    tools = AgentTools(attendant_of(terminal), Config())
+    tool = tools_of(terminal)[name]
 
-    checked(await tools.call(ToolCall(name, arguments, "", Requester())))
+    checked(await answer_of(tool, ToolCall(name, arguments, "", Requester())))

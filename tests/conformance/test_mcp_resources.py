@@ -301,7 +301,7 @@ def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def owner_of(context: RequestContext) -> str:
         return call.client_of(context)
 
-    for module in ("call", "reception", "subscriptions"):
+    for module in ("server", "subscriptions"):
         monkeypatch.setattr(f"shelltie.frontends.mcp.{module}.owner_of", owner_of)
 
 

@@ -20,9 +20,11 @@ from shelltie import Config, Terminal
 from shelltie.approval.question import Answer
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import session_schemas
+from shelltie.frontends.mcp.tools.registry import session_tools
 from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.running.options import Requester
 from shelltie.sessions.wait_rule import AT_ONCE
+from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -782,9 +784,10 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: dict[str, object]
 ) -> None:
-    tools = SessionTools(attendant_of(terminal), SessionSettings(AT_ONCE, 10_000, 60.0, 40_000))
+    ours = SessionTools(attendant_of(terminal), SessionSettings(AT_ONCE, 10_000, 60.0, 40_000))
+    tools = {tool.listing.name: tool for tool in session_tools(ours, Config())}
     requester = Requester()
-    await tools.call(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", requester))
+    await ours.start(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", requester))
     properties = next(
         tool.input_schema["properties"] for tool in session_schemas.TOOLS if tool.name == name
     )
@@ -792,10 +795,9 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
 
     for asked in (arguments, fitting):
         # Not through the SDK's client: it sends NaN as null.
-        result = await tools.call(ToolCall(name, asked, "", requester))
+        result = await answer_of(tools[name], ToolCall(name, asked, "", requester))
 
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(result.structured_content)
-        assert "shelltie failed" not in str(result.structured_content)
 
 
 @pytest.mark.parametrize("mode", ["program", "shell"])

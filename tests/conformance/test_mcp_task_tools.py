@@ -13,29 +13,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp.client.client import Client
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-)
+from mcp_types import CallToolResult, TextContent
 
-from shelltie import Terminal
+from shelltie import Config, Terminal
 from shelltie.contexts.registry import Contexts
 from shelltie.frontends.mcp.request import ToolCall
+from shelltie.frontends.mcp.server import build
 from shelltie.frontends.mcp.tools import contexts as task_tools
+from shelltie.frontends.mcp.tools.registry import tools_for_contexts
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.running.options import Requester
+from shelltie.sessions.registry import Sessions
+from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import attendant_of
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left
 
 SCHEMAS = {tool.name: tool.output_schema or {} for tool in task_tools.TOOLS}
-OWNER = "the client"
-_Context = ServerRequestContext[Any, Any]
+OWNER = "stdio"  # as of every client that comes without HTTP
 
 
 def called(name: str, arguments: dict[str, Any]) -> ToolCall:
@@ -43,16 +39,16 @@ def called(name: str, arguments: dict[str, Any]) -> ToolCall:
 
 
 def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:
-    attendant = attendant_of(terminal)
-
-    async def list_tools(_: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=task_tools.TOOLS)
-
-    async def call_tool(_: _Context, params: CallToolRequestParams) -> CallToolResult:
-        call = called(params.name, params.arguments or {})
-        return await task_tools.answer_call(contexts, attendant, call)
-
-    return Server("tasks", on_list_tools=list_tools, on_call_tool=call_tool)
+    """With these tools, and no others."""
+    config = Config(
+        run_enabled=False,
+        bash_enabled=False,
+        sessions_enabled=False,
+        agent_enabled=False,
+        access_enabled=True,
+        patience=0,
+    )
+    return build(terminal.supervisor, config, Sessions(terminal.supervisor), contexts)
 
 
 class Tools:
@@ -239,11 +235,13 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
             if tool.name == f"terminal_{name}"
         )
         fitting = {key: value for key, value in arguments.items() if key in properties}
+        made = tools_for_contexts(caller.contexts, attendant_of(terminal))
+        tools = {tool.listing.name: tool for tool in made}
 
         for asked in (arguments, fitting):
             # Not through the SDK's client: it sends NaN as null.
             call = called(f"terminal_{name}", asked)
-            result = await task_tools.answer_call(caller.contexts, attendant_of(terminal), call)
+            result = await answer_of(tools[call.name], call)
             assert "Traceback" not in str(checked(name, result))
 
 

@@ -255,7 +255,7 @@ async def test_a_task_is_nobody_elses(open_terminal: Open, monkeypatch: pytest.M
     def owner_of(context: RequestContext) -> str:
         return call.client_of(context)
 
-    for module in ("call", "reception", "tasks_extension"):
+    for module in ("server", "tasks_extension"):
         monkeypatch.setattr(f"shelltie.frontends.mcp.{module}.owner_of", owner_of)
     hers, his = (Implementation(name=name, version="1") for name in ("ada", "bob"))
 

@@ -21,7 +21,8 @@ from shelltie.frontends.mcp.tools import run
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.running.options import Requester
-from tests.conformance.servers import attendant_of, server_of
+from tests.conformance.servers import answer as answer_of
+from tests.conformance.servers import server_of, tools_of
 from tests.conftest import Open
 
 SEVEN = {
@@ -188,7 +189,7 @@ async def test_wrong_parameters_are_answered_and_start_nothing(
     events: list[Event] = []
     async with open_terminal(events.append) as terminal:
         # Not through the SDK's client: it sends NaN as null.
-        answer = checked(await run.run(attendant_of(terminal), Config(), called(arguments)))
+        answer = checked(await answer_of(tools_of(terminal)["run"], called(arguments)))
 
     assert (answer["status"], answer["errorCode"]) == ("error", "INVALID_PARAMETERS")
     assert (answer["exitCode"], answer["durationMs"]) == (125, 0)
@@ -233,7 +234,7 @@ JSON = st.recursive(
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, arguments: dict[str, object]
 ) -> None:
-    checked(await run.run(attendant_of(terminal), Config(), called(arguments)))
+    checked(await answer_of(tools_of(terminal)["run"], called(arguments)))
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])

@@ -29,7 +29,7 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.confirm_text import message_for
-from shelltie.frontends.mcp.request import RequestContext, client_of
+from shelltie.frontends.mcp.request import RequestContext
 
 _KEY = "allow"
 _FORM = {
@@ -65,8 +65,8 @@ class _OpenQuestion:
 class Dialogue:
     """A way to whoever sits at a client that can be asked during the call."""
 
-    def __init__(self, context: RequestContext, secrets: Mapping[str, str]) -> None:
-        self.name = _name(context)
+    def __init__(self, context: RequestContext, name: str, secrets: Mapping[str, str]) -> None:
+        self.name = name
         self.can_ask = _has_forms(context) and context.session.can_send_request
         self._context = context
         self._secrets = secrets
@@ -89,11 +89,12 @@ class Round:
     def __init__(
         self,
         context: RequestContext,
+        name: str,
         secrets: Mapping[str, str],
         keep: Callable[[Question], str],
         answered: tuple[str, ElicitResult] | None,
     ) -> None:
-        self.name = _name(context)
+        self.name = name
         self.can_ask = _has_forms(context)
         self._secrets = secrets
         self._keep = keep
@@ -138,27 +139,28 @@ class Confirmations:
         self._asked: dict[str, _OpenQuestion] = {}
 
     def channel(
-        self, context: RequestContext, params: CallToolRequestParams, owner: str
+        self, context: RequestContext, params: CallToolRequestParams, client: str, owner: str
     ) -> Dialogue | Round:
         """How the client of this call can be asked.
 
         Raises: MCPError if it brings a token that is not, or no longer, for this call.
         """
-        made = self._channel(context, params, owner)
+        name = visible_text.brief(client, _NAME_ROOM) or "the client"
+        made = self._channel(context, params, name, owner)
         made.can_ask = made.can_ask and self._ask
         return made
 
     def _channel(
-        self, context: RequestContext, params: CallToolRequestParams, owner: str
+        self, context: RequestContext, params: CallToolRequestParams, name: str, owner: str
     ) -> Dialogue | Round:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return Dialogue(context, self._secrets)
+            return Dialogue(context, name, self._secrets)
 
         def keep(question: Question) -> str:
             call = _fingerprint(params, owner)
             return self._keep(_OpenQuestion(call, question.digest, self._clock() + RETRY))
 
-        return Round(context, self._secrets, keep, self._answered(params, owner))
+        return Round(context, name, self._secrets, keep, self._answered(params, owner))
 
     def _answered(
         self, params: CallToolRequestParams, owner: str
@@ -208,10 +210,6 @@ def _has_forms(context: RequestContext) -> bool:
     capabilities = context.session.client_capabilities
     asking = None if capabilities is None else capabilities.elicitation
     return asking is not None and (asking.form is not None or asking.url is None)
-
-
-def _name(context: RequestContext) -> str:
-    return visible_text.brief(client_of(context), _NAME_ROOM) or "the client"
 
 
 def _fingerprint(params: CallToolRequestParams, owner: str) -> str:

@@ -246,9 +246,9 @@ class Notifiers:
         bus.subscribe(on_stderr)
         bus.subscribe(self._afterwards.hear)
 
-    def of(self, context: RequestContext) -> CallNotifier:
+    def of(self, context: RequestContext, owner: str) -> CallNotifier:
         """For one call."""
-        owner, version = owner_of(context), context.protocol_version
+        version = context.protocol_version
         hears = self._wanted.by(owner, version, context.meta)
         # Without a handshake there is no way to a client but the answer to a request.
         lasting = None if version in MODERN_PROTOCOL_VERSIONS else self._afterwards

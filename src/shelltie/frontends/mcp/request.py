@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import anyio
 from mcp.server.context import ServerRequestContext
 
 from shelltie.approval.broker import Channel
@@ -62,23 +61,9 @@ def owner_of(context: RequestContext) -> str:
     return guest.owner("" if about is None else about.client_info.name)
 
 
-def call_of(
-    context: RequestContext,
-    name: str,
-    arguments: Mapping[str, object] | None,
-    channel: Channel | None = None,
-    window: float = math.inf,
-    follow: Callable[[FollowedRun], None] = _unheard,
-    *,
-    lasts: bool = False,
-) -> ToolCall:
-    """What a request that arrives now asks for; its client can be asked through the channel.
-
-    The client waits `window` seconds for the answer, or for a yes if the call `lasts` beyond that.
-    """
-    patience = None if math.isinf(window) else window
+def requester_of(client: str, channel: Channel, window: float) -> Requester:
+    """Who asks for a command, and can be asked through the channel for `window` seconds."""
     # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
     agent = child.inherited().get(child.RUN_MARK, "")
-    requester = Requester(Caller(client=client_of(context), agent=agent), channel, patience)
-    until = math.inf if lasts else anyio.current_time() + window
-    return ToolCall(name, arguments or {}, owner_of(context), requester, until, follow)
+    patience = None if math.isinf(window) else window
+    return Requester(Caller(client=client, agent=agent), channel, patience)

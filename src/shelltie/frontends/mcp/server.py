@@ -1,8 +1,11 @@
 """MCP server: declares tools and resources, serves stdio, owns background tasks."""
 
+import logging
+import math
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
+    CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
     ServerCapabilities,
@@ -30,19 +34,28 @@ from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
+from shelltie.errors import InternalError, TerminalError
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp.around_call import CallPipeline
 from shelltie.frontends.mcp.client_patience import window
 from shelltie.frontends.mcp.notify import Notifiers
 from shelltie.frontends.mcp.progress import Pace
-from shelltie.frontends.mcp.request import RequestContext, call_of, client_of
+from shelltie.frontends.mcp.request import (
+    RequestContext,
+    ToolCall,
+    client_of,
+    owner_of,
+    requester_of,
+)
 from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
-from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer
-from shelltie.frontends.mcp.tools.registry import Toolbox, toolbox
+from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, declares
+from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import SessionLimits, Sessions
 from shelltie.settings import config as settings
+
+_log = logging.getLogger(__name__)
 
 BackgroundTask = Callable[[], Coroutine[Any, Any, None]]
 
@@ -189,22 +202,22 @@ def build(
 
     It says to `meet` what each client calls itself.
     """
-    tools = toolbox(supervisor, config, sessions, contexts)
+    tools = tools_by_name(supervisor, config, sessions, contexts)
     pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
-    voices = Notifiers(supervisor.bus, pace, sessions)
-    reception = CallPipeline(sessions, config, tasks or Tasks())
-    calls = _Calls(tools, voices, reception, config.patience, meet)
+    notifiers = Notifiers(supervisor.bus, pace, sessions)
+    pipeline = CallPipeline(sessions, config, tasks or Tasks())
+    calls = _Calls(tools, notifiers, pipeline, config.patience, meet)
     server = BackgroundServer(
         "shelltie",
-        reception.deliver,
+        pipeline.deliver,
         version=about.version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
-        get_tool_input_schema={tool.name: tool.input_schema for tool in tools.listed}.get,
+        get_tool_input_schema={name: one.listing.input_schema for name, one in tools.items()}.get,
     )
-    reception.add_to(server)
-    voices.add_to(server)
+    pipeline.add_to(server)
+    notifiers.add_to(server)
     server.middleware[:] = [_say_what_is_wrong]  # not OpenTelemetry: a third of a call
     return server
 
@@ -224,9 +237,9 @@ async def _say_what_is_wrong(ctx: RequestContext, call_next: CallNext) -> Handle
 class _Calls:
     """From what arrives to the tool that answers it."""
 
-    tools: Toolbox
-    voices: Notifiers
-    reception: CallPipeline
+    tools: Mapping[str, Tool]
+    notifiers: Notifiers
+    pipeline: CallPipeline
     patience: float | None
     meet: Callable[[str], None]
 
@@ -234,21 +247,42 @@ class _Calls:
         self, context: RequestContext, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
         self.meet(client_of(context))
-        return ListToolsResult(tools=self.tools.listed)
+        return ListToolsResult(tools=[tool.listing for tool in self.tools.values()])
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> ToolAnswer:
-        answer = self.tools.answer(params.name)
-        client = client_of(context)
+        """What a call returns: the tool's result, a question, or a task."""
+        tool = self.tools.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {brief(params.name, 80)}")
+        client, owner = client_of(context), owner_of(context)
         self.meet(client)
-        channel = self.reception.channel(context, params)
-        async with self.voices.of(context) as voice:
-            call = call_of(
-                context,
-                params.name,
-                params.arguments,
-                channel,
-                window(client, self.patience),
-                voice.follow,
-                lasts=self.reception.makes_task(context, params.name),
-            )
-            return await self.reception.answer(context, channel, call, answer)
+        channel = self.pipeline.channel(context, params, client, owner)
+        notifier = self.notifiers.of(context, owner)
+        wait = window(client, self.patience)
+        lasts = tool.may_become_task and declares(context)
+        call = ToolCall(
+            params.name,
+            params.arguments or {},
+            owner,
+            requester_of(client, channel, wait),
+            math.inf if lasts else anyio.current_time() + wait,
+            notifier.follow,
+        )
+        async with notifier:
+            if not lasts:
+                return channel.instead_of(await self._answer(tool, call))
+            work = partial(self._answer, tool, call)
+            tasks = self.pipeline.tasks
+            return await tasks.answer(context, owner, call.name, work, channel.instead_of)
+
+    async def _answer(self, tool: Tool, call: ToolCall) -> CallToolResult:
+        """Whatever goes wrong on our side is an answer, too."""
+        try:
+            result = await tool.run(call)
+        except TerminalError as error:
+            result = tool.refused(error)
+        except Exception:  # noqa: BLE001  the server lives on, whatever it was
+            _log.exception("a call of `%s` failed", call.name)
+            result = tool.refused(InternalError())
+        self.pipeline.remember(call, result)
+        return result

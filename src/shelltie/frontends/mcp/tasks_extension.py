@@ -117,14 +117,14 @@ class Tasks:
         self._tasks: dict[str, _Task] = {}
 
     async def answer(
-        self, context: RequestContext, tool: str, work: Work, finish: Finish
+        self, context: RequestContext, owner: str, tool: str, work: Work, finish: Finish
     ) -> ToolAnswer:
         """The result of a call that is quick, or else a task. Whoever is cancelled here ends it.
 
         `finish` makes of a result what a call, but not a task, can return.
         """
         group: TaskGroup = context.lifespan_context
-        task = _Task(owner_of(context), tool)
+        task = _Task(owner, tool)
         group.start_soon(task.carry_out, work)
         try:
             with anyio.move_on_after(QUICK if self._make_room() else None):

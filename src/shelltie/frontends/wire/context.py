@@ -66,16 +66,6 @@ _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
 )
 
 
-async def answer(
-    name: str, contexts: Contexts, arguments: Mapping[str, object], owner: str
-) -> ContextAnswer:
-    """What one of the four calls answers; whatever goes wrong for the caller is an answer, too."""
-    try:
-        return await CALLS[name](contexts, arguments, owner)
-    except TerminalError as error:
-        return failure(error)
-
-
 async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
     """A session for a task.
 

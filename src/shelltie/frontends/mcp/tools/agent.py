@@ -1,16 +1,16 @@
 """MCP tools `agent_task` and `agent_wait`: start another agent, wait for its events."""
 
 import json
-import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from mcp_types import CallToolResult, TextContent
 
 from shelltie.agents.agent_limits import MODES, AgentCaps, AllowedRange, agent_limits
+from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
 from shelltie.frontends.api import Options, parse_options
@@ -19,6 +19,8 @@ from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,
+    CWD,
+    ENV,
     FLAG,
     GOES_ON,
     TEXT,
@@ -26,11 +28,13 @@ from shelltie.frontends.mcp.tools.schema import (
     TEXTS,
     Acts,
     Schema,
-    check,
     declare,
+    optional,
     or_null,
+    read,
+    required,
+    schema_of,
     sendable,
-    strict,
 )
 from shelltie.frontends.wire import agent
 from shelltie.frontends.wire.agent import AgentTask, Heartbeats, TaskAnswer
@@ -39,58 +43,43 @@ from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
 
-_log = logging.getLogger(__name__)
-
 _KEPT_MOST, _KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
-_MS: Schema = {"type": "number", "minimum": 0}
 
-_INPUT = strict(
-    {
-        "command": {
-            "type": "string",
-            "minLength": 1,
-            "description": 'The program, such as "codex exec --json -" or "claude -p".',
-        },
-        "task": {
-            "type": "string",
-            "description": "What it shall do; it reads this from its stdin.",
-        },
-        "mode": {
-            "type": "string",
-            "enum": [*MODES],
-            "description": "Which limits it gets: read-only 2 min idle and 10 min in all, "
-            "workspace-write 5 and 20, cloud none. It does not limit what it may do.",
-        },
-        "idleTimeoutMs": {
-            **_MS,
-            "description": "Ended after no output for this long (300000; 60000 to 1800000).",
-        },
-        "hardTimeoutMs": {
-            **_MS,
-            "description": "Ended after this long in any case (1200000; 300000 to 3600000).",
-        },
-        "cwd": {
-            "type": "string",
-            "description": "Directory to run in; absent: where the server was started.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": TEXT,
-            "description": "Environment variables to add or replace.",
-        },
-    },
-    "command",
-)
-_WAIT_INPUT = strict(
-    {
-        "taskId": {
-            "type": "string",
-            "minLength": 1,
-            "description": "The `taskId` that agent_task gave.",
-        }
-    },
-    "taskId",
-)
+
+@frozen
+class TaskArguments:
+    """What `agent_task` takes."""
+
+    command: str = required(
+        'The program, such as "codex exec --json -" or "claude -p".', minLength=1
+    )
+    task: str | None = optional("What it shall do; it reads this from its stdin.")
+    mode: str | None = optional(
+        "Which limits it gets: read-only 2 min idle and 10 min in all, "
+        "workspace-write 5 and 20, cloud none. It does not limit what it may do.",
+        enum=[*MODES],
+    )
+    idle_ms: float | None = optional(
+        "Ended after no output for this long (300000; 60000 to 1800000).",
+        "idleTimeoutMs",
+        minimum=0,
+    )
+    hard_ms: float | None = optional(
+        "Ended after this long in any case (1200000; 300000 to 3600000).",
+        "hardTimeoutMs",
+        minimum=0,
+    )
+    cwd: str | None = optional(CWD)
+    env: Mapping[str, str] | None = optional(ENV)
+
+
+@frozen
+class WaitArguments:
+    """What `agent_wait` takes."""
+
+    task_id: str = required("The `taskId` that agent_task gave.", "taskId", minLength=1)
+
+
 _MOMENT = {"type": "string", "format": "date-time"}
 _ERROR: Schema = {
     "type": "object",
@@ -183,7 +172,7 @@ how. `neverStarted` is true if it printed nothing at all.
 `taskId` until it has ended; do not start it again.
 - Lines such as {"type": "heartbeat"} keep it alive and are not among the events.""",
     Acts.RUNS,
-    _INPUT,
+    schema_of(TaskArguments),
     _OUTPUT,
 )
 
@@ -194,7 +183,7 @@ WAIT = declare(
 Wait for a task of agent_task, and get the same answer again: "running" with what there is so far, \
 or its end, which is told once. To end a task, give its `sessionId` to terminal_stop.""",
     Acts.READS,
-    _WAIT_INPUT,
+    schema_of(WaitArguments),
     _OUTPUT,
 )
 
@@ -213,8 +202,8 @@ class _StartedTask:
 class AgentTools:
     """The tasks of all clients; each sees its own only."""
 
-    def __init__(self, attendant: Handover, config: Config) -> None:
-        self._attendant = attendant
+    def __init__(self, handover: Handover, config: Config) -> None:
+        self._handover = handover
         self._redact = config.redact
         self._beats = _heartbeats(config)
         self._caps = AgentCaps(
@@ -223,59 +212,41 @@ class AgentTools:
         )
         self._last = 0
         self._kept: dict[str, _StartedTask] = {}
-        self._calls: dict[str, Callable[[ToolCall], Awaitable[TaskAnswer]]] = {
-            TASK.name: self._task,
-            WAIT.name: self._wait,
-        }
 
-    async def call(self, call: ToolCall) -> CallToolResult:
-        """Whatever goes wrong on our side is an answer, too."""
-        try:
-            answer = await self._calls[call.name](call)
-        except CommandDenied as refusal:
-            answer = agent.failure(refusal.code, str(refusal), refusal_report(refusal))
-        except TerminalError as error:
-            answer = agent.failure(error.code, str(error))
-        except Exception:  # noqa: BLE001  the server lives on, whatever it was
-            _log.exception("a call of `%s` failed", call.name)
-            problem = "shelltie failed and says why on its stderr"
-            answer = agent.failure(TerminalError.code, problem)
-        return _result(answer)
+    async def start(self, call: ToolCall) -> CallToolResult:
+        """Start a task, and wait for it as long as the client does.
 
-    async def _task(self, call: ToolCall) -> TaskAnswer:
-        given = call.arguments
-        check(given, _INPUT)
-        mode = given.get("mode")
-        limits = agent_limits(
-            given.get("idleTimeoutMs"),
-            given.get("hardTimeoutMs"),
-            None if mode is None else str(mode),
-            self._caps,
-        )
-        options = {"cwd": given.get("cwd"), "env": given.get("env"), "stdin": given.get("task")}
-        command, _ = parse_options(given["command"], cast(Options, options))
-        wish = RunOptions(limits=limits, requester=call.requester)
-        run = await self._attendant.supervisor.start(command, wish)
+        Raises: TerminalError; then nothing was started.
+        """
+        given = read(call.arguments, TaskArguments)
+        limits = agent_limits(given.idle_ms, given.hard_ms, given.mode, self._caps)
+        about: Options = {"cwd": given.cwd, "env": given.env, "stdin": given.task}
+        command, _ = parse_options(given.command, about)
+        options = RunOptions(limits=limits, requester=call.requester)
+        run = await self._handover.supervisor.start(command, options)
         task = AgentTask(self._new_id(), run, self._beats, redact=self._redact)
-        session = await self._attendant.wait(FollowedRun(run, task.id, task.activity), call)
+        session = await self._handover.wait(FollowedRun(run, task.id, task.activity), call)
         if session is None:
-            return agent.answer(task)
+            return _result(agent.answer(task))
         self._forget_old()
         kept = self._kept[task.id] = _StartedTask(call.owner, task, session)
-        return _goes_on(kept)
+        return _result(_goes_on(kept))
 
-    async def _wait(self, call: ToolCall) -> TaskAnswer:
-        check(call.arguments, _WAIT_INPUT)
-        kept = self._find(str(call.arguments["taskId"]), call.owner)
+    async def wait(self, call: ToolCall) -> CallToolResult:
+        """Wait for a task that goes on.
+
+        Raises: InvalidParameters, UnknownSession.
+        """
+        kept = self._find(read(call.arguments, WaitArguments).task_id, call.owner)
         task, run = kept.task, kept.task.run
         call.follow(FollowedRun(run, task.id, task.activity))
         with anyio.move_on_at(call.until):
             await run.wait()
         if run.outcome is None:
-            return _goes_on(kept)
+            return _result(_goes_on(kept))
         kept.session.mark_delivered(0, kept.session.position)  # nobody needs it any more
         self._kept.pop(task.id, None)
-        return agent.answer(task)
+        return _result(agent.answer(task))
 
     def _find(self, task_id: str, owner: str) -> _StartedTask:
         self._forget_old()
@@ -320,6 +291,12 @@ def _goes_on(kept: _StartedTask) -> TaskAnswer:
         f" ended; do not start it again. terminal_stop ends it ({kept.session.id})."
     )
     return agent.answer(kept.task) | more | {"hint": hint}
+
+
+def refused(error: TerminalError) -> CallToolResult:
+    """Why nothing was run."""
+    more = refusal_report(error) if isinstance(error, CommandDenied) else None
+    return _result(agent.failure(error.code, str(error), more))
 
 
 def _result(answer: dict[str, Any]) -> CallToolResult:

@@ -1,7 +1,5 @@
 """MCP tools for task contexts: allowlisted commands, a directory for each task, no shell."""
 
-import logging
-
 from mcp_types import CallToolResult
 
 from shelltie.contexts.context import StillRunning
@@ -27,8 +25,6 @@ from shelltie.frontends.mcp.tools.schema import (
 from shelltie.frontends.wire import context
 from shelltie.output.redact import Redactor
 from shelltie.running.run import Run
-
-_log = logging.getLogger(__name__)
 
 _SESSION_ID: Schema = {
     "type": "string",
@@ -207,39 +203,39 @@ time of the last one. What commands printed is in the answer of terminal_execute
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
 
 
-async def answer_call(
-    contexts: Contexts, attendant: Handover, call: ToolCall, redactor: Redactor | None = None
+async def answer(contexts: Contexts, call: ToolCall) -> CallToolResult:
+    """Open, close, or look at a task's session.
+
+    Raises: TerminalError.
+    """
+    return _result(await context.CALLS[call.name](contexts, call.arguments, call.owner))
+
+
+async def execute(
+    contexts: Contexts, handover: Handover, redactor: Redactor | None, call: ToolCall
 ) -> CallToolResult:
-    """Answer a call of one of `TOOLS`. Whatever goes wrong on our side is an answer, too."""
-    try:
-        if call.name == EXECUTE.name:
-            answer = await _execute(contexts, attendant, call)
-        else:
-            answer = await context.answer(call.name, contexts, call.arguments, call.owner)
-    except Exception:  # noqa: BLE001  the server lives on, whatever it was
-        _log.exception("a call of `%s` failed", call.name)
-        answer = context.failure(TerminalError("shelltie failed and says why on its stderr"))
-    return result(_plain(answer, redactor), ok=answer["success"] is True)
+    """Run a command in a task's session; a redactor hides secrets in what it printed.
 
+    Raises: TerminalError.
+    """
 
-def _plain(answer: context.ContextAnswer, redactor: Redactor | None) -> context.ContextAnswer:
-    """Without secrets in what was printed, if they are not wanted."""
-    printed = [] if redactor is None else [name for name in ("stdout", "stderr") if name in answer]
-    return answer | {name: redactor.text(str(answer[name])) for name in printed if redactor}
-
-
-async def _execute(
-    contexts: Contexts, attendant: Handover, call: ToolCall
-) -> context.ContextAnswer:
     def started(run: Run) -> None:
         call.follow(FollowedRun(run))
 
-    try:
-        done = await context.execute(contexts, call.arguments, call.owner, call.until, started)
-    except TerminalError as error:
-        return context.failure(error)
+    done = await context.execute(contexts, call.arguments, call.owner, call.until, started)
     answer = context.command_answer(done, contexts.limits.output)
     if isinstance(done, StillRunning):
-        session = attendant.continue_as_session(done.run, call.owner)
+        session = handover.continue_as_session(done.run, call.owner)
         answer |= running_fields(session, shown=not answer["truncated"])
-    return answer
+    if redactor is not None:
+        answer |= {name: redactor.text(str(answer[name])) for name in ("stdout", "stderr")}
+    return _result(answer)
+
+
+def refused(error: TerminalError) -> CallToolResult:
+    """Why there is nothing else to answer."""
+    return _result(context.failure(error))
+
+
+def _result(answer: context.ContextAnswer) -> CallToolResult:
+    return result(answer, ok=answer["success"] is True)

@@ -1,19 +1,20 @@
-"""Tool registry: which MCP tools the settings enable, and the function that answers each."""
+"""Tool registry: which MCP tools the settings enable, what answers each, and how it refuses."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, Tool
+import mcp_types
+from mcp_types import CallToolResult
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.visible_text import brief
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
+from shelltie.errors import TerminalError
 from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
-from shelltie.frontends.mcp.tools import agent, run, session_schemas
-from shelltie.frontends.mcp.tools import contexts as task_tools
+from shelltie.frontends.mcp.tools import agent, run, sessions
+from shelltie.frontends.mcp.tools import contexts as context_tools
+from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.agent import AgentTools
 from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.output.redact import Redactor
@@ -22,61 +23,75 @@ from shelltie.sessions.registry import Sessions
 from shelltie.sessions.wait_rule import Waiting
 from shelltie.settings.config import Config
 
-ToolHandler = Callable[[ToolCall], Awaitable[CallToolResult]]
-_Group = tuple[bool, list[Tool], ToolHandler]
-
 
 @frozen
-class Toolbox:
-    """The tools in the order in which every client sees them."""
+class Tool:
+    """One tool: what clients read about it, and what answers a call.
 
-    listed: list[Tool]
-    answers: dict[str, ToolHandler]
+    `run` raises TerminalError where a call cannot be answered, and `refused` says that in the shape
+    which the tool's clients know.
+    """
 
-    def answer(self, name: str) -> ToolHandler:
-        """Who answers calls of that name.
-
-        Raises: MCPError if there is no such tool.
-        """
-        if name not in self.answers:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {brief(name, 80)}")
-        return self.answers[name]
+    listing: mcp_types.Tool
+    run: Callable[[ToolCall], Awaitable[CallToolResult]]
+    refused: Callable[[TerminalError], CallToolResult]
+    may_become_task: bool = False
 
 
-def toolbox(
-    supervisor: Supervisor, config: Config, sessions: Sessions, contexts: Contexts
-) -> Toolbox:
-    """The tools that are switched on."""
-    groups = [group for group in _groups(supervisor, config, sessions, contexts) if group[0]]
-    return Toolbox(
-        [tool for _, group, _ in groups for tool in group],
-        {tool.name: answer for _, group, answer in groups for tool in group},
-    )
+def tools_by_name(
+    supervisor: Supervisor, config: Config, kept: Sessions, contexts: Contexts
+) -> Mapping[str, Tool]:
+    """The tools that are switched on, in the order in which every client sees them."""
+    settings = session_settings(config)
+    handover = Handover(supervisor, kept, settings.waiting)
+    tools: list[Tool] = []
+    if config.run_enabled:
+        answer = partial(run.run, handover, config)
+        tools.append(Tool(run.RUN, answer, run.refused, may_become_task=True))
+    tools += session_tools(SessionTools(handover, settings), config)
+    if config.agent_enabled:
+        tools += agent_tools(AgentTools(handover, config))
+    if config.access_enabled:
+        own = child.sift(child.inherited()).secrets
+        redactor = Redactor(own) if config.redact else None  # commands of tasks get no others
+        tools += tools_for_contexts(contexts, handover, redactor)
+    return {tool.listing.name: tool for tool in tools}
 
 
-def _groups(
-    supervisor: Supervisor, config: Config, sessions: Sessions, contexts: Contexts
-) -> list[_Group]:
-    attendant = Handover(supervisor, sessions, session_settings(config).waiting)
-    ours = SessionTools(attendant, session_settings(config))
-    own = child.sift(child.inherited()).secrets
-    redactor = Redactor(own) if config.redact else None  # commands of tasks are given no others
-    of_tasks = partial(task_tools.answer_call, contexts, attendant, redactor=redactor)
+def session_tools(ours: SessionTools, config: Config) -> list[Tool]:
+    """What starts something that stays, and what follows whatever goes on."""
+    shell = config.run_enabled or config.bash_enabled
+    starts = shell or config.agent_enabled or config.access_enabled
+    follows = config.sessions_enabled or (config.patience != 0 and starts)
+    chosen = [
+        (config.bash_enabled, schemas.BASH, ours.bash),
+        (config.sessions_enabled, schemas.START, ours.start),
+        (follows, schemas.CONTINUE, ours.go_on),
+        (follows, schemas.OUTPUT, ours.output),
+        (follows, schemas.STOP, ours.stop),
+        (follows, schemas.LIST, ours.list_all),
+    ]
+    return [Tool(listing, answer, sessions.refused) for on, listing, answer in chosen if on]
+
+
+def agent_tools(ours: AgentTools) -> list[Tool]:
+    """What runs another agent, and waits for it."""
     return [
-        (config.run_enabled, [run.RUN], partial(run.run, attendant, config)),
-        (config.bash_enabled, [session_schemas.BASH], ours.call),
-        (config.sessions_enabled, [session_schemas.START], ours.call),
-        (_can_follow(config), session_schemas.FOLLOWING, ours.call),
-        (config.agent_enabled, agent.TOOLS, AgentTools(attendant, config).call),
-        (config.access_enabled, task_tools.TOOLS, of_tasks),
+        Tool(agent.TASK, ours.start, agent.refused, may_become_task=True),
+        Tool(agent.WAIT, ours.wait, agent.refused),
     ]
 
 
-def _can_follow(config: Config) -> bool:
-    """Whether anything can become a session."""
-    shell = config.run_enabled or config.bash_enabled
-    starts = shell or config.agent_enabled or config.access_enabled
-    return config.sessions_enabled or (config.patience != 0 and starts)
+def tools_for_contexts(
+    contexts: Contexts, handover: Handover, redactor: Redactor | None = None
+) -> list[Tool]:
+    """What runs a task's commands behind an allowlist."""
+    execute = partial(context_tools.execute, contexts, handover, redactor)
+    answer = partial(context_tools.answer, contexts)
+    return [
+        Tool(one, execute if one is context_tools.EXECUTE else answer, context_tools.refused)
+        for one in context_tools.TOOLS
+    ]
 
 
 def session_settings(config: Config) -> SessionSettings:

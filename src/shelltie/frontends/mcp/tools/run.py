@@ -1,17 +1,21 @@
 """MCP tool `run`: schema, arguments, retries and result."""
 
-import logging
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from mcp_types import CallToolResult
 
+from shelltie.basics.frozen import frozen
 from shelltie.errors import CommandDenied, TerminalError
 from shelltie.frontends.api import Options, parse_options
 from shelltie.frontends.mcp.handover import Handover, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
+    COMMAND,
     COUNT,
     COUNT_OR_NULL,
+    CWD,
+    ENV,
     FLAG,
     GOES_ON,
     SECONDS_OR_NULL,
@@ -21,34 +25,23 @@ from shelltie.frontends.mcp.tools.schema import (
     TEXTS,
     TIMEOUT_REASON,
     Acts,
-    check,
     declare,
+    optional,
     or_null,
+    read,
+    required,
     result,
-    strict,
+    schema_of,
 )
 from shelltie.frontends.wire.run import refusal_report, report
-from shelltie.model import Bar, Command
-from shelltie.running import retry
-from shelltie.running.options import RunOptions
+from shelltie.model import Bar
 from shelltie.running.placement import LEVELS
+from shelltie.running.retry import MOST, Attempts
 from shelltie.settings.config import Config
 from shelltie.verdict import Code, Rating
 
-_log = logging.getLogger(__name__)
-
 _NOT_RUN = 125  # what GNU timeout says when it failed itself
 _REFUSED = 126
-# The names of the wire and the library's own.
-_OPTIONS = {
-    "timeout_sec": "timeout",
-    "no_output_timeout_sec": "silence",
-    "cwd": "cwd",
-    "env": "env",
-    "stdin": "stdin",
-    "pty": "pty",
-    "isolation": "isolation",
-}
 
 _DESCRIPTION = """\
 Run a shell command (bash) to its end and return what it printed, its exit code and what happened.
@@ -70,54 +63,49 @@ code…) waits for a person's yes; without one it is not run (`errorCode` CONFIR
 (`timeoutReason`), "running" if it takes longer than your client waits for an answer: then it goes \
 on as session `sessionId`; follow it with terminal_continue, and do not start it again."""
 
-_INPUT = strict(
-    {
-        "command": {
-            "type": "string",
-            "minLength": 1,
-            "description": "Shell text, as you would type it.",
-        },
-        "timeout_sec": {
-            "type": "number",
-            "minimum": 0,
-            "description": "Total seconds it may take; 0 or absent: the policy decides.",
-        },
-        "no_output_timeout_sec": {
-            "type": "number",
-            "minimum": 0,
-            "description": "Seconds it may be silent; absent: the policy decides; 0: no such limit",
-        },
-        "cwd": {
-            "type": "string",
-            "description": "Directory to run in; absent: where the server was started.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Environment variables to add or replace.",
-        },
-        "stdin": {"type": "string", "description": "Text the command can read; then its end."},
-        "pty": {
-            "type": "boolean",
-            "description": "Give it a terminal, for programs that need one. Stderr is then stdout.",
-        },
-        "retry": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": retry.MOST,
-            "description": "How often it may be run again after a timeout, with twice the time, if"
-            " it is proved to change nothing (0); `attempts` has each.",
-        },
-        "isolation": {
-            "type": "string",
-            "enum": list(LEVELS),
-            "description": "Keep it from the rest of the machine: sandbox (writes only in the"
-            " project, no network) or container; auto: the strongest there is. Absent: the policy"
-            " decides. What cannot be had is an error.",
-        },
-    },
-    "command",
-)
+
+@frozen
+class RunArguments:
+    """What `run` takes."""
+
+    command: str = required(COMMAND, minLength=1)
+    timeout_sec: float | None = optional(
+        "Total seconds it may take; 0 or absent: the policy decides.", minimum=0
+    )
+    no_output_timeout_sec: float | None = optional(
+        "Seconds it may be silent; absent: the policy decides; 0: no such limit", minimum=0
+    )
+    cwd: str | None = optional(CWD)
+    env: Mapping[str, str] | None = optional(ENV)
+    stdin: str | None = optional("Text the command can read; then its end.")
+    pty: bool = optional(
+        "Give it a terminal, for programs that need one. Stderr is then stdout.", default=False
+    )
+    retry: int | None = optional(
+        "How often it may be run again after a timeout, with twice the time, if"
+        " it is proved to change nothing (0); `attempts` has each.",
+        minimum=0,
+        maximum=MOST,
+    )
+    isolation: str | None = optional(
+        "Keep it from the rest of the machine: sandbox (writes only in the"
+        " project, no network) or container; auto: the strongest there is. Absent: the policy"
+        " decides. What cannot be had is an error.",
+        enum=list(LEVELS),
+    )
+
+    def options(self) -> Options:
+        """The same in the library's words."""
+        return {
+            "timeout": self.timeout_sec,
+            "silence": self.no_output_timeout_sec,
+            "cwd": self.cwd,
+            "env": self.env,
+            "stdin": self.stdin,
+            "pty": self.pty,
+            "isolation": self.isolation,
+        }
+
 
 _ALWAYS: dict[str, Any] = {
     "status": {"enum": ["success", "timeout", "error", "running"]},
@@ -218,63 +206,45 @@ RUN = declare(
     "Run a command",
     _DESCRIPTION,
     Acts.RUNS,
-    _INPUT,
+    schema_of(RunArguments),
     _OUTPUT,
 )
 
 
-async def run(attendant: Handover, config: Config, call: ToolCall) -> CallToolResult:
-    """Run one command. Whatever goes wrong on our side is an answer, too."""
-    try:
-        answer = await _run(attendant, config, call)
-    except CommandDenied as refusal:
-        answer = _not_run(str(refusal), refusal.code, _REFUSED) | refusal_report(refusal)
-    except TerminalError as error:
-        answer = _not_run(str(error), error.code)
-    except Exception:  # noqa: BLE001  the server lives on, whatever it was
-        _log.exception("a call of `run` failed")
-        answer = _not_run("shelltie failed and says why on its stderr", TerminalError.code)
-    return result(answer, ok=answer["status"] in ("success", "running"))
+async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolResult:
+    """Run one command to its end, or as long as the client waits.
 
-
-async def _run(attendant: Handover, config: Config, call: ToolCall) -> dict[str, object]:
-    command, first = _asked(call)
-    supervisor, given = attendant.supervisor, call.arguments.get("retry")
-    again = config.retries if given is None else retry.checked(given)
-    attempts = retry.Attempts(first, again, supervisor.max_total)
+    Raises: TerminalError; then nothing was started.
+    """
+    given, supervisor = read(call.arguments, RunArguments), handover.supervisor
+    command, first = parse_options(given.command, given.options(), call.requester)
+    again = config.retries if given.retry is None else given.retry
+    attempts = Attempts(first, again, supervisor.max_total)
     session = None
     while (options := await attempts.next()) is not None:
         attempts.runs.append(await supervisor.start(command, options))
-        session = await attendant.wait(FollowedRun(attempts.runs[-1]), call)
+        session = await handover.wait(FollowedRun(attempts.runs[-1]), call)
     runs, notes = attempts.runs, attempts.notes()
     made = report(runs[-1], config.shown, redact=config.redact, attempts=runs, notes=notes)
     answer = made.to_json()
     if session is not None:
         answer |= running_fields(session, shown=not made.truncated)
-    return answer
+    return result(answer, ok=answer["status"] in ("success", "running"))
 
 
-def _asked(call: ToolCall) -> tuple[Command, RunOptions]:
-    """What the client wants, in our words.
-
-    Raises: InvalidParameters.
-    """
-    arguments = call.arguments
-    check(arguments, _INPUT)
-    options = {ours: arguments.get(theirs) for theirs, ours in _OPTIONS.items()}
-    return parse_options(arguments["command"], cast(Options, options), call.requester)
-
-
-def _not_run(message: str, code: str, exit_code: int = _NOT_RUN) -> dict[str, object]:
+def refused(error: TerminalError) -> CallToolResult:
     """The answer when there is no run to report on, with the fields that every answer has."""
-    return {
+    answer: dict[str, object] = {
         "status": "error",
         "stdout": "",
-        "stderr": f"shelltie: {message}\n",
-        "exitCode": exit_code,
+        "stderr": f"shelltie: {error}\n",
+        "exitCode": _NOT_RUN,
         "timeoutReason": None,
         "terminationMode": None,
         "durationMs": 0,
-        "error": message,
-        "errorCode": code,
+        "error": str(error),
+        "errorCode": error.code,
     }
+    if isinstance(error, CommandDenied):
+        answer |= {"exitCode": _REFUSED, **refusal_report(error)}
+    return result(answer, ok=False)

@@ -4,8 +4,11 @@ import difflib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import MISSING, field, fields
 from enum import Enum
-from typing import Any
+from functools import cache
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
@@ -54,18 +57,70 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def check(arguments: Mapping[str, object], schema: Schema) -> None:
-    """Whether a call has what the tool needs, and nothing else; what is optional may be null.
+_PLAIN: Mapping[object, Schema] = {
+    str: TEXT,
+    float: {"type": "number"},
+    int: {"type": "integer"},
+    bool: FLAG,
+    list[str]: TEXTS,
+    Mapping[str, str]: {"type": "object", "additionalProperties": TEXT},
+}
+
+_Arguments = TypeVar("_Arguments")
+
+
+def required(description: str, name: str = "", **bounds: object) -> Any:  # noqa: ANN401  as its field
+    """A field of a tool's arguments; `name` is what clients call it, unless as the field."""
+    return field(metadata={"name": name, "schema": {**bounds, "description": description}})
+
+
+def optional(description: str, name: str = "", *, default: object = None, **bounds: object) -> Any:  # noqa: ANN401  as its field
+    """The same for one that may be left out, or be null."""
+    about = {"name": name, "schema": {**bounds, "description": description}}
+    return field(default=default, metadata=about)
+
+
+# What several tools say of what they take.
+COMMAND = "Shell text, as you would type it."
+CWD = "Directory to run in; absent: where the server was started."
+ENV = "Environment variables to add or replace."
+
+
+@cache
+def schema_of(kind: type) -> Schema:
+    """The schema of what a tool takes: a dataclass of `required` and `optional` fields."""
+    known = _parameters(kind)
+    needed = [known[f.name][0] for f in fields(kind) if f.default is MISSING]
+    return strict(dict(known.values()), *needed)
+
+
+@cache
+def _parameters(kind: type) -> Mapping[str, tuple[str, Schema]]:
+    """For each field the name and the schema that it has on the wire."""
+    made, types = {}, get_type_hints(kind)
+    for f in fields(kind):
+        plain = types[f.name]
+        if NoneType in get_args(plain):
+            plain, _ = get_args(plain)
+        made[f.name] = f.metadata["name"] or f.name, {**_PLAIN[plain], **f.metadata["schema"]}
+    return made
+
+
+def read(arguments: Mapping[str, object], kind: type[_Arguments]) -> _Arguments:
+    """What a call has given, as an object; what is optional may be null, which is as if absent.
 
     Raises: InvalidParameters, with what to do.
     """
+    takes: type = kind
+    schema = schema_of(takes)
     for name, value in arguments.items():
         _check(name, value, schema)
-    for name in schema.get("required", ()):
+    for name in schema["required"]:
         if name not in arguments:
-            raise InvalidParameters(
-                f"{name} is missing. {schema['properties'][name]['description']}"
-            )
+            advice = schema["properties"][name]["description"]
+            raise InvalidParameters(f"{name} is missing. {advice}")
+    given = {ours: arguments.get(name) for ours, (name, _) in _parameters(takes).items()}
+    return kind(**{ours: value for ours, value in given.items() if value is not None})
 
 
 def _check(name: str, value: object, schema: Schema) -> None:
@@ -75,7 +130,7 @@ def _check(name: str, value: object, schema: Schema) -> None:
         advice = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
         raise InvalidParameters(f"unknown parameter {brief(name, _QUOTED)}: {advice}")
     kind = known[name]["type"]
-    if value is None and name not in schema.get("required", ()):
+    if value is None and name not in schema["required"]:
         return
     if type(value) not in _KINDS[kind]:
         raise InvalidParameters(f"{name} must be of type {kind}, not {_kind_of(value)}")

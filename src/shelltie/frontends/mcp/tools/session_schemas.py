@@ -1,10 +1,16 @@
 """JSON schemas and descriptions of the session tools, by which a model chooses one."""
 
+from collections.abc import Mapping
+
 from mcp_types import Tool
 
+from shelltie.basics.frozen import frozen
 from shelltie.frontends.mcp.tools.schema import (
+    COMMAND,
     COUNT,
     COUNT_OR_NULL,
+    CWD,
+    ENV,
     FLAG,
     GOES_ON,
     TERMINATION_MODE,
@@ -15,41 +21,113 @@ from shelltie.frontends.mcp.tools.schema import (
     Acts,
     Schema,
     declare,
+    optional,
     or_null,
-    strict,
+    required,
+    schema_of,
 )
 from shelltie.running.placement import LEVELS
 
-_SESSION_ID: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "description": 'The ID that terminal_start gave, such as "term-1".',
-}
-_COMMAND: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "description": "Shell text, as you would type it.",
-}
-_CWD: Schema = {
-    "type": "string",
-    "description": "Directory to run in; absent: where the server was started.",
-}
-_ENV: Schema = {
-    "type": "object",
-    "additionalProperties": TEXT,
-    "description": "Environment variables to add or replace.",
-}
-_WAIT_FOR: Schema = {
-    "type": "string",
-    "description": "Answer as soon as the output holds this regular expression, such as "
-    '"listening on|error", instead of when it falls silent.',
-}
-_MAX_WAIT: Schema = {
-    "type": "number",
-    "minimum": 0,
-    "description": "Seconds to wait for output at most (30); 0 answers at once.",
-}
-_SECONDS: Schema = {"type": "number", "minimum": 0}
+_SESSION_ID = 'The ID that terminal_start gave, such as "term-1".'
+_WAIT_FOR = (
+    "Answer as soon as the output holds this regular expression, such as "
+    '"listening on|error", instead of when it falls silent.'
+)
+_MAX_WAIT = "Seconds to wait for output at most (30); 0 answers at once."
+
+
+@frozen
+class BashArguments:
+    """What `bash` takes."""
+
+    command: str = required(COMMAND, minLength=1)
+
+
+@frozen
+class StartArguments:
+    """What `terminal_start` takes."""
+
+    command: str = required(COMMAND, minLength=1)
+    mode: str = optional(
+        "program (default): the command is the session's process. shell: a bash "
+        "that stays; each command has its own output, end and exit code.",
+        default="program",
+        enum=["program", "shell"],
+    )
+    stdin: str | None = optional("A first line of input.")
+    cwd: str | None = optional(CWD)
+    env: Mapping[str, str] | None = optional(ENV)
+    wait_for: str | None = optional(_WAIT_FOR, "waitFor")
+    max_wait: float | None = optional(_MAX_WAIT, "maxWait", minimum=0)
+    pty: bool = optional(
+        "false: plain pipes in place of a terminal; no echo, no prompts.", default=True
+    )
+    rows: int | None = optional("Size of the terminal (24).")
+    columns: int | None = optional("Size of the terminal (80).")
+    timeout: float | None = optional(
+        "End it after this time; absent: never.", "timeoutSeconds", minimum=0
+    )
+    isolation: str | None = optional(
+        "As for `run`: keep it from the rest of the machine.", enum=list(LEVELS)
+    )
+    silence: float | None = optional(
+        "End it after no output for this time; absent: never.", "silenceSeconds", minimum=0
+    )
+
+
+@frozen
+class ContinueArguments:
+    """What `terminal_continue` takes."""
+
+    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    command: str | None = optional(
+        'The next command; only in a session of mode "shell", and only when none runs there.',
+        minLength=1,
+    )
+    stdin: str | None = optional("Text to type, followed by Enter.")
+    keys: list[str] | None = optional(
+        'Keys to press after it: "ctrl-c", "up", "enter", "tab", "f1", "alt-x".'
+    )
+    raw: bool = optional(
+        r"Send stdin exactly as it is, without a newline (\u0003 is ctrl-c).", default=False
+    )
+    paste: bool = optional(
+        "Send stdin as pasted text, so that an editor or REPL takes it whole.", default=False
+    )
+    end: bool = optional("End its input: ctrl-d, or the pipe is closed.", default=False)
+    rows: int | None = optional("Resize the terminal; with columns.")
+    columns: int | None = optional("Resize the terminal; with rows.")
+    wait_for: str | None = optional(_WAIT_FOR, "waitFor")
+    max_wait: float | None = optional(_MAX_WAIT, "maxWait", minimum=0)
+
+
+@frozen
+class OutputArguments:
+    """What `terminal_output` takes."""
+
+    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    start: int = optional("Position to read from (0).", "from", default=0, minimum=0)
+    limit: int | None = optional(
+        "How many characters at most (10000).", minimum=1, maximum=1_000_000
+    )
+    view: str = optional(
+        "clean text (default), raw with escapes, or the screen as it is now.",
+        default="clean",
+        enum=["clean", "raw", "screen"],
+    )
+
+
+@frozen
+class StopArguments:
+    """What `terminal_stop` takes."""
+
+    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+
+
+@frozen
+class ListArguments:
+    """`terminal_list` takes nothing."""
+
 
 _STATUS: Schema = {"enum": ["running", "success", "timeout", "error"]}
 _REPORT: Schema = {
@@ -92,13 +170,12 @@ def _tool(
     name: str,
     title: str,
     description: str,
-    properties: Schema,
-    required: list[str],
+    takes: type,
     answer: Schema,
     acts: Acts = Acts.RUNS,
 ) -> Tool:
     told = {"type": "object", "properties": {**answer, **_FAILED}}
-    return declare(name, title, description, acts, strict(properties, *required), told)
+    return declare(name, title, description, acts, schema_of(takes), told)
 
 
 BASH = _tool(
@@ -110,8 +187,7 @@ Run a shell command (bash) to its end, at most 60 s, and return its exit code an
 person's yes, or runs isolated if nobody can be asked. Prefer `run` for ordinary work such as \
 builds and tests. If your client waits less long than the command takes, it goes on as a session \
 (`sessionId`): follow it with terminal_continue.""",
-    {"command": _COMMAND},
-    ["command"],
+    BashArguments,
     {
         "ok": {**or_null(FLAG), "description": "null while it runs"},
         "status": _STATUS,
@@ -139,37 +215,7 @@ output has settled, or with `waitFor` as soon as that appears; it has the sessio
 and its position. Go on with terminal_continue; end it with terminal_stop. For commands that end \
 by themselves use `run`; for several that share a directory and variables, `mode` "shell": then \
 `command` is the first one, and each further one goes to terminal_continue as `command`.""",
-    {
-        "command": _COMMAND,
-        "mode": {
-            "type": "string",
-            "enum": ["program", "shell"],
-            "description": "program (default): the command is the session's process. shell: a bash "
-            "that stays; each command has its own output, end and exit code.",
-        },
-        "stdin": {"type": "string", "description": "A first line of input."},
-        "cwd": _CWD,
-        "env": _ENV,
-        "waitFor": _WAIT_FOR,
-        "maxWait": _MAX_WAIT,
-        "pty": {
-            "type": "boolean",
-            "description": "false: plain pipes in place of a terminal; no echo, no prompts.",
-        },
-        "rows": {"type": "integer", "description": "Size of the terminal (24)."},
-        "columns": {"type": "integer", "description": "Size of the terminal (80)."},
-        "timeoutSeconds": {**_SECONDS, "description": "End it after this time; absent: never."},
-        "isolation": {
-            "type": "string",
-            "enum": list(LEVELS),
-            "description": "As for `run`: keep it from the rest of the machine.",
-        },
-        "silenceSeconds": {
-            **_SECONDS,
-            "description": "End it after no output for this time; absent: never.",
-        },
-    },
-    ["command"],
+    StartArguments,
     _REPORT,
 )
 
@@ -183,34 +229,7 @@ the output has settled; `Complete: true` means that the process has ended, with 
 that this was the rest. Call it without input to see how a server or a build is doing. In a \
 session of `mode` "shell", `command` runs a command and answers at its end (`ended`, `exitCode`), \
 while `stdin` and `keys` go to the command that runs.""",
-    {
-        "sessionId": _SESSION_ID,
-        "command": {
-            "type": "string",
-            "minLength": 1,
-            "description": 'The next command; only in a session of mode "shell", '
-            "and only when none runs there.",
-        },
-        "stdin": {"type": "string", "description": "Text to type, followed by Enter."},
-        "keys": {
-            **TEXTS,
-            "description": 'Keys to press after it: "ctrl-c", "up", "enter", "tab", "f1", "alt-x".',
-        },
-        "raw": {
-            "type": "boolean",
-            "description": r"Send stdin exactly as it is, without a newline (\u0003 is ctrl-c).",
-        },
-        "paste": {
-            "type": "boolean",
-            "description": "Send stdin as pasted text, so that an editor or REPL takes it whole.",
-        },
-        "end": {"type": "boolean", "description": "End its input: ctrl-d, or the pipe is closed."},
-        "rows": {"type": "integer", "description": "Resize the terminal; with columns."},
-        "columns": {"type": "integer", "description": "Resize the terminal; with rows."},
-        "waitFor": _WAIT_FOR,
-        "maxWait": _MAX_WAIT,
-    },
-    ["sessionId"],
+    ContinueArguments,
     _REPORT,
 )
 
@@ -221,22 +240,7 @@ OUTPUT = _tool(
 Read what a session printed, from any position, as often as you like; nothing is consumed. Use it \
 after "Output truncated" (from the position named there), or with `view` "screen" to see what a \
 full-screen program such as top or vim shows now.""",
-    {
-        "sessionId": _SESSION_ID,
-        "from": {"type": "integer", "minimum": 0, "description": "Position to read from (0)."},
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 1_000_000,
-            "description": "How many characters at most (10000).",
-        },
-        "view": {
-            "type": "string",
-            "enum": ["clean", "raw", "screen"],
-            "description": "clean text (default), raw with escapes, or the screen as it is now.",
-        },
-    },
-    ["sessionId"],
+    OutputArguments,
     _REPORT,
     Acts.READS,
 )
@@ -245,8 +249,7 @@ STOP = _tool(
     "terminal_stop",
     "Stop a session",
     "End a session's process and everything it started, and forget the session.",
-    {"sessionId": _SESSION_ID},
-    ["sessionId"],
+    StopArguments,
     {
         "id": TEXT,
         "stopped": FLAG,
@@ -282,8 +285,7 @@ LIST = _tool(
     "List sessions",
     "List your sessions: those that run, those whose last output you have not read, and what was "
     "lost here when a server died.",
-    {},
-    [],
+    ListArguments,
     {
         "sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}},
         "lost": {"type": "array", "items": {"type": "object", "properties": _LOST}},
