@@ -93,7 +93,7 @@ def _start(place: Path, tag: str, seed: int) -> int:
 
 async def _serve(place: Path, tag: str, chance: random.Random) -> None:
     started = place / "started"
-    config = Config(state_dir=str(place), run_dangerous="allow")
+    config = Config.of(state_dir=str(place), safety_profiles_run_dangerous="allow")
     async with Terminal(config) as terminal:
 
         async def work() -> None:

@@ -15,8 +15,8 @@ from shelltie import Terminal
 from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
-from shelltie.sessions.registry import SessionLimits, Sessions
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.sessions.registry import Sessions
+from shelltie.settings.sections import SessionLimits, Waiting
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]

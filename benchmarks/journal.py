@@ -39,7 +39,7 @@ async def _measure(few: Path, many: Path) -> list[Samples]:
         async with AsyncExitStack() as stack:
 
             async def subject(state: Path, **settings: bool) -> Subject:
-                config = Config(state_dir=str(state), **settings)  # type: ignore[arg-type]  # as named
+                config = Config.of(state_dir=str(state), **settings)
                 terminal = await stack.enter_async_context(Terminal(config))
                 return lambda: terminal.run([TRUE])
 

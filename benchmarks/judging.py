@@ -43,7 +43,7 @@ async def _measure() -> tuple[list[float], dict[str, float]]:
         # What is called bash does nothing: every step is taken, and no text is obeyed.
         shell = Path(state, "bash")
         shell.symlink_to("/bin/true")
-        config = Config(state_dir=state, shell=str(shell), run_dangerous="allow")
+        config = Config.of(state_dir=state, shell=str(shell), safety_profiles_run_dangerous="allow")
         async with Terminal(config) as terminal:
             await terminal.run("true")
             everyday = [await _cost(terminal, command) for command in commands]

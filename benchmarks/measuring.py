@@ -89,7 +89,7 @@ async def bare_spawn(*argv: str) -> None:
 async def fresh_terminal(publish: Publish | None = None) -> AsyncIterator[Terminal]:
     """A terminal with the settings we ship, whose output files vanish with it."""
     with TemporaryDirectory() as state:
-        async with Terminal(Config(state_dir=state), publish) as terminal:
+        async with Terminal(Config.of(state_dir=state), publish) as terminal:
             yield terminal
 
 

@@ -110,6 +110,6 @@ async def _sandbox() -> list[Row]:
 
 @asynccontextmanager
 async def _terminal(workspace: str, **settings: str) -> AsyncIterator[Terminal]:
-    config = Config(state_dir=str(Path(workspace).with_suffix(".state")), **settings)  # type: ignore[arg-type]  # as named
+    config = Config.of(state_dir=str(Path(workspace).with_suffix(".state")), **settings)
     async with Terminal(config) as terminal:
         yield terminal

@@ -30,7 +30,7 @@ from shelltie.record import queries
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import open_shell
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 _AT_ONCE = 12
 _SETTLED = 20.0  # seconds for the last process of a round to be gone
@@ -85,8 +85,8 @@ def _grown(early: Figures, late: Figures, growth: int) -> list[str]:
 async def _work(place: Path, span: float, seed: int) -> tuple[list[Figures], int]:
     chance, seen, calls = random.Random(seed), list[Figures](), 0
     deadline = time.monotonic() + span
-    allowed = {"run_dangerous": "allow", "session_unknown": "allow"}
-    config = Config(state_dir=str(place), grace=0.2, **allowed)  # type: ignore[arg-type]  # as named
+    allowed = {"safety_profiles_run_dangerous": "allow", "safety_profiles_session_unknown": "allow"}
+    config = Config.of(state_dir=str(place), limits_grace=0.2, **allowed)
     async with Terminal(config) as terminal:
         work = _Work(terminal, chance)
         while time.monotonic() < deadline or len(seen) < _WARM + 6:

@@ -12,9 +12,9 @@ from shelltie import Terminal
 from shelltie.events import Event, LimitReached
 from shelltie.model import Command, Limits, TerminalSize
 from shelltie.running.options import RunOptions
-from shelltie.sessions.registry import SessionLimits, Sessions
+from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import SessionLimits, Waiting
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]

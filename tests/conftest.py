@@ -79,7 +79,7 @@ def open_terminal(tmp_path: Path) -> Open:
 
     @asynccontextmanager
     async def opened(publish: Publish | None = None, **settings: object) -> AsyncIterator[Terminal]:
-        config = Config(state_dir=str(tmp_path / "state"), **settings)  # type: ignore[arg-type]  # as named
+        config = Config.of(state_dir=str(tmp_path / "state"), **settings)
         async with Terminal(config, publish) as terminal:
             yield terminal
 

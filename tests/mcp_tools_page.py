@@ -16,11 +16,11 @@ from tests.conformance.servers import server_of
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "mcp.md"
 BEGIN, END = "<!-- tools: written by scripts/mcp-tools -->\n", "<!-- end of tools -->\n"
 SETTINGS: dict[str, Any] = {
-    "access_enabled": True,
-    "allowlist": "builtin",
-    "session_unknown": "allow",
-    "min_interval": 0.1,
-    "settle_interval": 10.0,
+    "tools_access_enabled": True,
+    "access_allowlist_path": "builtin",
+    "safety_profiles_session_unknown": "allow",
+    "persistent_minInterval": 0.1,
+    "persistent_settleInterval": 10.0,
 }
 # What is never the same twice.
 _VARIES = {
@@ -113,7 +113,7 @@ EXAMPLES = (
 
 @asynccontextmanager
 async def _client(terminal: Terminal) -> AsyncIterator[Client]:
-    async with Client(server_of(terminal, Config(**SETTINGS))) as client:
+    async with Client(server_of(terminal, Config.of(**SETTINGS))) as client:
         yield client
 
 

@@ -12,11 +12,11 @@ from shelltie import Terminal, TerminalError
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
-from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.events import Event, SessionEvent
 from shelltie.frontends.wire import context as tasks
 from shelltie.frontends.wire.terminal_events import as_terminal_event
+from shelltie.settings.sections import TaskLimits
 from tests.tree import tagged, until
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"

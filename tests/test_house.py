@@ -36,7 +36,7 @@ FORBIDDEN_MODULES = {
     *("types", "util", "utils"),
 }
 A_PROGRAM_OF_ITS_OWN = PACKAGE / "keeper" / "pykeeper.py"  # it runs without the package around it
-STATE_AT_IMPORT = Config().state_dir
+STATE_AT_IMPORT = Config().state.dir
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_without_the_sdk_of_acp_the_error_says_what_to_install() -> None:
 
 def test_the_tests_leave_nothing_in_the_home_of_whoever_runs_them() -> None:
     """Neither what a test opens, nor what is described before any test begins."""
-    for place in (STATE_AT_IMPORT, Config().state_dir):
+    for place in (STATE_AT_IMPORT, Config().state.dir):
         assert not Path(place).is_relative_to(Path.home() / ".local")
 
 

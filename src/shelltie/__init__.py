@@ -37,7 +37,9 @@ from importlib import import_module
 # second. `__init__.pyi` says the same to whoever reads types.
 _HOMES = {
     "shelltie.approval.question": ("Answer", "Question", "Scope"),
-    "shelltie.settings.config": ("Config", "load"),
+    "shelltie.settings.config": ("Config",),
+    "shelltie.settings.layers": ("load",),
+    "shelltie.settings.sections": ("TaskLimits",),
     "shelltie.errors": (
         "AlreadyAborted",
         "CannotStart",
@@ -82,7 +84,6 @@ _HOMES = {
     ),
     "shelltie.limits.resolve": ("calculate_timeouts",),
     "shelltie.contexts.context": ("Context", "Executed"),
-    "shelltie.contexts.fields": ("TaskLimits",),
     "shelltie.contexts.registry": ("Contexts",),
     "shelltie.running.run": ("Run",),
     "shelltie.agents.timeout_watchdog": (

@@ -14,7 +14,6 @@ from shelltie.agents.timeout_watchdog import (
 )
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.contexts.context import Context, Executed
-from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
     AlreadyAborted,
@@ -60,7 +59,9 @@ from shelltie.model import (
     TerminalSize,
 )
 from shelltie.running.run import Run
-from shelltie.settings.config import Config, load
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
+from shelltie.settings.sections import TaskLimits
 from shelltie.shell.parse import parse_compound_command, split_compound_words
 from shelltie.verdict import Code, Decision, Rating, Reason, Verdict
 

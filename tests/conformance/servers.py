@@ -11,13 +11,13 @@ from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.server import build, task_contexts
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
-from shelltie.sessions.registry import SessionLimits, Sessions
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.sessions.registry import Sessions
+from shelltie.settings.sections import Waiting
 
 
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
-    sessions = Sessions(terminal.supervisor, SessionLimits(config.sessions_max))
+    sessions = Sessions(terminal.supervisor, config.sessions)
     return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))
 
 

@@ -27,7 +27,7 @@ from tests.conftest import Open
 from tests.tree import new_tag, nobody_left
 
 # The real caps are minutes; these let a test wait for the end of a limit.
-QUICK = {"agent_idle_min": 0.1, "agent_hard_min": 0.1, "agent_hard": 60.0, "grace": 0.5}
+QUICK = {"agent_idle_min": 0.1, "agent_hard_min": 0.1, "agent_hard": 60.0, "limits_grace": 0.5}
 SCHEMA = agent.TASK.output_schema or {}
 Fields = dict[str, Any]
 
@@ -38,7 +38,7 @@ def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of c
     async def connected(era: Any = "legacy", **more: object) -> AsyncIterator[Client]:  # noqa: ANN401  the SDK's literal
         merged = {**QUICK, **more}
         async with open_terminal(**merged) as terminal:
-            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            server = server_of(terminal, Config.of(**merged))
             async with Client(server, mode=era) as client:
                 yield client
 
@@ -75,7 +75,7 @@ exec sleep 60
 @pytest.mark.proves("C-24", "C-27", "S3-45", "S3-50", "S3-58", "S3-63", "S3-71", "S3-3", "S3-7")
 @pytest.mark.proves("S3-72", "C-39")
 async def test_a_hang_is_answered_with_all_there_was(connect: Any, era: str) -> None:  # noqa: ANN401  as above
-    async with connect(era, grace=5.0) as client:
+    async with connect(era, limits_grace=5.0) as client:
         answer = await ask(client, command=EVENTS, idleTimeoutMs=3000)
 
     error, so_far = answer["error"], answer["partial"]
@@ -164,7 +164,7 @@ DOTS = "for n in {1..15}; do printf .; sleep 0.2; done"
 
 @pytest.mark.proves("C-88")
 async def test_heartbeats_can_be_told_from_work(connect: Any) -> None:  # noqa: ANN401  as above
-    async with connect(heartbeat_counts=False, heartbeat="^still") as client:
+    async with connect(agent_heartbeat_counts=False, agent_heartbeat="^still") as client:
         answers: dict[str, Fields] = {}
 
         async def one(name: str, command: str) -> None:
@@ -186,7 +186,7 @@ async def test_heartbeats_can_be_told_from_work(connect: Any) -> None:  # noqa: 
 async def test_a_pattern_for_heartbeats_that_is_none_is_refused(terminal: Terminal) -> None:
     for text in ("(", "(a+)+$"):
         with pytest.raises(ConfigWrong, match=r"agent\.heartbeat"):
-            AgentTools(attendant_of(terminal), Config(heartbeat=text))
+            AgentTools(attendant_of(terminal), Config.of(agent_heartbeat=text))
 
 
 @pytest.mark.proves("T3-22", "S3-65", "C-88")
@@ -202,7 +202,7 @@ async def test_heartbeats_keep_it_alive_and_are_no_events(connect: Any) -> None:
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 @pytest.mark.proves("T3-13", "C-19")
 async def test_a_task_goes_on_and_its_end_can_be_waited_for(connect: Any, era: str) -> None:  # noqa: ANN401  as above
-    async with connect(era, patience=0.6) as client:
+    async with connect(era, mcp_patience=0.6) as client:
         command = "trap 'exit 0' TERM; echo on; for i in 1 2 3 4 5 6; do sleep 0.5; done; sleep 60"
         first = await ask(client, command=command, hardTimeoutMs=2500)
         answer = first
@@ -253,7 +253,7 @@ async def test_progress_says_how_long_it_runs_and_what_its_events_say(connect: A
             heard.set()
 
     command = 'echo \'{"type": "tests started"}\'; sleep 60'
-    async with connect(first_progress=0.1, progress_interval=0.2) as client:
+    async with connect(notify_first_progress=0.1, notify_progress_interval=0.2) as client:
         async with anyio.create_task_group() as tasks:
             ask_and_hear = partial(client.call_tool, progress_callback=report)
             tasks.start_soon(ask_and_hear, "agent_task", {"command": command})
@@ -265,7 +265,7 @@ async def test_progress_says_how_long_it_runs_and_what_its_events_say(connect: A
 
 
 async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  # noqa: ANN401  as above
-    async with connect(patience=0.6) as client:
+    async with connect(mcp_patience=0.6) as client:
         first = await ask(client, command="sleep 2; echo there")
         with anyio.move_on_after(0.2):
             await client.call_tool("agent_wait", {"taskId": first["taskId"]})
@@ -278,7 +278,7 @@ async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  #
 
 @pytest.mark.proves("C-25", "S3-43")
 async def test_a_task_can_be_stopped_and_says_so(connect: Any) -> None:  # noqa: ANN401  as above
-    async with connect(patience=0.6) as client:
+    async with connect(mcp_patience=0.6) as client:
         first = await ask(client, command="sleep 60")
         await client.call_tool("terminal_stop", {"sessionId": first["sessionId"]})
         answer = await ask(client, "agent_wait", taskId=first["taskId"])

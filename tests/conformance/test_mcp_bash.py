@@ -9,7 +9,7 @@ from mcp import Client
 from shelltie import Config
 from shelltie.events import Event, RunStarted
 from shelltie.frontends.mcp.tools import session_schemas
-from shelltie.running.admission import Patience
+from shelltie.settings.sections import Patience
 from tests.conformance.servers import server_of
 from tests.conformance.test_mcp_confirm import Person
 from tests.conformance.test_mcp_sessions import Caller
@@ -35,9 +35,9 @@ async def test_an_unknown_command_that_nobody_answers_for_is_refused_in_the_end(
     open_terminal: Open, tmp_path: Path, on_timeout: str
 ) -> None:
     canary, person = tmp_path / "canary", Person(None)
-    settings: dict[str, object] = {"unknown_wait": 2.0, "on_timeout": on_timeout}
+    settings: dict[str, object] = {"safety_unknown_timeout": 2.0, "safety_on_timeout": on_timeout}
     async with open_terminal(**settings) as terminal:
-        server = server_of(terminal, Config(**settings))  # type: ignore[arg-type]  # as named
+        server = server_of(terminal, Config.of(**settings))
         async with Client(server, mode="legacy", elicitation_callback=person) as client:
             call = Caller(client)
             result = await call.raw("bash", command=f"touch {canary}")
@@ -62,11 +62,15 @@ async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever
 
 @pytest.mark.proves("S2-50", "S2-53", "S2-12")
 async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
-    intervals = {"min_interval": 0.1, "settle_interval": 3.0, "max_interval": 20.0}
-    settings: dict[str, object] = {"session_unknown": "allow", **intervals}
+    intervals = {
+        "persistent_minInterval": 0.1,
+        "persistent_settleInterval": 3.0,
+        "persistent_maxInterval": 20.0,
+    }
+    settings: dict[str, object] = {"safety_profiles_session_unknown": "allow", **intervals}
     count = "for i in 1 2 3; do echo $i; sleep 0.2; done"
     async with open_terminal(**settings) as terminal:
-        async with Client(server_of(terminal, Config(**settings))) as client:  # type: ignore[arg-type]  # as named
+        async with Client(server_of(terminal, Config.of(**settings))) as client:
             call = Caller(client)
             command = f"{count}; read x; {count}; read x"
             first, _ = await call("terminal_start", command=command, pty=False)
@@ -77,14 +81,14 @@ async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
 
 
 @pytest.mark.proves("S2-46", "T2-16", "C-1")
-@pytest.mark.parametrize(("settings", "total"), [({}, 60), ({"bash_timeout": 4.0}, 4)])
+@pytest.mark.parametrize(("settings", "total"), [({}, 60), ({"bash_timeoutSeconds": 4.0}, 4)])
 async def test_bash_has_a_minute_unless_the_settings_say_otherwise(
     open_terminal: Open, settings: dict[str, Any], total: float
 ) -> None:
     events: list[Event] = []
     command = "echo begun; sleep 60" if settings else "echo begun"
     async with open_terminal(events.append, **settings) as terminal:
-        async with Client(server_of(terminal, Config(**settings))) as client:
+        async with Client(server_of(terminal, Config.of(**settings))) as client:
             answer, _ = await Caller(client)("bash", command=command)
 
     (started,) = [event for event in events if isinstance(event, RunStarted)]

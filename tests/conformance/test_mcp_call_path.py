@@ -66,7 +66,9 @@ async def test_a_fault_of_ours_is_an_answer_of_the_tool_and_the_next_call_works(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no runs today, says /secret/place")
 
-    async with Client(server_of(terminal, Config(session_unknown="allow"))) as client:
+    async with Client(
+        server_of(terminal, Config.of(safety_profiles_session_unknown="allow"))
+    ) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         with monkeypatch.context() as patched:
             patched.setattr(Supervisor, "start", broken)

@@ -78,9 +78,13 @@ def connect(open_terminal: Open) -> Connect:
         person: Person | None,
         **settings: object,
     ) -> AsyncIterator[tuple[Client, Terminal]]:
-        merged = {"dangerous_commands": ("launch",), "dangerous_wait": 20.0, **settings}
+        merged = {
+            "safety_dangerousCommands": ("launch",),
+            "safety_dangerous_timeout": 20.0,
+            **settings,
+        }
         async with open_terminal(**merged) as terminal:
-            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            server = server_of(terminal, Config.of(**merged))
             async with Client(server, mode=era, elicitation_callback=person) as client:
                 yield client, terminal
 
@@ -176,7 +180,7 @@ async def test_a_yes_to_what_was_not_shown_is_none(
     person, mark = Person(YES), tmp_path / "mark"
     command = "\n".join(f"rm -rf {tmp_path}/build{n}" for n in range(400))
 
-    async with connect(era, person, dangerous_wait=2.0) as (client, _):
+    async with connect(era, person, safety_dangerous_timeout=2.0) as (client, _):
         result = await client.call_tool("run", {"command": f"{command}\necho launch >> {mark}"})
 
     assert said(result)["errorCode"] == "CONFIRMATION_REQUIRED"
@@ -240,7 +244,7 @@ async def test_a_dialogue_that_nobody_answers_is_no_and_says_where_to_approve(
 ) -> None:
     person, mark = Person(None), tmp_path / "mark"
 
-    async with connect("legacy", person, dangerous_wait=0.3) as (client, terminal):
+    async with connect("legacy", person, safety_dangerous_timeout=0.3) as (client, terminal):
         terminal.supervisor.admission.broker.reachable = True
         result = said(await client.call_tool("run", launch(mark)))
 
@@ -256,7 +260,7 @@ async def test_a_client_that_cannot_ask_is_told_where_a_person_can_approve(
 ) -> None:
     mark = tmp_path / "mark"
 
-    async with connect(era, None, dangerous_wait=0.3) as (client, terminal):
+    async with connect(era, None, safety_dangerous_timeout=0.3) as (client, terminal):
         terminal.supervisor.admission.broker.reachable = True
         result = said(await client.call_tool("run", launch(mark)))
 
@@ -270,7 +274,7 @@ async def test_a_client_that_is_not_trusted_is_not_asked(
 ) -> None:
     person, mark = Person(YES), tmp_path / "mark"
 
-    async with connect(era, person, ask_client=False) as (client, _):
+    async with connect(era, person, safety_ask_client=False) as (client, _):
         result = said(await client.call_tool("run", launch(mark)))
 
     assert result["errorCode"] == "CONFIRMATION_REQUIRED"
@@ -330,7 +334,7 @@ async def test_a_long_command_is_shown_with_where_to_read_the_rest(
     person = Person(YES)
     command = "".join(f": {number}\n" for number in range(500)) + f"rm -rf {tmp_path}/none"
 
-    async with connect(era, person, dangerous_commands=()) as (client, _):
+    async with connect(era, person, safety_dangerousCommands=()) as (client, _):
         with anyio.fail_after(30):
             result = await client.call_tool("run", {"command": command})
 

@@ -41,15 +41,15 @@ ANNOTATED = {
     "terminal_get_status": (True, False, True, False),
 }
 NOTHING = {
-    "run_enabled": False,
-    "bash_enabled": False,
-    "sessions_enabled": False,
-    "agent_enabled": False,
+    "tools_run_enabled": False,
+    "tools_bash_enabled": False,
+    "tools_sessions_enabled": False,
+    "tools_agent_task_enabled": False,
 }
 
 
 async def listed(terminal: Terminal, era: Any = "legacy", **settings: object) -> list[Tool]:  # noqa: ANN401  the SDK's literal
-    config = Config(**settings)  # type: ignore[arg-type]  # as named
+    config = Config.of(**settings)
     async with Client(server_of(terminal, config), mode=era) as client:
         first, again = await client.list_tools(), await client.list_tools()
     assert first.tools == again.tools
@@ -58,8 +58,8 @@ async def listed(terminal: Terminal, era: Any = "legacy", **settings: object) ->
 
 @pytest.mark.proves("TX-2")
 async def test_every_tool_has_its_name_and_its_place(terminal: Terminal) -> None:
-    legacy = await listed(terminal, access_enabled=True)
-    modern = await listed(terminal, "2026-07-28", access_enabled=True)
+    legacy = await listed(terminal, tools_access_enabled=True)
+    modern = await listed(terminal, "2026-07-28", tools_access_enabled=True)
 
     assert [tool.name for tool in legacy] == EVERYTHING
     assert [tool.model_dump() for tool in modern] == [tool.model_dump() for tool in legacy]
@@ -68,11 +68,11 @@ async def test_every_tool_has_its_name_and_its_place(terminal: Terminal) -> None
 @pytest.mark.parametrize(
     ("group", "names"),
     [
-        ("run_enabled", ["run", *FOLLOWING]),
-        ("bash_enabled", ["bash", *FOLLOWING]),
-        ("sessions_enabled", [*SESSIONS, "terminal_list"]),
-        ("agent_enabled", [*FOLLOWING, "agent_task", "agent_wait"]),
-        ("access_enabled", [*FOLLOWING, *EVERYTHING[-4:]]),
+        ("tools_run_enabled", ["run", *FOLLOWING]),
+        ("tools_bash_enabled", ["bash", *FOLLOWING]),
+        ("tools_sessions_enabled", [*SESSIONS, "terminal_list"]),
+        ("tools_agent_task_enabled", [*FOLLOWING, "agent_task", "agent_wait"]),
+        ("tools_access_enabled", [*FOLLOWING, *EVERYTHING[-4:]]),
         (None, []),
     ],
 )
@@ -88,7 +88,7 @@ async def test_each_group_comes_with_what_it_needs_and_nothing_else(
 
 
 async def test_what_a_tool_says_of_itself_is_true(terminal: Terminal) -> None:
-    for tool in await listed(terminal, access_enabled=True):
+    for tool in await listed(terminal, tools_access_enabled=True):
         said = tool.annotations
         assert said is not None
         assert ANNOTATED[tool.name] == (
@@ -103,7 +103,7 @@ async def test_what_a_tool_says_of_itself_is_true(terminal: Terminal) -> None:
 
 @pytest.mark.proves("TX-10")
 async def test_every_schema_is_one_and_takes_nothing_unknown(terminal: Terminal) -> None:
-    for tool in await listed(terminal, access_enabled=True):
+    for tool in await listed(terminal, tools_access_enabled=True):
         for schema in (tool.input_schema, tool.output_schema or {}):
             jsonschema.Draft202012Validator.check_schema(schema)
         assert tool.input_schema["additionalProperties"] is False

@@ -177,8 +177,8 @@ async def test_progress_comes_every_interval_with_the_time_and_the_limit(
 def test_progress_comes_often_enough_and_no_more() -> None:
     config = Config()
 
-    assert config.first_progress == 5  # well below what any client waits
-    assert 10 <= config.progress_interval <= 30
+    assert config.notify.first == 5  # well below what any client waits
+    assert 10 <= config.notify.interval <= 30
 
 
 @pytest.mark.proves("S3-49", "C-28", "S3-17")
@@ -387,7 +387,7 @@ async def test_without_a_handshake_nothing_is_said_between_requests(
 async def test_a_client_is_told_what_is_slower_than_usual(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    journal = Config(state_dir=str(tmp_path / "state")).journal
+    journal = Config.of(state_dir=str(tmp_path / "state")).journal
     remember(journal, "sleep", tmp_path, [Sample(0.1, 0.1)] * 30)
     logged: list[Message] = []
     reported: list[str] = []

@@ -47,9 +47,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def client(open_terminal: Open, package: Path) -> AsyncIterator[Client]:
     assert Path.cwd() == package
-    settings: dict[str, Any] = {"session_unknown": "allow", "path": "inherit"}
+    settings: dict[str, Any] = {
+        "safety_profiles_session_unknown": "allow",
+        "environment_path": "inherit",
+    }
     async with open_terminal(**settings) as terminal:
-        async with Client(server_of(terminal, Config(**settings))) as client:
+        async with Client(server_of(terminal, Config.of(**settings))) as client:
             yield client
 
 
@@ -105,7 +108,7 @@ async def test_an_install_that_is_stuck_does_not_hang_the_agent(
 @pytest.mark.timeout(180)
 @pytest.mark.proves("S2-74")
 async def test_a_service_installs_and_has_the_output(package: Path, tmp_path: Path) -> None:
-    config = Config(state_dir=str(tmp_path / "state"), path="inherit")
+    config = Config.of(state_dir=str(tmp_path / "state"), environment_path="inherit")
     terminal = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"type": "local"}}}
     async with TerminalService(terminal, config, package) as service:
         service.attach("agent")

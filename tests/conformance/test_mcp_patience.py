@@ -23,7 +23,11 @@ from tests.conftest import Open
 from tests.served import served
 from tests.tree import new_tag, nobody_left, tagged, until
 
-QUICK = {"min_interval": 0.05, "settle_interval": 0.2, "session_unknown": "allow"}
+QUICK = {
+    "persistent_minInterval": 0.05,
+    "persistent_settleInterval": 0.2,
+    "safety_profiles_session_unknown": "allow",
+}
 ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 TOOLS = [tools.RUN, *session_schemas.TOOLS, *contexts.TOOLS]
 SCHEMAS = {tool.name: tool.output_schema or {} for tool in TOOLS}
@@ -34,9 +38,9 @@ Fields = dict[str, Any]
 def impatient(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of clients
     @asynccontextmanager
     async def connected(era: Any = "legacy", **settings: object) -> AsyncIterator[Client]:  # noqa: ANN401  the SDK's literal
-        merged = {"patience": 0.6, **QUICK, **settings}
+        merged = {"mcp_patience": 0.6, **QUICK, **settings}
         async with open_terminal(**merged) as terminal:
-            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            server = server_of(terminal, Config.of(**merged))
             async with Client(server, mode=era) as client:
                 yield client
 
@@ -102,7 +106,7 @@ async def test_a_run_that_takes_longer_goes_on_as_a_session(impatient: Any, era:
 
 
 async def test_all_it_printed_can_still_be_read(impatient: Any) -> None:  # noqa: ANN401  as above
-    async with impatient(shown=100) as client:
+    async with impatient(output_shown=100) as client:
         answer, _ = await ask(client, "run", command="seq 1 500; sleep 60")
         session, whole = answer["sessionId"], {"output": ""}
         with anyio.fail_after(20):
@@ -115,7 +119,7 @@ async def test_all_it_printed_can_still_be_read(impatient: Any) -> None:  # noqa
 
 async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as above
     tag = new_tag()
-    async with impatient(grace=0.5) as client:
+    async with impatient(limits_grace=0.5) as client:
         command = f"setsid sleep 60.{tag} & sleep 60.{tag}"
         answer, _ = await ask(client, "run", command=command, timeout_sec=3)
         _, end = await to_the_end(client, answer["sessionId"])
@@ -128,7 +132,7 @@ async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as abo
 
 @pytest.mark.proves("T3-26", "C-86")
 async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # noqa: ANN401  as above
-    async with impatient(patience=30) as client:
+    async with impatient(mcp_patience=30) as client:
         limits = {"timeout_sec": 2, "no_output_timeout_sec": 0}
         again, _ = await ask(client, "run", command="sleep 2.2", retry=1, **limits)
         text = "touch /dev/null; sleep 60"
@@ -137,7 +141,7 @@ async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # 
             (await ask(client, "run", command="true", retry=given))[0]
             for given in (3, -1, True, "1", 1.0)
         ]
-    async with impatient(patience=5, grace=0.5, retries=1) as client:
+    async with impatient(mcp_patience=5, limits_grace=0.5, retry_attempts=1) as client:
         going, _ = await ask(client, "run", command="sleep 60", **limits)
         _, end = await to_the_end(client, going["sessionId"])
 
@@ -152,7 +156,7 @@ async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # 
 
 @pytest.mark.proves("S0-31", "S3-2")
 async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any) -> None:  # noqa: ANN401  as above
-    async with impatient(grace=0.5) as client:
+    async with impatient(limits_grace=0.5) as client:
         limits = {"timeout_sec": 3, "no_output_timeout_sec": 0}
         run, _ = await ask(client, "run", command="echo hi; exec sleep 60", **limits)
         for asked in ({"timeoutSeconds": 1}, {"silenceSeconds": 1}, {"timeoutSeconds": 1}):
@@ -204,7 +208,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("project")
 async def test_a_command_of_a_task_goes_on_and_keeps_its_turn(impatient: Any) -> None:  # noqa: ANN401  as above
-    async with impatient(access_enabled=True, allowlist="builtin") as client:
+    async with impatient(tools_access_enabled=True, access_allowlist_path="builtin") as client:
         made, _ = await ask(client, "terminal_create_session", taskId="B-1", agentId="a")
         session = {"sessionId": made["sessionId"]}
         execute = {**session, "command": "sleep"}
@@ -228,7 +232,7 @@ async def test_a_command_of_a_task_goes_on_and_keeps_its_turn(impatient: Any) ->
 @pytest.mark.usefixtures("project")
 async def test_the_end_of_a_task_ends_what_goes_on_in_it(impatient: Any) -> None:  # noqa: ANN401  as above
     tag = new_tag()
-    async with impatient(access_enabled=True, allowlist="builtin") as client:
+    async with impatient(tools_access_enabled=True, access_allowlist_path="builtin") as client:
         made, _ = await ask(client, "terminal_create_session", taskId="B-1", agentId="a")
         session = {"sessionId": made["sessionId"]}
         execute = {**session, "command": "sleep", "args": [f"60.{tag}"]}
@@ -256,7 +260,7 @@ async def test_a_question_to_a_person_takes_its_time_from_the_same_window(
 ) -> None:
     async with open_terminal() as terminal:
         terminal.supervisor.admission.broker.reachable = True  # though nobody is there
-        async with Client(server_of(terminal, Config(patience=0.5))) as client:
+        async with Client(server_of(terminal, Config.of(mcp_patience=0.5))) as client:
             answer, _ = await ask(client, "run", command="git push --force")
 
     assert (answer["status"], answer["errorCode"]) == ("error", "CONFIRMATION_REQUIRED")
@@ -267,10 +271,14 @@ async def test_a_question_to_a_person_takes_its_time_from_the_same_window(
 async def test_without_patience_a_call_waits_and_needs_no_tools_to_follow(
     open_terminal: Open,
 ) -> None:
-    settings = {"patience": 0.0, "sessions_enabled": False, "agent_enabled": False}
+    settings = {
+        "mcp_patience": 0.0,
+        "tools_sessions_enabled": False,
+        "tools_agent_task_enabled": False,
+    }
     async with (
         open_terminal() as terminal,
-        Client(server_of(terminal, Config(**settings, bash_enabled=False))) as client,  # type: ignore[arg-type]  # as named
+        Client(server_of(terminal, Config.of(**settings, tools_bash_enabled=False))) as client,
     ):
         names = [tool.name for tool in (await client.list_tools()).tools]
         answer, _ = await ask(client, "run", command="sleep 1")

@@ -18,8 +18,10 @@ SECRET = "correct-horse-battery-staple-" + "0123456789" * 8  # longer than a row
 SHAPED = "ghp_" + "aB3" * 12
 ENV = {"API_TOKEN": SECRET}
 MARK = "[REDACTED:API_TOKEN]"
-QUICK = {"min_interval": 0.05, "settle_interval": 0.2}
-ALLOWED = {f"{one}_{rating}": "allow" for one in ("run", "session") for rating in RATINGS}
+QUICK = {"persistent_minInterval": 0.05, "persistent_settleInterval": 0.2}
+ALLOWED = {
+    f"safety_profiles_{one}_{rating}": "allow" for one in ("run", "session") for rating in RATINGS
+}
 Fields = dict[str, Any]
 
 
@@ -27,9 +29,15 @@ Fields = dict[str, Any]
 def discreet(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of clients
     @asynccontextmanager
     async def connected(**settings: object) -> AsyncIterator[Client]:
-        merged = {"redact": True, "passed": ("API_TOKEN",), **QUICK, **ALLOWED, **settings}
+        merged = {
+            "output_redact": True,
+            "environment_pass": ("API_TOKEN",),
+            **QUICK,
+            **ALLOWED,
+            **settings,
+        }
         async with open_terminal(**merged) as terminal:
-            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            server = server_of(terminal, Config.of(**merged))
             async with Client(server, mode="legacy") as client:
                 yield client
 
@@ -123,7 +131,7 @@ async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # no
         agent = await ask(
             client, "agent_task", command=f"echo '{event} '\"$API_TOKEN\"'\"}}'; exit 1", env=ENV
         )
-    async with discreet(patience=0.6) as client:
+    async with discreet(mcp_patience=0.6) as client:
         going = await ask(client, "run", command='echo "$API_TOKEN"; sleep 2; env', env=ENV)
         printed = going["stdout"] + await to_the_end(client, going["sessionId"])
 
@@ -137,7 +145,7 @@ async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # no
 async def test_where_a_result_is_cut_no_half_is_left(discreet: Any) -> None:  # noqa: ANN401  as above
     cut = 2 * len(SECRET)  # within it, at both ends
     text = 'printf "%s%0900d%s" "$API_TOKEN" 0 "$API_TOKEN"'
-    async with discreet(shown=cut) as client:
+    async with discreet(output_shown=cut) as client:
         long = await ask(client, "run", command=text, env=ENV)
         given = {"env": ENV, "pty": False, "waitFor": "0correct.*9$"}
         session = await ask(client, "terminal_start", command=f"{text}; cat", **given)

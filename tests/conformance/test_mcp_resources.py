@@ -30,7 +30,11 @@ from tests.conftest import Open
 MODERN = "auto"
 ERAS = ["legacy", MODERN]
 NOT_FOUND = {"legacy": -32002, MODERN: INVALID_PARAMS}
-QUICK = {"min_interval": 0.05, "settle_interval": 0.1, "session_unknown": "allow"}
+QUICK = {
+    "persistent_minInterval": 0.05,
+    "persistent_settleInterval": 0.1,
+    "safety_profiles_session_unknown": "allow",
+}
 
 # The SDK warns whoever subscribes as clients did before 2026.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -71,7 +75,7 @@ def connect(open_terminal: Open) -> Connect:
     ) -> AsyncIterator[tuple[Client, Terminal]]:
         merged = {**QUICK, **settings}
         async with open_terminal(**merged) as terminal:
-            server = server_of(terminal, Config(**merged))  # type: ignore[arg-type]  # as named
+            server = server_of(terminal, Config.of(**merged))
             async with Client(server, mode=era, message_handler=ear) as client:
                 yield client, terminal
 
@@ -114,7 +118,7 @@ async def test_the_list_has_the_policy_the_runs_and_each_session(
 async def test_the_output_of_a_session_can_be_read_again_and_again(
     connect: Connect, era: str
 ) -> None:
-    async with connect(era, shown=200) as (client, _):
+    async with connect(era, output_shown=200) as (client, _):
         await start(client, "printf '\\033[31mred\\033[0m\\n'; seq 1000; read x")
         with anyio.fail_after(20):
             while "1000" not in (first := await text(client, "shelltie://sessions/term-1")):
@@ -311,7 +315,7 @@ async def test_nobody_reads_or_hears_what_is_not_theirs(open_terminal: Open, era
     ear = Ear()
     hers, his = (Implementation(name=name, version="1") for name in ("ada", "bob"))
     async with open_terminal(**QUICK) as terminal:
-        server = server_of(terminal, Config(**QUICK))  # type: ignore[arg-type]  # as named
+        server = server_of(terminal, Config.of(**QUICK))
         async with (
             Client(server, mode=era, client_info=hers) as ada,
             Client(server, mode=era, client_info=his, message_handler=ear) as bob,

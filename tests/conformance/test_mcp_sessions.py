@@ -31,7 +31,11 @@ from tests.tree import new_tag, nobody_left, tagged, until
 
 # Nothing is an answer because a busy machine was silent for a while: each call waits for the end,
 # for somebody who reads the terminal, or for what it names.
-PATIENT = {"min_interval": 0.1, "settle_interval": 20.0, "max_interval": 20.0}
+PATIENT = {
+    "persistent_minInterval": 0.1,
+    "persistent_settleInterval": 20.0,
+    "persistent_maxInterval": 20.0,
+}
 SCHEMAS = {tool.name: tool.output_schema or {} for tool in session_schemas.TOOLS}
 
 
@@ -67,9 +71,9 @@ class Caller:
 def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of callers
     @asynccontextmanager
     async def connected(era: Any = "auto", **settings: object) -> AsyncIterator[Caller]:  # noqa: ANN401  the SDK's literal
-        merged = {"session_unknown": "allow", **PATIENT, **settings}
+        merged = {"safety_profiles_session_unknown": "allow", **PATIENT, **settings}
         async with open_terminal(**merged) as terminal:
-            config = Config(**merged)  # type: ignore[arg-type]  # as named
+            config = Config.of(**merged)
             async with Client(server_of(terminal, config), mode=era) as client:
                 yield Caller(client)
 
@@ -296,9 +300,9 @@ async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
     open_terminal: Open, tmp_path: Path
 ) -> None:
     (tmp_path / "build").mkdir()
-    config = Config(session_unknown="allow", unknown_wait=0.01)
+    config = Config.of(safety_profiles_session_unknown="allow", safety_unknown_timeout=0.01)
     answers: list[str] = []
-    async with open_terminal(unknown_wait=0.01) as terminal:
+    async with open_terminal(safety_unknown_timeout=0.01) as terminal:
         broker = terminal.supervisor.admission.broker
         broker.reachable = True
         async with (
@@ -341,7 +345,12 @@ async def test_long_output_is_cut_and_the_rest_can_be_read(call: Caller) -> None
 
 @pytest.mark.proves("T2-33", "C-53")
 async def test_megabytes_of_output_keep_their_positions(connect: Any) -> None:  # noqa: ANN401
-    sizes = {"kept_head": 65_536, "kept_tail": 65_536, "spool_cap": 1_000_000, "shown": 10_000}
+    sizes = {
+        "output_kept_head": 65_536,
+        "output_kept_tail": 65_536,
+        "output_spool_cap": 1_000_000,
+        "output_shown": 10_000,
+    }
     async with connect(**sizes) as call:
         program = "head -c 3000000 /dev/zero | tr '\\0' 'z'; echo; sleep 60"
         await call("terminal_start", command=program, maxWait=0)
@@ -451,10 +460,10 @@ async def test_input_for_who_has_ended_is_refused_clearly(call: Caller) -> None:
 
 
 async def test_why_a_person_ended_a_session_stands_in_the_text(open_terminal: Open) -> None:
-    settings: dict[str, Any] = {"session_unknown": "allow", **PATIENT}
+    settings: dict[str, Any] = {"safety_profiles_session_unknown": "allow", **PATIENT}
     async with (
         open_terminal(**settings) as terminal,
-        Client(server_of(terminal, Config(**settings))) as client,
+        Client(server_of(terminal, Config.of(**settings))) as client,
     ):
         call = Caller(client)
         await call("terminal_start", command="cat", maxWait=0)
@@ -523,7 +532,11 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
     tmp_path: Path,
 ) -> None:
     canary = tmp_path / "canary"
-    async with connect(session_unknown="ask", unknown_wait=0.2, unasked="refuse") as call:
+    async with connect(
+        safety_profiles_session_unknown="ask",
+        safety_unknown_timeout=0.2,
+        isolation_unasked="refuse",
+    ) as call:
         safe, text = await call("bash", command="echo hello")
         refused, said = await call.fails("bash", command=f"touch {canary}")
         started, _ = await call.fails("terminal_start", command=f"touch {canary}; sleep 9")
@@ -720,7 +733,7 @@ async def test_commands_and_screens_are_for_sessions_that_have_them(call: Caller
 
 
 async def test_a_command_that_nobody_allows_does_not_reach_the_shell(connect: Any) -> None:  # noqa: ANN401
-    async with connect(session_unknown="deny") as call:
+    async with connect(safety_profiles_session_unknown="deny") as call:
         refused, _ = await call.fails("terminal_start", command="ls", mode="shell")
         listed, _ = await call("terminal_list")
 

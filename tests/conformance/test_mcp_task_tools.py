@@ -40,13 +40,13 @@ def called(name: str, arguments: dict[str, Any]) -> ToolCall:
 
 def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:
     """With these tools, and no others."""
-    config = Config(
-        run_enabled=False,
-        bash_enabled=False,
-        sessions_enabled=False,
-        agent_enabled=False,
-        access_enabled=True,
-        patience=0,
+    config = Config.of(
+        tools_run_enabled=False,
+        tools_bash_enabled=False,
+        tools_sessions_enabled=False,
+        tools_agent_task_enabled=False,
+        tools_access_enabled=True,
+        mcp_patience=0,
     )
     return build(terminal.supervisor, config, Sessions(terminal.supervisor), contexts)
 

@@ -99,9 +99,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def connect(open_terminal: Open) -> Connect:
     @asynccontextmanager
     async def connected(*extensions: ClientExtension, **more: Any) -> AsyncIterator[Client]:  # noqa: ANN401  as the SDK has them
-        settings: dict[str, Any] = {"dangerous_commands": ("launch",), "grace": 0.5}
+        settings: dict[str, Any] = {"safety_dangerousCommands": ("launch",), "limits_grace": 0.5}
         async with open_terminal(**settings) as terminal:
-            server = server_of(terminal, Config(**settings))
+            server = server_of(terminal, Config.of(**settings))
             async with Client(server, extensions=extensions, **more) as client:
                 yield client
 

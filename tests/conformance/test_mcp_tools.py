@@ -42,7 +42,7 @@ def called(arguments: dict[str, object]) -> ToolCall:
 
 @asynccontextmanager
 async def client_of(terminal: Terminal, shown: int = 40_000) -> AsyncIterator[Client]:
-    async with Client(server_of(terminal, Config(shown=shown))) as client:
+    async with Client(server_of(terminal, Config.of(output_shown=shown))) as client:
         yield client
 
 

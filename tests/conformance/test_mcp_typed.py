@@ -16,7 +16,11 @@ from tests.conformance.servers import server_of
 from tests.conftest import Open
 from tests.tree import until
 
-PATIENT = {"min_interval": 0.1, "settle_interval": 20.0, "max_interval": 20.0}
+PATIENT = {
+    "persistent_minInterval": 0.1,
+    "persistent_settleInterval": 20.0,
+    "persistent_maxInterval": 20.0,
+}
 
 
 class Agent:
@@ -41,10 +45,10 @@ class Agent:
 @pytest.fixture
 async def agent(open_terminal: Open) -> AsyncIterator[Agent]:
     made = Agent()
-    settings: dict[str, object] = {"session_unknown": "allow", **PATIENT}
+    settings: dict[str, object] = {"safety_profiles_session_unknown": "allow", **PATIENT}
     async with open_terminal(**settings) as terminal:
         terminal.supervisor.admission.broker.add(CallbackChannel(made.answer))
-        config = Config(**settings)  # type: ignore[arg-type]  # as named
+        config = Config.of(**settings)
         async with Client(server_of(terminal, config)) as client:
             made.client = client
             yield made

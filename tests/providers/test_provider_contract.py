@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from shelltie.providers import contract
-from shelltie.providers.bubblewrap.mounts import SandboxPolicy
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider
-from shelltie.providers.container.mounts import ContainerPolicy
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
+from shelltie.providers.policies import ContainerPolicy, SandboxPolicy
 from shelltie.providers.provider import Provider
+from shelltie.settings.sections import ContainerSettings
 from tests.containers import IMAGE
 from tests.sandboxes import become_nobody
 
@@ -45,7 +45,9 @@ def make(
         return lambda: LocalProvider(keeper)
     if place == "container":
         engines = (str(request.getfixturevalue("engine").address),)
-        return lambda: ContainerProvider(ContainerPolicy(Path.home(), IMAGE, engines))
+        settings = ContainerSettings(image=IMAGE, processes=0)
+        boxed = ContainerPolicy(Path.home(), settings, engines=engines)
+        return lambda: ContainerProvider(boxed)
     if keeper == "as nobody":
         become_nobody(public_path, monkeypatch)
         policy = SandboxPolicy(Path("/home/nobody"))

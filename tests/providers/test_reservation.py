@@ -9,13 +9,13 @@ import anyio.lowlevel
 import pytest
 
 from shelltie.model import Resources
-from shelltie.providers.bubblewrap.mounts import SandboxPolicy
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider
-from shelltie.providers.container.mounts import ContainerPolicy
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.contract import ObservedCommand
+from shelltie.providers.policies import ContainerPolicy, SandboxPolicy
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.providers.workspace.guards import RememberedFiles
+from shelltie.settings.sections import ContainerSettings, SandboxSettings
 from tests.containers import IMAGE
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -33,9 +33,16 @@ async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
     made: Provider
     if request.param == "container":
         engines = (str(request.getfixturevalue("engine").address),)
-        made = ContainerProvider(ContainerPolicy(Path.home(), IMAGE, engines, idle=0.0))
+        made = ContainerProvider(
+            ContainerPolicy(
+                Path.home(),
+                ContainerSettings(image=IMAGE, processes=0),
+                SandboxSettings(idle=0.0),
+                engines,
+            )
+        )
     else:
-        made = BubblewrapProvider(SandboxPolicy(Path.home(), idle=0.0))
+        made = BubblewrapProvider(SandboxPolicy(Path.home(), SandboxSettings(idle=0.0)))
     yield made
     await made.close()
 

@@ -142,7 +142,7 @@ async def test_background_children_may_be_kept_until_the_terminal_closes(
 ) -> None:
     tag = new_tag()
 
-    async with open_terminal(survivors=policy) as terminal:
+    async with open_terminal(run_background_survivors=policy) as terminal:
         result = await terminal.run(f"sleep 300.{tag} & echo done", timeout=60)
         still_there = len(terminal.supervisor.runs)
 

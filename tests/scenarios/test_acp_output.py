@@ -71,7 +71,10 @@ async def test_a_note_begins_a_line_and_stays_within_the_limit(host: TerminalHos
 
 async def test_what_may_stay_is_told_and_stays(open_terminal: Open, tmp_path: Path) -> None:
     tag = new_tag()
-    async with open_terminal(survivors="keep") as opened, TerminalHost(opened.supervisor) as host:
+    async with (
+        open_terminal(run_background_survivors="keep") as opened,
+        TerminalHost(opened.supervisor) as host,
+    ):
         host.open_session(S, tmp_path)
         made = await host.create_terminal(S, "bash", ["-c", f"sleep 300.{tag} >/dev/null 2>&1 &"])
         await host.wait_for_terminal_exit(S, made.terminal_id)
@@ -114,7 +117,10 @@ async def test_an_agent_may_hand_on_its_own_environment(
     path = f"/tmp/first:{Path(sys.executable).parent}:/usr/bin:/bin"  # to set it would be dangerous
     monkeypatch.setenv("PATH", path)
     monkeypatch.setenv("PAGER", "less -R")
-    async with open_terminal(path="inherit") as opened, TerminalHost(opened.supervisor) as host:
+    async with (
+        open_terminal(environment_path="inherit") as opened,
+        TerminalHost(opened.supervisor) as host,
+    ):
         host.open_session(S, tmp_path)
         env = {"PYTHONPATH": "/somewhere", "PATH": path}
 

@@ -61,7 +61,7 @@ async def test_a_silence_limit_of_the_caller_is_literal(terminal: Terminal) -> N
 
 @pytest.mark.proves("D10")
 async def test_evidence_may_be_switched_off(open_terminal: Open) -> None:
-    async with open_terminal(idle_evidence="none") as terminal:
+    async with open_terminal(limits_idle_evidence="none") as terminal:
         result = await terminal.run([sys.executable, "-c", SPIN.format(60)], timeout=4)
 
     assert result.timeout_reason == "no_output_timeout"

@@ -44,7 +44,7 @@ async def test_what_is_proved_to_change_nothing_gets_twice_the_time(terminal: Te
 async def test_what_may_change_something_is_not_run_again(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    async with open_terminal(retries=2) as terminal:
+    async with open_terminal(retry_attempts=2) as terminal:
         result = await terminal.run("echo x >> ran; sleep 30", timeout=2, silence=0, cwd=tmp_path)
 
     assert (result.status, result.attempts) == ("timeout", ())
@@ -96,7 +96,7 @@ async def test_a_failure_is_not_run_again(terminal: Terminal) -> None:
 async def test_what_could_not_be_started_for_now_is_tried_again(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    async with open_terminal(retries=2) as terminal, anyio.create_task_group() as tasks:
+    async with open_terminal(retry_attempts=2) as terminal, anyio.create_task_group() as tasks:
         await terminal.run("touch before", cwd=tmp_path)  # what is read once has been read
         with no_descriptors():
             failed = await terminal.run("touch made", cwd=tmp_path, retry=0)

@@ -11,7 +11,7 @@ import pytest
 
 from shelltie.frontends.cli import checkup
 from shelltie.frontends.cli.main import main
-from shelltie.settings import config as settings
+from shelltie.settings.layers import load
 from tests.cli import SHELLTIE, carriers, on_terminal, shelltie, start, text_of
 
 SEED = Path(__file__).parents[1] / "corpus" / "terminal_timeout_policy.json"
@@ -250,7 +250,7 @@ def test_doctor_finds_a_state_directory_that_can_be_none(
     monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path / wrong))
     monkeypatch.setenv("SHELLTIE_AUDIT_ANCHOR", str(tmp_path))
 
-    found = list(checkup.settings_of(settings.load(tmp_path)))
+    found = list(checkup.settings_of(load(tmp_path)))
 
     levels = {one.name: one.level for one in found}
     assert (levels["state"], levels["journal"], levels["anchor"]) == ("bad", "bad", "bad")

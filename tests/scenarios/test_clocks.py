@@ -50,7 +50,8 @@ from shelltie import Config, Terminal
 
 async def main():
     assert abs(time.time() - time.time()) > 1e8, "the clock does not jump"
-    async with Terminal(Config(state_dir=sys.argv[1], keeper=sys.argv[2], grace=0.2)) as terminal:
+    config = Config.of(state_dir=sys.argv[1], keeper=sys.argv[2], limits_grace=0.2)
+    async with Terminal(config) as terminal:
         told = []
         for command, options in (
             ("echo quick", {"timeout": 100, "silence": 50}),

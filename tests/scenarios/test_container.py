@@ -41,7 +41,11 @@ def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def settings(engine: OwnEngine) -> Iterator[dict[str, object]]:
     """What leads to the engine; nothing of ours may be left there."""
-    yield {"container_image": IMAGE, "container_engine": f"unix://{engine.address}", "grace": 0.5}
+    yield {
+        "container_image": IMAGE,
+        "container_engine": f"unix://{engine.address}",
+        "limits_grace": 0.5,
+    }
     assert engine.containers() == []
 
 
@@ -51,8 +55,15 @@ def opened(open_terminal: Open, workspace: Path, settings: dict[str, object]) ->
     assert Path.cwd() == workspace
 
     def with_settings(**more: object) -> AbstractAsyncContextManager[Terminal]:
-        levels = ("run_safe_in", "run_unknown_in", "run_dangerous_in")
-        everything = {**dict.fromkeys(levels, "container"), "run_dangerous": "allow"}
+        levels = (
+            "isolation_profiles_run_safe",
+            "isolation_profiles_run_unknown",
+            "isolation_profiles_run_dangerous",
+        )
+        everything = {
+            **dict.fromkeys(levels, "container"),
+            "safety_profiles_run_dangerous": "allow",
+        }
         return open_terminal(**{**settings, **everything, **more})
 
     return with_settings
@@ -216,7 +227,9 @@ async def test_a_container_is_let_go_when_idle_also_while_somebody_is_asked(
         await until(lambda: engine.containers() == [], 30)
         return Answer(allowed=True)
 
-    config = Config(state_dir=str(tmp_path), sandbox_idle=0.0, run_unknown="ask", **settings)  # type: ignore[arg-type]  # as named
+    config = Config.of(
+        state_dir=str(tmp_path), sandbox_idle=0.0, safety_profiles_run_unknown="ask", **settings
+    )
     async with Terminal(config, approve=approve) as terminal:
         await terminal.run("true", isolation="container")
         await until(lambda: engine.containers() == [], 30)
@@ -362,7 +375,7 @@ def _made(engine: OwnEngine, owner: str) -> str:
         ({"container_mounts": ("/etc",)}, "add :ro"),
         ({"container_mounts": ("/usr:/proc:ro",)}, "nothing can be put at /proc"),
         ({"container_mounts": ("a:b:c:d",)}, "SOURCE"),
-        ({"workspace": "/"}, "too wide"),
+        ({"sandbox_workspace": "/"}, "too wide"),
     ],
 )
 async def test_what_cannot_be_had_says_what_to_do_and_nothing_runs(
@@ -392,7 +405,7 @@ async def test_a_socket_where_no_engine_is_says_so(opened: Open, public_path: Pa
 async def test_the_policy_and_auto_take_a_container(
     open_terminal: Open, settings: dict[str, object], workspace: Path
 ) -> None:
-    async with open_terminal(**settings, run_unknown_in="container") as terminal:
+    async with open_terminal(**settings, isolation_profiles_run_unknown="container") as terminal:
         safe = await terminal.run("ls")
         unknown = await terminal.run("mkdir made")
         auto = await terminal.run("ls", isolation="auto")

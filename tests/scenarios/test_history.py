@@ -33,7 +33,7 @@ def remember(path: Path, shape: str, project: Path, samples: Iterable[Sample]) -
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    return Config(state_dir=str(tmp_path / "state")).journal
+    return Config.of(state_dir=str(tmp_path / "state")).journal
 
 
 async def test_what_ends_by_itself_is_remembered_for_the_next_server(
@@ -106,7 +106,7 @@ async def test_only_apply_changes_a_limit(
 ) -> None:
     remember(journal, "sleep", tmp_path, [Sample(1000, 1)] * 25)
 
-    async with open_terminal(adaptive=mode) as terminal:
+    async with open_terminal(adaptive_mode=mode) as terminal:
         usual = await terminal.run("sleep 0", cwd=tmp_path)
         given = await terminal.run("sleep 0", cwd=tmp_path, timeout=7)
 
@@ -122,7 +122,7 @@ async def test_a_command_that_waits_for_input_is_told_of(open_terminal: Open) ->
     def told() -> list[str]:
         return [event.why for event in events if isinstance(event, Unusual)]
 
-    async with open_terminal(events.append, run_dangerous="allow") as terminal:
+    async with open_terminal(events.append, safety_profiles_run_dangerous="allow") as terminal:
         run = await terminal.start("read -r answer", pty=True)
         await until(lambda: bool(told()))
         await run.kill("enough")
@@ -139,7 +139,7 @@ async def test_another_project_is_another_history(
         (place / "deep" / "below").mkdir(parents=True)
     remember(journal, "sleep", here, [Sample(1000, 1)] * 25)
 
-    async with open_terminal(adaptive="apply") as terminal:
+    async with open_terminal(adaptive_mode="apply") as terminal:
         inside = await terminal.run("sleep 0", cwd=here / "deep" / "below")
         outside = await terminal.run("sleep 0", cwd=there)
 
@@ -150,7 +150,7 @@ async def test_another_project_is_another_history(
 async def test_without_a_journal_a_server_learns_by_itself(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    async with open_terminal(audit_enabled=False, min_samples=2) as terminal:
+    async with open_terminal(audit_enabled=False, adaptive_min_samples=2) as terminal:
         for _ in range(3):
             await terminal.run("sleep 0.01", cwd=tmp_path)
         run = await terminal.start("sleep 0.01", cwd=tmp_path)
@@ -198,10 +198,10 @@ def test_a_setting_that_is_none_is_refused(tmp_path: Path, key: str, value: str)
 
 def test_a_project_that_nobody_trusts_cannot_have_its_limits_made_longer(tmp_path: Path) -> None:
     (tmp_path / ".shelltie.toml").write_text('adaptive.mode = "apply"', encoding="utf-8")
-    assert load(tmp_path).adaptive == "suggest"
+    assert load(tmp_path).adaptive.mode == "suggest"
 
     (tmp_path / ".shelltie.toml").write_text('adaptive.mode = "off"', encoding="utf-8")
-    assert load(tmp_path).adaptive == "off"
+    assert load(tmp_path).adaptive.mode == "off"
 
 
 @pytest.mark.proves("S3-70", "S3-66", "T3-25")
@@ -214,7 +214,7 @@ def test_check_says_what_is_usual_and_which_limits_follow_from_it(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path / "state"))
-    journal = Config(state_dir=str(tmp_path / "state")).journal
+    journal = Config.of(state_dir=str(tmp_path / "state")).journal
     before = json.loads(said("--json"))
     remember(journal, "make all", tmp_path, [Sample(100, 50)] * 24 + [Sample(900, 400)])
 

@@ -175,7 +175,7 @@ async def test_an_agent_cannot_make_any_directory_its_workspace(
 
 
 async def test_the_policy_chooses_by_verdict(open_terminal: Open) -> None:
-    async with open_terminal(run_unknown_in="sandbox") as terminal:
+    async with open_terminal(isolation_profiles_run_unknown="sandbox") as terminal:
         safe = await terminal.run(f"{_WHERE}")
         unknown = await terminal.run(f"env {_WHERE}; mkdir made")
         asked_less = await terminal.run("mkdir more", isolation="none")
@@ -200,7 +200,7 @@ async def test_an_unknown_command_of_a_session_that_nobody_can_be_asked_about_is
         run = await terminal.supervisor.run(Command(text), wish)
         with pytest.raises(ConfirmationRequired):
             await terminal.supervisor.run(Command("rm -rf made"), wish)
-    async with open_terminal(unasked="refuse") as terminal:
+    async with open_terminal(isolation_unasked="refuse") as terminal:
         with pytest.raises(ConfirmationRequired):
             await terminal.supervisor.run(Command(text), wish)
 

@@ -25,11 +25,12 @@ from shelltie.record.database import VERSION, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.history import last, shapes
 from shelltie.record.queries import latest
-from shelltie.record.retention import Retention, trim
+from shelltie.record.retention import trim
 from shelltie.record.tables import plain
 from shelltie.running.options import Requester
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import Start, open_shell
+from shelltie.settings.sections import Retention
 from tests.conftest import Open
 from tests.served import served
 from tests.tree import until
@@ -38,7 +39,7 @@ MANY = """
 import anyio, sys
 from shelltie import Config, Terminal
 async def main():
-    async with Terminal(Config(state_dir=sys.argv[1])) as terminal:
+    async with Terminal(Config.of(state_dir=sys.argv[1])) as terminal:
         async with anyio.create_task_group() as tasks:
             for number in range(15):
                 tasks.start_soon(terminal.run, ["/bin/echo", sys.argv[2], str(number)])
@@ -66,7 +67,7 @@ FULL_DISK = """
 import anyio, resource, sys
 from shelltie import Config, Terminal
 async def main():
-    async with Terminal(Config(state_dir=sys.argv[1])) as terminal:
+    async with Terminal(Config.of(state_dir=sys.argv[1])) as terminal:
         first = await terminal.run(["/bin/true"])
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
         second = await terminal.run(["/bin/true"])
@@ -81,7 +82,7 @@ from shelltie import Config, Terminal
 from shelltie.record import queries
 place = pathlib.Path(sys.argv[1])
 async def told():
-    async with Terminal(Config(state_dir=str(place))) as terminal:
+    async with Terminal(Config.of(state_dir=str(place))) as terminal:
         result = await terminal.run("echo on")
         return " ".join([result.status, *result.warnings])
 async def main():
@@ -107,7 +108,7 @@ from shelltie import Config, Terminal
 from shelltie.record import queries
 place, room = pathlib.Path(sys.argv[1]), sys.argv[2]
 async def main():
-    async with Terminal(Config(state_dir=str(place))) as terminal:
+    async with Terminal(Config.of(state_dir=str(place))) as terminal:
         await terminal.run(["/bin/true"])
         script = "head -c 9000000 /dev/zero"
         if room == "none":
@@ -117,7 +118,7 @@ async def main():
                 if line.entry.kind == "ended"]
         print(result.status, result.run_id in ends, *result.warnings, sep="|")
     (place / "filler").unlink(missing_ok=True)
-    async with Terminal(Config(state_dir=str(place))) as terminal:
+    async with Terminal(Config.of(state_dir=str(place))) as terminal:
         await terminal.run(["/bin/true"])
     missed = [line.entry.body for line in queries.entries(place / "journal.db")
               if line.entry.kind == "missed"]
@@ -205,7 +206,7 @@ async def test_a_secret_in_a_command_does_not_reach_the_file(
 
 
 async def test_a_refusal_and_who_asked_are_on_record(open_terminal: Open, journal: Path) -> None:
-    async with open_terminal(run_dangerous="deny") as terminal:
+    async with open_terminal(safety_profiles_run_dangerous="deny") as terminal:
         with pytest.raises(CommandDenied):
             await terminal.run("rm -rf /tmp/nothing-of-ours")
 
@@ -216,7 +217,7 @@ async def test_a_refusal_and_who_asked_are_on_record(open_terminal: Open, journa
 
 
 async def test_every_command_of_a_shell_is_on_record(open_terminal: Open, journal: Path) -> None:
-    async with open_terminal(session_unknown="allow") as terminal:
+    async with open_terminal(safety_profiles_session_unknown="allow") as terminal:
         sessions = Sessions(terminal.supervisor)
         start = Start(requester=Requester(Caller("client")))
         shell = await open_shell(sessions, terminal.supervisor, "me", "echo one", start)
@@ -631,7 +632,7 @@ def test_an_export_is_json_that_a_program_can_check(tmp_path: Path) -> None:
 
 
 async def test_for_whom_a_program_runs_something_is_on_record(tmp_path: Path) -> None:
-    config = Config(state_dir=str(tmp_path))
+    config = Config.of(state_dir=str(tmp_path))
     async with Terminal(config, caller=Caller("ours", "agent-1", "T-1", "s-1")) as terminal:
         await terminal.run(["/bin/true"])
 
@@ -643,7 +644,9 @@ async def test_for_whom_a_program_runs_something_is_on_record(tmp_path: Path) ->
 async def test_where_it_must_be_recorded_a_shell_runs_nothing_without(
     open_terminal: Open, journal: Path, tmp_path: Path
 ) -> None:
-    async with open_terminal(audit_required=True, session_unknown="allow") as terminal:
+    async with open_terminal(
+        audit_required=True, safety_profiles_session_unknown="allow"
+    ) as terminal:
         sessions = Sessions(terminal.supervisor)
         shell = await open_shell(sessions, terminal.supervisor, "me", "true")
         with anyio.fail_after(20):
@@ -700,7 +703,7 @@ async def test_what_cannot_even_start_is_told_to_be_unrecorded(
 async def test_a_shell_tells_once_that_its_commands_are_not_recorded(
     open_terminal: Open, journal: Path
 ) -> None:
-    async with open_terminal(session_unknown="allow") as terminal:
+    async with open_terminal(safety_profiles_session_unknown="allow") as terminal:
         sessions = Sessions(terminal.supervisor)
         shell = await open_shell(sessions, terminal.supervisor, "me", "true")
         with anyio.fail_after(20):

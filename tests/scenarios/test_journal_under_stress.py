@@ -16,8 +16,9 @@ from shelltie.record.append import ChainWriter
 from shelltie.record.database import WAL_MAX, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
-from shelltie.record.retention import Retention, trim
+from shelltie.record.retention import trim
 from shelltie.record.writer import Terms, Writer
+from shelltie.settings.sections import AuditSettings, Retention
 
 # Forks, as starting a Python for each would spread them over a second.
 AT_ONCE = """
@@ -25,7 +26,8 @@ import os, sys, time
 from pathlib import Path
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
-from shelltie.record.retention import Retention, trim
+from shelltie.record.retention import trim
+from shelltie.settings.sections import Retention
 from shelltie.record.writer import Terms, Writer
 def write(path, go):
     writer = Writer(Terms(path, path.parent))
@@ -152,7 +154,8 @@ def test_short_servers_beside_an_idle_one_do_not_fill_the_disk(
 def test_an_anchor_that_cannot_be_written_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, why in (("pipe", ""), (".", "directory"), ("heads", None)):
-        terms = Terms(tmp_path / "journal.db", tmp_path, anchor=tmp_path / name)
+        settings = AuditSettings(anchor=str(tmp_path / name))
+        terms = Terms(tmp_path / "journal.db", tmp_path, settings)
         writer = Writer(terms)
         assert _written(writer) is None
         assert writer.keep_house() is None

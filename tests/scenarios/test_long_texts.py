@@ -120,7 +120,7 @@ async def test_the_start_of_a_long_text_does_not_hold_up_others(
     shell = tmp_path / "bash"
     shell.symlink_to("/bin/true")  # so that nothing of it is done
 
-    async with open_terminal(shell=str(shell), run_dangerous="allow") as terminal:
+    async with open_terminal(shell=str(shell), safety_profiles_run_dangerous="allow") as terminal:
         await terminal.run("true")
         with counted() as calls:
             run = await terminal.start(LONG[name])

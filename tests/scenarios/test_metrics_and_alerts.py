@@ -13,7 +13,7 @@ from shelltie import EscalationStep
 from shelltie.errors import ConfigWrong
 from shelltie.events import Alerted, Event
 from shelltie.frontends.control import client
-from shelltie.settings.config import load
+from shelltie.settings.layers import load
 from tests.asking import shelltie
 from tests.conftest import Open
 from tests.served import served, socket_of
@@ -40,7 +40,7 @@ async def test_a_command_that_must_be_killed_alerts_twice(open_terminal: Open) -
 
 @pytest.mark.proves("S1-32")
 async def test_alerts_that_nobody_wants_are_not_told(open_terminal: Open) -> None:
-    told = await alerts_of(STUBBORN, open_terminal, alerts=("sigkill",))
+    told = await alerts_of(STUBBORN, open_terminal, alerts_on=("sigkill",))
 
     assert [one.alert for one in told] == ["sigkill"]
 

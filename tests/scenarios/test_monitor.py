@@ -114,7 +114,7 @@ async def test_a_program_subscribes_and_leaves(open_terminal: Open) -> None:
 async def test_a_program_hears_the_names_of_s4_whether_long_or_short(open_terminal: Open) -> None:
     heard: list[dict[str, Any]] = []
     names = ("command:executed", "terminal:command:failed", "security:violation")
-    async with open_terminal(run_dangerous="deny") as terminal:
+    async with open_terminal(safety_profiles_run_dangerous="deny") as terminal:
         terminal.subscribe(heard.append, *names)
         await terminal.run("echo hello --token=abcdefgh")
         await terminal.run("exit 3")

@@ -76,7 +76,7 @@ async def test_what_does_not_fit_is_counted_and_on_disk(terminal: Terminal) -> N
 
 
 async def test_a_flood_is_bounded_and_runs_on(open_terminal: Open) -> None:
-    async with open_terminal(spool_cap=1_000_000) as terminal:
+    async with open_terminal(output_spool_cap=1_000_000) as terminal:
         result = await terminal.run("head -c 200000000 /dev/zero; echo; echo end", timeout=60)
 
     assert (result.status, result.stdout_bytes) == ("success", 200_000_005)
@@ -180,7 +180,7 @@ async def test_old_output_leaves_the_disk_but_never_that_of_a_run_that_another_s
     open_terminal: Open, tmp_path: Path
 ) -> None:
     output = tmp_path / "state" / "output"
-    async with open_terminal() as one, open_terminal(keep="all") as other:
+    async with open_terminal() as one, open_terminal(output_keep="all") as other:
         session = await one.supervisor.start(
             Command("echo kept; exec sleep 60", stays_open=True), RunOptions("run")
         )

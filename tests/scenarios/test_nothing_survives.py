@@ -91,7 +91,7 @@ import anyio, sys
 from shelltie import Config, Terminal
 
 async def main():
-    async with Terminal(Config(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
+    async with Terminal(Config.of(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
         command = f"setsid sleep 300.{sys.argv[1]} & sleep 300.{sys.argv[1]}; :"
         runs = [await terminal.start(command, timeout=600) for _ in range(int(sys.argv[4]))]
         while any(run.pid is None for run in runs):
@@ -132,7 +132,7 @@ import anyio, os, sys
 from shelltie import Config, Terminal
 
 async def main():
-    async with Terminal(Config(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
+    async with Terminal(Config.of(state_dir=sys.argv[2], keeper=sys.argv[3])) as terminal:
         stop = "read _ _ _ keeper _ < /proc/$PPID/stat; echo $keeper; kill -STOP $keeper $PPID"
         run = await terminal.start(f"{stop}; exec sleep 300.{sys.argv[1]}", timeout=600)
         while not (printed := run.output.read(0, 100).data):
@@ -170,7 +170,7 @@ async def test_a_fork_bomb_is_held_by_its_limit_and_ended(open_terminal: Open) -
     if ROOT:
         command = ["setpriv", "--reuid", "65534", "--clear-groups", *command]
 
-    async with open_terminal(run_dangerous="allow") as terminal:
+    async with open_terminal(safety_profiles_run_dangerous="allow") as terminal:
         result = await terminal.run(
             command, timeout=2, silence=0, escalation=QUICK, resources=Resources(processes=1500)
         )
@@ -338,7 +338,7 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
     events: list[Event] = []
     command = f"echo $BASHPID > {ice}/tasks; echo FROZEN > {ice}/freezer.state; sleep 300.{tag}"
 
-    async with open_terminal(events.append, run_dangerous="allow") as terminal:
+    async with open_terminal(events.append, safety_profiles_run_dangerous="allow") as terminal:
         with anyio.fail_after(30):
             result = await terminal.run(command, timeout=1, silence=0, escalation=QUICK)
         (ice / "freezer.state").write_text("THAWED", encoding="ascii")

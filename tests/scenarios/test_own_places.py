@@ -12,7 +12,8 @@ import anyio.to_thread
 import pytest
 
 from shelltie import Config
-from shelltie.assemble import container_policy, sandbox_policy
+from shelltie.environment import child
+from shelltie.providers.policies import container_policy, sandbox_policy
 from tests.asking import SHELLTIE, not_on_a_leash
 from tests.served import served
 
@@ -129,7 +130,9 @@ def test_what_is_isolated_does_not_see_the_home_of_the_password_database(
     monkeypatch.setenv("HOME", value)
     config = Config()
 
-    hidden = {sandbox_policy(config).home, container_policy(config).home}
+    environ = child.inherited()
+    sandbox, container = sandbox_policy(config, environ), container_policy(config, environ, "sh")
+    hidden = {sandbox.home, container.home}
 
     assert hidden == {Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()}
 

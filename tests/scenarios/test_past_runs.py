@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ async def test_what_somebody_changed_to_nonsense_is_left_out(
     assert {row["durationSec"] for row in said(capsys, "history")} == {None}
     assert main(["history"]) == main(["report"]) == 0
     assert not {"\033", "\u202e"} & set(capsys.readouterr().out)
-    async with Terminal(replace(load(Path.cwd()), adaptive="apply")) as terminal:
+    async with Terminal(load(Path.cwd(), {"adaptive.mode": "apply"})) as terminal:
         assert (await terminal.run("sleep 0.01")).exit_code == 0
 
 

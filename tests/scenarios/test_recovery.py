@@ -36,7 +36,7 @@ import anyio, sys
 from shelltie import Config, Terminal
 from shelltie.record import queries
 async def main():
-    config = Config(state_dir=sys.argv[1])
+    config = Config.of(state_dir=sys.argv[1])
     async with Terminal(config) as terminal:
         run = await terminal.start("echo it begins; sleep 300")
         while not run.output.total:

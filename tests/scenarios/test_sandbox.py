@@ -67,12 +67,12 @@ def opened(open_terminal: Open, workspace: Path) -> Open:
 
     def with_settings(**settings: object) -> AbstractAsyncContextManager[Terminal]:
         everything = {
-            "run_dangerous": "allow",
-            "run_dangerous_in": "sandbox",
-            "run_unknown_in": "sandbox",
-            "run_safe_in": "sandbox",
+            "safety_profiles_run_dangerous": "allow",
+            "isolation_profiles_run_dangerous": "sandbox",
+            "isolation_profiles_run_unknown": "sandbox",
+            "isolation_profiles_run_safe": "sandbox",
             "sandbox_readable": (sys.base_prefix,),
-            "grace": 0.5,
+            "limits_grace": 0.5,
         }
         return open_terminal(**{**everything, **settings})
 
@@ -278,7 +278,7 @@ async def test_a_bomb_meets_the_limit_of_processes(
 
 
 async def test_what_is_written_to_tmp_has_an_end(opened: Open) -> None:
-    async with opened(sandbox_tmp=8 * 1024 * 1024) as terminal:
+    async with opened(sandbox_tmp_size=8 * 1024 * 1024) as terminal:
         result = await terminal.run("head -c 9000000 /dev/zero > /tmp/big")
 
     assert failed(result)

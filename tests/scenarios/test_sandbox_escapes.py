@@ -53,8 +53,16 @@ def opened(open_terminal: Open, workspace: Path) -> Open:
     assert Path.cwd() == workspace
 
     def with_settings(**settings: object) -> AbstractAsyncContextManager[Terminal]:
-        levels = ("run_dangerous_in", "run_unknown_in", "run_safe_in")
-        everything = {"run_dangerous": "allow", **dict.fromkeys(levels, "sandbox"), "grace": 0.5}
+        levels = (
+            "isolation_profiles_run_dangerous",
+            "isolation_profiles_run_unknown",
+            "isolation_profiles_run_safe",
+        )
+        everything = {
+            "safety_profiles_run_dangerous": "allow",
+            **dict.fromkeys(levels, "sandbox"),
+            "limits_grace": 0.5,
+        }
         return open_terminal(**{**everything, **settings})
 
     return with_settings
@@ -360,7 +368,7 @@ async def test_no_set_uid_file_can_be_left(opened: Open, workspace: Path) -> Non
 async def test_every_private_place_has_an_end(opened: Open) -> None:
     size = 2 * 1024 * 1024
     places = ("/tmp", "/dev/shm", "$HOME/.cache", "$HOME/.npm", "$HOME/.local/state")
-    async with opened(sandbox_tmp=size) as terminal:
+    async with opened(sandbox_tmp_size=size) as terminal:
         for place in places:
             filled = await script(terminal, f"head -c {size + 4096} /dev/zero > {place}/big")
             assert "No space left" in filled.stderr, place
@@ -385,7 +393,9 @@ async def test_our_own_code_in_the_workspace_is_read_only(
 async def test_auto_is_a_demand_that_a_workspace_cannot_weaken(
     open_terminal: Open, workspace: Path
 ) -> None:
-    async with open_terminal(run_unknown_in="auto", run_safe_in="auto") as terminal:
+    async with open_terminal(
+        isolation_profiles_run_unknown="auto", isolation_profiles_run_safe="auto"
+    ) as terminal:
         usual = await terminal.run("pwd")
         for place in ("/", "/etc"):
             with pytest.raises(
@@ -402,7 +412,9 @@ async def test_auto_is_a_demand_that_a_workspace_cannot_weaken(
 
 
 async def test_auto_lets_no_shell_stay_outside(open_terminal: Open, workspace: Path) -> None:
-    async with open_terminal(session_unknown="allow", session_unknown_in="auto") as terminal:
+    async with open_terminal(
+        safety_profiles_session_unknown="allow", isolation_profiles_session_unknown="auto"
+    ) as terminal:
         sessions = Sessions(terminal.supervisor)
         with pytest.raises(CommandDenied, match="demands sandbox"):
             await open_shell(sessions, terminal.supervisor, "me", "mkdir made")

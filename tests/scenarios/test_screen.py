@@ -14,7 +14,7 @@ from shelltie.output.store import Store
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 pytest.importorskip("pyte")
 

@@ -52,7 +52,7 @@ class Agent:
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
     person = Person()
-    config = Config(state_dir=str(tmp_path / "state"))
+    config = Config.of(state_dir=str(tmp_path / "state"))
     async with TerminalService(TERMINAL, config, tmp_path, approve=person) as service:
         service.attach("agent", {"persistent": QUICK, "bash": {"cropOutput": 200}})
         yield Agent(service, person)
@@ -153,7 +153,7 @@ async def test_a_wrong_call_is_answered_and_changes_nothing(
 @pytest.mark.proves("T2-16", "S2-46", "S2-2")
 async def test_bash_has_a_minute_unless_the_agent_has_another_limit(tmp_path: Path) -> None:
     events: list[Event] = []
-    config = Config(state_dir=str(tmp_path / "state"))
+    config = Config.of(state_dir=str(tmp_path / "state"))
     async with TerminalService(TERMINAL, config, tmp_path, events.append) as service:
         (bash, *_) = tools_of(service)
         service.attach("usual")

@@ -11,9 +11,10 @@ from shelltie.basics.safe_regex import compile_pattern
 from shelltie.errors import InvalidParameters, TooManySessions, UnknownSession
 from shelltie.model import Command, Limits
 from shelltie.running.options import RunOptions
-from shelltie.sessions.registry import SessionLimits, Sessions
+from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import AT_ONCE, Waiting
+from shelltie.sessions.wait_rule import AT_ONCE
+from shelltie.settings.sections import SessionLimits, Waiting
 from tests.conftest import Open
 from tests.tree import until
 
@@ -201,7 +202,12 @@ async def test_a_gap_is_reported_exactly_and_is_no_larger_than_it_must_be(
     open_terminal: Open, tmp_path: Path, line: bytes, tail: int
 ) -> None:
     (tmp_path / "printed").write_bytes(line * 70_000)
-    sizes = {"kept_head": 65_536, "kept_tail": tail, "spool_cap": 0, "shown": 1000}
+    sizes = {
+        "output_kept_head": 65_536,
+        "output_kept_tail": tail,
+        "output_spool_cap": 0,
+        "output_shown": 1000,
+    }
     async with open_terminal(**sizes) as terminal:
         sessions = Sessions(terminal.supervisor)
         session = await start(sessions, f"cat {tmp_path}/printed", pty=False)
@@ -263,7 +269,12 @@ async def test_a_run_that_has_begun_goes_on_as_a_session(
 
 
 async def test_what_was_lost_before_there_was_a_session_is_counted(open_terminal: Open) -> None:
-    small = {"kept_head": 1000, "kept_tail": 1000, "spool_cap": 0, "shown": 100}
+    small = {
+        "output_kept_head": 1000,
+        "output_kept_tail": 1000,
+        "output_spool_cap": 0,
+        "output_shown": 100,
+    }
     async with open_terminal(**small) as terminal:
         run = await terminal.start(["seq", "1", "100000"])
         await run.wait()

@@ -14,7 +14,7 @@ from shelltie.basics.safe_regex import compile_for_output
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
 from shelltie.sessions.shell import ShellSession, open_shell
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 from tests.conftest import Open
 from tests.scenarios.test_sessions import start
 
@@ -23,7 +23,7 @@ SOON = Waiting(0.0, 0.2, 20.0)
 
 @pytest.fixture
 async def terminal(open_terminal: Open) -> AsyncIterator[Terminal]:
-    async with open_terminal(session_unknown="allow") as opened:
+    async with open_terminal(safety_profiles_session_unknown="allow") as opened:
         yield opened
 
 

@@ -12,7 +12,7 @@ from shelltie.errors import CommandDenied, InvalidParameters, RunOver, SessionBu
 from shelltie.events import CommandJudged, CommandRefused, Event
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 from shelltie.verdict import Rating
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left
@@ -37,7 +37,9 @@ class Shells:
 
 @pytest.fixture
 async def shells(open_terminal: Open) -> AsyncIterator[Shells]:
-    async with open_terminal(session_unknown="allow", session_dangerous="allow") as terminal:
+    async with open_terminal(
+        safety_profiles_session_unknown="allow", safety_profiles_session_dangerous="allow"
+    ) as terminal:
         yield Shells(terminal)
 
 
@@ -362,7 +364,7 @@ async def test_a_shell_that_cannot_start_says_why(shells: Shells, tmp_path: Path
 
 async def test_nothing_is_called_safe_in_a_living_shell(open_terminal: Open) -> None:
     events: list[Event] = []
-    async with open_terminal(events.append, session_unknown="deny") as terminal:
+    async with open_terminal(events.append, safety_profiles_session_unknown="deny") as terminal:
         shells = Shells(terminal)
         with pytest.raises(CommandDenied, match="alias"):
             await shells("ls")
@@ -376,7 +378,10 @@ async def test_nothing_is_called_safe_in_a_living_shell(open_terminal: Open) -> 
 async def test_every_command_is_judged_before_it_is_run(
     open_terminal: Open, tmp_path: Path
 ) -> None:
-    settings = {"session_unknown": "allow", "session_dangerous": "deny"}
+    settings = {
+        "safety_profiles_session_unknown": "allow",
+        "safety_profiles_session_dangerous": "deny",
+    }
     async with open_terminal(**settings) as terminal:
         shell = await Shells(terminal)(f"cd {tmp_path}; touch kept")
 

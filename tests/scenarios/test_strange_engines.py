@@ -14,8 +14,9 @@ import pytest
 from shelltie.errors import CannotStart, IsolationUnavailable, Silent
 from shelltie.providers.container import engine_api as engines
 from shelltie.providers.container.engine_api import Engine
-from shelltie.providers.container.mounts import ContainerPolicy
 from shelltie.providers.container.provider import ContainerProvider
+from shelltie.providers.policies import ContainerPolicy
+from shelltie.settings.sections import ContainerSettings
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.tree import until
@@ -210,7 +211,8 @@ async def test_a_place_that_cannot_be_looked_at_is_no_engine_and_the_next_is_ask
         auto = await terminal.run("echo ran", isolation="auto")
     async with strange(public_path, lambda _: said("it is me", 500)):
         found = (closed, str(public_path / "sock"))
-        provider = ContainerProvider(ContainerPolicy(tmp_path, image=IMAGE, engines=found))
+        policy = ContainerPolicy(tmp_path, ContainerSettings(image=IMAGE), engines=found)
+        provider = ContainerProvider(policy)
         with pytest.raises(CannotStart, match="it is me"):
             await provider.ready(str(Path.cwd()))
         await provider.close()

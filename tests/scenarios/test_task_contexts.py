@@ -8,8 +8,8 @@ import pytest
 
 from shelltie import Terminal
 from shelltie.contexts.argument_filter import FilterLevel
-from shelltie.contexts.fields import TaskLimits
 from shelltie.frontends.wire.terminal_events import as_terminal_event
+from shelltie.settings.sections import TaskLimits
 from tests.conftest import Open
 from tests.task_project import Caller, Project
 from tests.tree import until

@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.contexts.fields import TaskLimits
 from shelltie.errors import KillFailed
 from shelltie.model import Outcome
 from shelltie.running.run import Run
+from shelltie.settings.sections import TaskLimits
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged, until
 

@@ -170,7 +170,10 @@ async def test_what_a_command_leaves_behind_is_ended_whatever_the_settings_say(
 ) -> None:
     tag = new_tag()
     project.tool("leaves", f"sleep 300.{tag} > /dev/null 2>&1 &")
-    async with open_terminal(survivors="keep") as terminal, project.contexts(terminal) as call:
+    async with (
+        open_terminal(run_background_survivors="keep") as terminal,
+        project.contexts(terminal) as call,
+    ):
         answer = await call.execute(await call.create(), "leaves")
         await nobody_left(tag)
 

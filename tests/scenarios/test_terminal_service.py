@@ -25,7 +25,7 @@ WAIT = OutputWaitOptions(0.1, 20, 20)
 
 
 def make(tmp_path: Path, publish: Publish | None = None, **changes: object) -> TerminalService:
-    config = Config(state_dir=str(tmp_path / "state"), session_unknown="allow")
+    config = Config.of(state_dir=str(tmp_path / "state"), safety_profiles_session_unknown="allow")
     return TerminalService({**TERMINAL, **changes}, config, tmp_path, publish)
 
 

@@ -182,7 +182,7 @@ async def test_the_login_path_is_found_by_asking_the_users_shell(
     profile = "echo noise; echo more noise >&2; export PATH=/opt/of/nvm:$PATH; sleep 300 &\n"
     (tmp_path / ".bash_profile").write_text(profile, encoding="utf-8")
 
-    async with open_terminal(path=configured) as terminal:
+    async with open_terminal(environment_path=configured) as terminal:
         result = await terminal.run('echo "$PATH"')
 
     login = configured == "login"
@@ -197,7 +197,7 @@ async def test_a_profile_that_hangs_does_not_hang_us(
     monkeypatch.setenv("SHELL", "/bin/bash")
     (tmp_path / ".bash_profile").write_text("read -p 'Password: ' x; sleep 300\n", encoding="utf-8")
 
-    async with open_terminal(path="login") as terminal:
+    async with open_terminal(environment_path="login") as terminal:
         result = await terminal.run("echo fine")
 
     assert result.stdout == "fine\n"

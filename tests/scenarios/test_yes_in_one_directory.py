@@ -55,7 +55,7 @@ async def test_a_directory_that_is_exchanged_after_the_question_is_refused(
         swap(cwd, other)
         return True
 
-    config = Config(state_dir=str(tmp_path / "state"), keeper=keeper)
+    config = Config.of(state_dir=str(tmp_path / "state"), keeper=keeper)
     async with Terminal(config, approve=approve) as terminal:
         with anyio.fail_after(30):
             result = await terminal.run("rm -rf victim", cwd=cwd)
@@ -72,7 +72,7 @@ async def test_the_directory_that_was_asked_about_is_used(
     link = tmp_path / "link"
     link.symlink_to(cwd)
 
-    config = Config(state_dir=str(tmp_path / "state"), keeper=keeper)
+    config = Config.of(state_dir=str(tmp_path / "state"), keeper=keeper)
     async with Terminal(config, approve=lambda _: True) as terminal:
         with anyio.fail_after(30):
             result = await terminal.run("rm -rf victim", cwd=link)
@@ -91,7 +91,7 @@ async def test_a_directory_that_is_made_after_the_question_is_none_of_it(
         cwd.symlink_to(other)
         return True
 
-    config = Config(state_dir=str(tmp_path / "state"))
+    config = Config.of(state_dir=str(tmp_path / "state"))
     async with Terminal(config, approve=approve) as terminal:
         with anyio.fail_after(30):
             result = await terminal.run("rm -rf victim", cwd=cwd)
@@ -138,7 +138,7 @@ async def test_it_is_refused_in_a_sandbox_as_well(
         swap(cwd, other)
         return True
 
-    config = Config(state_dir=str(tmp_path / "state"), workspace=str(tmp_path))
+    config = Config.of(state_dir=str(tmp_path / "state"), sandbox_workspace=str(tmp_path))
     async with Terminal(config, approve=approve) as terminal:
         with anyio.fail_after(30):
             result = await terminal.run("rm -rf victim", cwd=cwd, isolation="sandbox")

@@ -10,9 +10,10 @@ from shelltie.errors import CannotStart, CommandDenied, IsolationUnavailable
 from shelltie.events import CommandAsked, CommandJudged, CommandRefused, Event
 from shelltie.model import Command, Isolation, RunId, Surroundings
 from shelltie.providers.local import LocalProvider
-from shelltie.running.admission import Admission, Admitted, Patience
+from shelltie.running.admission import Admission, Admitted
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Demands, Placement
+from shelltie.settings.sections import Patience
 from shelltie.verdict import Decision, Rating, Verdict
 
 RUNS = {

@@ -3,9 +3,10 @@ import math
 import pytest
 
 from shelltie.agents.advice import FailedTask, advise
-from shelltie.agents.agent_limits import AgentCaps, AllowedRange, agent_limits
+from shelltie.agents.agent_limits import agent_limits
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.wire.agent import name_of, suggestions
+from shelltie.settings.sections import AgentTaskSettings
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def _both(limits: object) -> tuple[float | None, float | None]:
 
 @pytest.mark.proves("C-17", "C-14")
 def test_who_says_what_is_kept() -> None:
-    caps = AgentCaps(AllowedRange(1, 10, 5), AllowedRange(1, 8, 8))
+    caps = AgentTaskSettings(idle=5, idle_min=1, idle_max=10, hard=8, hard_min=1, hard_max=8)
 
     assert agent_limits(caps=caps).literal is False
     assert agent_limits(2_000, caps=caps).literal is True

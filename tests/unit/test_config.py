@@ -5,9 +5,9 @@ import pytest
 
 from shelltie.contexts.allowlist import PROJECT_FILE
 from shelltie.errors import ConfigWrong
-from shelltie.settings import config as settings
-from shelltie.settings import trust
+from shelltie.settings import layers, trust
 from shelltie.settings.config import Config
+from shelltie.verdict import Decision
 
 
 @pytest.fixture
@@ -15,32 +15,32 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with three empty layers of settings."""
     for name in ("etc", "user/shelltie", "project"):
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(settings, "system_file", lambda: tmp_path / "etc/config.toml")
+    monkeypatch.setattr(layers, "system_file", lambda: tmp_path / "etc/config.toml")
     return tmp_path
 
 
-def load(home: Path, overrides: dict[str, object] | None = None, **environ: str) -> settings.Config:
+def load(home: Path, overrides: dict[str, object] | None = None, **environ: str) -> Config:
     variables = {"HOME": "/home/me", "XDG_CONFIG_HOME": str(home / "user"), **environ}
-    return settings.load(home / "project", overrides, variables)
+    return layers.load(home / "project", overrides, variables)
 
 
 def test_without_files_the_defaults_hold(home: Path) -> None:
     config = load(home)
 
-    assert (config.grace, config.shown, config.keeper) == (5.0, 40_000, "auto")
-    assert config.state_dir == "/home/me/.local/state/shelltie"
+    assert (config.limits.grace, config.output.shown, config.keeper) == (5.0, 40_000, "auto")
+    assert config.state.dir == "/home/me/.local/state/shelltie"
     assert config.origins == {}
 
 
 @pytest.mark.proves("C-70", "C-41")
 def test_each_layer_wins_over_the_one_below(home: Path) -> None:
     layers = {"etc/config.toml": 1, "user/shelltie/config.toml": 2, "project/.shelltie.toml": 3}
-    seen = [load(home).grace]
+    seen = [load(home).limits.grace]
     for name, grace in layers.items():
         (home / name).write_text(f"[limits]\ngrace = {grace}\n", encoding="utf-8")
-        seen.append(load(home).grace)
-    seen.append(load(home, SHELLTIE_LIMITS_GRACE="4").grace)
-    seen.append(load(home, {"limits.grace": 5.5}, SHELLTIE_LIMITS_GRACE="4").grace)
+        seen.append(load(home).limits.grace)
+    seen.append(load(home, SHELLTIE_LIMITS_GRACE="4").limits.grace)
+    seen.append(load(home, {"limits.grace": 5.5}, SHELLTIE_LIMITS_GRACE="4").limits.grace)
 
     assert seen == [5.0, 1.0, 2.0, 3.0, 4.0, 5.5]
 
@@ -63,7 +63,7 @@ def test_the_system_may_lock_a_key(home: Path) -> None:
 
     config = load(home, SHELLTIE_RUN_BACKGROUND_SURVIVORS="keep")
 
-    assert config.survivors == "kill"
+    assert config.run.background_survivors == "kill"
     assert "locked" in config.ignored[0]
 
 
@@ -73,7 +73,11 @@ def test_a_project_may_not_loosen_anything(home: Path) -> None:
 
     config = load(home)
 
-    assert (config.keeper, config.survivors, config.grace) == ("auto", "kill", 1.0)
+    assert (config.keeper, config.run.background_survivors, config.limits.grace) == (
+        "auto",
+        "kill",
+        1.0,
+    )
     assert len(config.ignored) == 2
 
 
@@ -120,7 +124,11 @@ def test_the_section_of_a_service_is_understood_in_a_file_of_settings(home: Path
 
     config = load(home)
 
-    assert (config.safe_commands, config.bash_timeout, config.max_interval) == (("^make$",), 5, 9)
+    assert (config.safety.safe_commands, config.bash.timeout, config.persistent.most) == (
+        ("^make$",),
+        5,
+        9,
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +158,7 @@ def test_the_least_that_a_container_may_have_is_taken_and_0_is_no_limit(home: Pa
     none = load(home)
 
     told = [
-        (one.container_processes, one.container_memory, one.container_cpus) for one in (least, none)
+        (one.container.processes, one.container.memory, one.container.cpus) for one in (least, none)
     ]
     assert told == [(8, 6291456, 0.01), (0, 0, 0.0)]
 
@@ -187,8 +195,11 @@ def test_a_project_may_only_make_decisions_stricter(home: Path) -> None:
 
     config = load(home)
 
-    assert (config.run_unknown, config.run_dangerous) == ("ask", "ask")
-    assert (config.dangerous_commands, config.safe_commands) == (("deploy",), ())
+    assert (config.safety.profiles.run.unknown, config.safety.profiles.run.dangerous) == (
+        "ask",
+        "ask",
+    )
+    assert (config.safety.dangerous_commands, config.safety.safe_commands) == (("deploy",), ())
     assert [text.split(":")[1].split()[0] for text in config.ignored] == [
         "safety.profiles.run.dangerous",
         "safety.safeCommands",
@@ -199,10 +210,10 @@ def test_a_trusted_project_may_loosen_until_its_file_changes(home: Path) -> None
     file = home / "project/.shelltie.toml"
     file.write_text('[safety.profiles.run]\ndangerous = "allow"\n', encoding="utf-8")
     trust.trust(trust.look(home / "project"), home / "user/shelltie/trusted.toml")
-    trusted = load(home).run_dangerous
+    trusted = load(home).safety.profiles.run.dangerous
     file.write_text('[safety.profiles.run]\ndangerous = "allow" # more\n', encoding="utf-8")
 
-    assert (trusted, load(home).run_dangerous) == ("allow", "ask")
+    assert (trusted, load(home).safety.profiles.run.dangerous) == ("allow", "ask")
 
 
 @pytest.mark.proves("S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "T4-10", "T4-15")
@@ -217,24 +228,24 @@ def test_task_contexts_are_set_up_by_their_own_variables(home: Path) -> None:
         TERMINAL_MAX_SESSIONS="7",
     )
 
-    assert (config.access_enabled, config.allowlist) == (True, "./allow.json")
-    assert (config.task_timeout, config.task_timeout_max) == (30, 120)
-    assert (config.task_output, config.tasks_max) == (4096, 7)
+    assert (config.tools.access, config.access.allowlist_path) == (True, "./allow.json")
+    assert (config.access.limits.default, config.access.limits.most) == (30, 120)
+    assert (config.access.limits.output, config.access.limits.sessions) == (4096, 7)
     assert config.origins["access.max_timeout"] == "TERMINAL_MAX_TIMEOUT"
     with pytest.raises(ConfigWrong, match="TERMINAL_MAX_TIMEOUT"):
         load(home, TERMINAL_MAX_TIMEOUT="abc")
-    assert load(home, ENABLE_TERMINAL_ACCESS="false").access_enabled is False
+    assert load(home, ENABLE_TERMINAL_ACCESS="false").tools.access is False
 
 
 @pytest.mark.proves("S4-4", "S4-38", "S4-39", "S4-40", "S4-41", "S4-42", "S4-43", "S4-20", "C-78")
 def test_without_them_task_contexts_are_off_and_have_the_limits_of_s4(home: Path) -> None:
     config = load(home)
 
-    assert (config.access_enabled, config.allowlist) == (False, None)  # the project's own
+    assert (config.tools.access, config.access.allowlist_path) == (False, None)  # the project's own
     assert PROJECT_FILE == "apps/tools/caws/tools-allow.json"
-    assert (config.task_timeout, config.task_timeout_max) == (60, 300)
-    assert (config.task_output, config.tasks_max) == (1_048_576, 50)
-    assert config.task_ttl == 3600
+    assert (config.access.limits.default, config.access.limits.most) == (60, 300)
+    assert (config.access.limits.output, config.access.limits.sessions) == (1_048_576, 50)
+    assert config.access.limits.ttl == 3600
 
 
 def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(
@@ -242,8 +253,8 @@ def test_what_is_kept_is_kept_in_one_place_unless_somebody_says_otherwise(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
 
-    assert Config().state_dir == "/somewhere/shelltie"
-    assert Config(state_dir="/elsewhere").state_dir == "/elsewhere"
+    assert Config().state.dir == "/somewhere/shelltie"
+    assert Config.of(state_dir="/elsewhere").state.dir == "/elsewhere"
 
 
 @pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "relative"}])
@@ -256,4 +267,24 @@ def test_without_any_home_there_are_no_settings_to_run_with(
     monkeypatch.setattr("pwd.getpwuid", unknown)
 
     with pytest.raises(ConfigWrong, match="has no home in the password database; set HOME"):
-        settings.load(tmp_path, environ=environ)
+        layers.load(tmp_path, environ=environ)
+
+
+def test_in_python_a_key_has_underscores_for_its_dots_and_is_checked_as_in_a_file() -> None:
+    config = Config.of(
+        sandbox_network="off", safety_profiles_run_unknown="ask", environment_pass=["API_*"]
+    )
+
+    assert (config.sandbox.network, config.environment.passed) == ("off", ("API_*",))
+    assert config.safety.profiles.run.unknown is Decision.ASK
+    assert config.safety.profiles.session == Config().safety.profiles.session
+    with pytest.raises(ConfigWrong, match=r"Config\.of: sandbox\.network: it must be one of"):
+        Config.of(sandbox_network="sometimes")
+    with pytest.raises(ConfigWrong, match="sandbox_netwrk; did you mean sandbox_network"):
+        Config.of(sandbox_netwrk="off")
+
+
+def test_no_two_settings_have_one_name_in_python_or_the_environment() -> None:
+    names = [key.replace(".", "_").upper() for key, _, _ in Config().rows()]
+
+    assert len(set(names)) == len(names)

@@ -7,7 +7,6 @@ import pytest
 
 from shelltie.errors import CannotStart
 from shelltie.providers.container.mounts import (
-    ContainerPolicy,
     Mount,
     checked_image,
     checked_mounts,
@@ -16,6 +15,8 @@ from shelltie.providers.container.mounts import (
     variables,
     visible,
 )
+from shelltie.providers.policies import ContainerPolicy
+from shelltie.settings.sections import ContainerSettings
 
 HOME = Path("/home/somebody")
 OUTSIDE = {
@@ -27,12 +28,16 @@ OUTSIDE = {
 }
 
 
+def mounting(texts: tuple[str, ...]) -> ContainerPolicy:
+    return ContainerPolicy(HOME, ContainerSettings(mounts=texts))
+
+
 def _host(policy: ContainerPolicy, mounts: tuple[Mount, ...] = ()) -> dict[str, Any]:
     return cast(dict[str, Any], order(policy, mounts, "1:2", ("x",))["HostConfig"])
 
 
 def test_it_has_no_rights_no_network_and_a_system_that_is_read_only() -> None:
-    host = _host(ContainerPolicy(HOME, "image"))
+    host = _host(ContainerPolicy(HOME, ContainerSettings(image="image", processes=0)))
 
     assert (host["CapDrop"], host["NetworkMode"], host["ReadonlyRootfs"]) == (["ALL"], "none", True)
     assert host["SecurityOpt"] == ["no-new-privileges", "x"]
@@ -41,7 +46,7 @@ def test_it_has_no_rights_no_network_and_a_system_that_is_read_only() -> None:
 
 
 def test_the_settings_are_in_the_order() -> None:
-    policy = ContainerPolicy(HOME, "image", network="on", memory=7, cpus=0.5, processes=9)
+    policy = ContainerPolicy(HOME, ContainerSettings(network="on", memory=7, cpus=0.5, processes=9))
     mount = Mount(Path("/srv/data"), "/data", writable=False)
     host = _host(policy, (mount,))
 
@@ -79,7 +84,7 @@ def test_what_may_be_one_is_not(name: str) -> None:
 
 def test_a_mount_has_a_source_a_target_and_perhaps_no_right_to_write(tmp_path: Path) -> None:
     texts = (f"{tmp_path}", f"{tmp_path}:/data", f"{tmp_path}:/more/../less:ro")
-    found = checked_mounts(ContainerPolicy(HOME, mounts=texts), (), ())
+    found = checked_mounts(mounting(texts), (), ())
 
     assert [one.target for one in found] == [str(tmp_path), "/data", "/less"]
     assert [one.writable for one in found] == [True, True, False]
@@ -93,7 +98,7 @@ def test_a_mount_has_a_source_a_target_and_perhaps_no_right_to_write(tmp_path: P
 )  # fmt: skip
 def test_a_mount_that_opens_a_way_is_refused(text: str) -> None:
     with pytest.raises(CannotStart, match=r"container\.mounts"):
-        checked_mounts(ContainerPolicy(HOME, mounts=(text,)), (), ())
+        checked_mounts(mounting((text,)), (), ())
 
 
 def test_our_own_places_are_refused_and_covered_where_they_would_be_seen(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_our_own_places_are_refused_and_covered_where_they_would_be_seen(tmp_pat
     seen = Mount(tmp_path, "/data", writable=True)
     for text in (f"{ours}:/x:ro", f"{tmp_path}/engine.sock:/x:ro"):
         with pytest.raises(CannotStart, match="nothing for commands"):
-            checked_mounts(ContainerPolicy(HOME, mounts=(text,)), places, ())
+            checked_mounts(mounting((text,)), places, ())
 
     found = {one.target: one.source for one in covers((seen,), places, Path("/empty"))}
 
@@ -113,7 +118,7 @@ def test_our_own_places_are_refused_and_covered_where_they_would_be_seen(tmp_pat
 
 def test_our_own_place_that_is_not_there_is_made_so_that_it_can_be_covered(tmp_path: Path) -> None:
     later = tmp_path / "run" / "shelltie"
-    checked_mounts(ContainerPolicy(HOME, mounts=(f"{tmp_path}:/data:ro",)), (later,), ())
+    checked_mounts(mounting((f"{tmp_path}:/data:ro",)), (later,), ())
 
     assert later.stat().st_mode & 0o777 == 0o700
 
@@ -125,8 +130,8 @@ def test_what_the_workspace_has_is_written_nowhere_else(tmp_path: Path, where: s
     source = tmp_path / where
 
     with pytest.raises(CannotStart, match="add :ro"):
-        checked_mounts(ContainerPolicy(HOME, mounts=(f"{source}:/x",)), (), (workspace,))
-    assert checked_mounts(ContainerPolicy(HOME, mounts=(f"{source}:/x:ro",)), (), (workspace,))
+        checked_mounts(mounting((f"{source}:/x",)), (), (workspace,))
+    assert checked_mounts(mounting((f"{source}:/x:ro",)), (), (workspace,))
 
 
 @pytest.mark.parametrize("name", ["a,source=srv", 'a"b', "a\nb", "a\udcffb"])

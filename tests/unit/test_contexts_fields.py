@@ -3,10 +3,11 @@
 import pytest
 
 from shelltie.contexts import fields
-from shelltie.contexts.fields import TaskLimits, limits_for
+from shelltie.contexts.fields import limits_for
 from shelltie.environment.child import sift
 from shelltie.errors import WrongFields
 from shelltie.model import Limits
+from shelltie.settings.sections import TaskLimits
 
 BASE = sift({"PATH": "/usr/bin:/bin", "HOME": "/home/me"})
 

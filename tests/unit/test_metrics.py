@@ -37,7 +37,8 @@ from shelltie.model import (
     RunId,
     State,
 )
-from shelltie.telemetry.alerts import Alerts, Measured, Thresholds, examine
+from shelltie.settings.sections import Thresholds
+from shelltie.telemetry.alerts import Alerts, Measured, examine
 from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Decision, Rating, Verdict
 

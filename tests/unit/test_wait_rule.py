@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from shelltie.model import Sighting
-from shelltie.sessions.wait_rule import AT_ONCE, Looks, Waiting, answer_at
+from shelltie.sessions.wait_rule import AT_ONCE, Looks, answer_at
+from shelltie.settings.sections import Waiting
 
 WAITING = Waiting(least=0.2, settle=0.5, most=5)
 

@@ -8,14 +8,7 @@ import math
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limits, human_duration
-from shelltie.settings.config import (
-    HARD_DEFAULT,
-    HARD_MAX,
-    HARD_MIN,
-    IDLE_DEFAULT,
-    IDLE_MAX,
-    IDLE_MIN,
-)
+from shelltie.settings.sections import AgentTaskSettings
 
 # Seconds of silence and in all. What runs elsewhere has limits of its own there.
 MODES: dict[str, tuple[float | None, float | None]] = {
@@ -27,34 +20,27 @@ MODES: dict[str, tuple[float | None, float | None]] = {
 
 @frozen
 class AllowedRange:
-    """What a limit may be, and what it is if nobody says; seconds."""
+    """What a limit may be; seconds."""
 
     least: float
     most: float
-    usual: float
-
-
-@frozen
-class AgentCaps:
-    """What the server allows."""
-
-    idle: AllowedRange = AllowedRange(IDLE_MIN, IDLE_MAX, IDLE_DEFAULT)
-    hard: AllowedRange = AllowedRange(HARD_MIN, HARD_MAX, HARD_DEFAULT)
 
 
 def agent_limits(
     idle_ms: object = None,
     hard_ms: object = None,
     mode: str | None = None,
-    caps: AgentCaps = AgentCaps(),  # noqa: B008  frozen
+    caps: AgentTaskSettings = AgentTaskSettings(),  # noqa: B008  frozen
 ) -> Limits:
     """The limits that hold. What is out of range is moved to the nearest, and that is said.
 
     Raises: InvalidParameters for what is no number of milliseconds.
     """
-    idle, hard = MODES[mode] if mode else (caps.idle.usual, caps.hard.usual)
-    silence, idle_note = _clamped(idle_ms, "idleTimeoutMs", caps.idle, idle)
-    total, hard_note = _clamped(hard_ms, "hardTimeoutMs", caps.hard, hard)
+    idle, hard = MODES[mode] if mode else (caps.idle, caps.hard)
+    idle_span = AllowedRange(caps.idle_min, caps.idle_max)
+    hard_span = AllowedRange(caps.hard_min, caps.hard_max)
+    silence, idle_note = _clamped(idle_ms, "idleTimeoutMs", idle_span, idle)
+    total, hard_note = _clamped(hard_ms, "hardTimeoutMs", hard_span, hard)
     notes = [note for note in (idle_note, hard_note) if note]
     clamped = bool(notes)
     if silence is not None and total is not None and silence >= total:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
 from shelltie.errors import InvalidParameters, WrongFields
 from shelltie.model import Limits, human_duration
+from shelltie.settings.sections import TaskLimits
 
 _TASK = lazy(r"[A-Za-z0-9._-]{1,128}")
 _AGENT = lazy(r"[A-Za-z0-9._:@/+-]{1,128}")
@@ -18,20 +18,6 @@ _VARIABLES_MAX = 500
 _VARIABLES_SIZE_MAX = 100 * 1024  # the kernel takes 128 KiB for one variable, and no more
 _SHOWN = 100
 OWN = ("CAWS_TASK_ID", "CAWS_AGENT_ID", "CAWS_SESSION_ID")
-
-
-@frozen
-class TaskLimits:
-    """What holds for all task contexts: seconds, bytes of each stream, and how many there may be.
-
-    A context that was not used for `ttl` is closed; 0 never closes one.
-    """
-
-    default: float = 60.0
-    most: float = 300.0
-    output: int = 1024 * 1024
-    sessions: int = 50
-    ttl: float = 3600.0
 
 
 def check(**fields: str | None) -> None:

@@ -21,7 +21,8 @@ from shelltie.running import retry
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
-from shelltie.settings import config as settings
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 
 
 class Options(TypedDict, total=False):
@@ -60,14 +61,14 @@ class Terminal:
 
     def __init__(
         self,
-        config: settings.Config | None = None,
+        config: Config | None = None,
         publish: Publish | None = None,
         approve: Callback | None = None,
         caller: Caller | None = None,
         providers: Sequence[Provider] = (),
     ) -> None:
         project = Path.cwd()
-        self._config = config or settings.load(project)
+        self._config = config or load(project)
         self._policy = policy_file(self._config, project)
         self._publish = publish
         self._approve = approve
@@ -110,12 +111,12 @@ class Terminal:
         Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
         made, first = self._understood(command, options)
-        again = retry.checked(options.get("retry", self._config.retries))
+        again = retry.checked(options.get("retry", self._config.retry.attempts))
         attempts = retry.Attempts(first, again, self.supervisor.max_total)
         while (chosen := await attempts.next()) is not None:
             attempts.runs.append(await self.supervisor.run(made, chosen))
         runs, notes = attempts.runs, attempts.notes()
-        return report(runs[-1], redact=self._config.redact, attempts=runs, notes=notes)
+        return report(runs[-1], redact=self._config.output.redact, attempts=runs, notes=notes)
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.

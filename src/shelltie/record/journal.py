@@ -41,6 +41,7 @@ class Journal:
     ) -> None:
         self.problem: str | None = None  # why nothing can be written now
         self._terms = terms
+        self._required = terms.settings.required
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
@@ -80,7 +81,7 @@ class Journal:
 
     def _written_at_once(self) -> bool:
         """Write all there is, if that is possible without waiting."""
-        waits = self._terms.required or self._long or self._marks
+        waits = self._required or self._long or self._marks
         if waits or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -101,8 +102,8 @@ class Journal:
         """
         if self._written_at_once():
             return self._verdict()
-        if self.problem is None or self._terms.required:
-            with anyio.move_on_after(_LONG if self._terms.required else _SHORT) as patience:
+        if self.problem is None or self._required:
+            with anyio.move_on_after(_LONG if self._required else _SHORT) as patience:
                 mark = anyio.Event()
                 self._marks.append(mark)
                 self._wake.set()
@@ -115,7 +116,7 @@ class Journal:
         if self.problem is None:
             unanchored = self._writer.unanchored
             return None if unanchored is None else f"{UNANCHORED}: {unanchored}"
-        if self._terms.required:
+        if self._required:
             raise JournalBroken(
                 "nothing may run unrecorded (audit.required), and the journal cannot be written:"
                 f" {self.problem}"

@@ -5,11 +5,11 @@ import math
 import time
 from contextlib import suppress
 
-from shelltie.basics.frozen import frozen
 from shelltie.record.append import ChainWriter
 from shelltie.record.chain import TRIMMED
 from shelltie.record.facts import Fact
 from shelltie.record.tables import plain
+from shelltie.settings.sections import Retention
 
 _DAY = 86400.0
 _LEAST = 100  # entries that are kept, however little may be
@@ -30,14 +30,6 @@ _FORGET_SAMPLE = """
         WHERE shape = ? AND project = ? AND at BETWEEN ? AND ? LIMIT 1)"""
 _SLICE = 2000  # entries; a slice takes some 30 ms, in which nobody else can write
 _PAGES = 2000  # that are given back to the file system after a slice
-
-
-@frozen
-class Retention:
-    """The oldest may be so many days old, and all of them so large together; 0 is no limit."""
-
-    days: float = 0.0
-    size: int = 0
 
 
 def trim(book: ChainWriter, retention: Retention, now: float | None = None) -> bool:

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
@@ -28,7 +27,8 @@ from shelltie.record.database import (
 )
 from shelltie.record.facts import Fact, folded
 from shelltie.record.recovery import recover
-from shelltie.record.retention import Retention, trim
+from shelltie.record.retention import trim
+from shelltie.settings.sections import AuditSettings
 
 _BACKLOG_MAX = 20_000  # facts that are kept while the file cannot be written
 _RETRY, _TICK = 0.5, 0.01
@@ -45,15 +45,12 @@ _log = logging.getLogger(__name__)
 class Terms:
     """Where the journal is, what it is good for, and how much of it is kept.
 
-    `spools` is where output is kept. Heads go to `anchor`, a file that others cannot change.
-    `inside` is the run that this process is in itself.
+    `spools` is where output is kept. `inside` is the run that this process is in itself.
     """
 
     path: Path
     spools: Path
-    required: bool = False
-    retention: Retention = field(default_factory=Retention)
-    anchor: Path | None = None
+    settings: AuditSettings = AuditSettings()
     inside: str | None = None
 
 
@@ -189,7 +186,7 @@ class Writer:
             return self._book
         self._drop()
         self._tried = True
-        connection = open_for_writing(self._terms.path, durable=self._terms.required)
+        connection = open_for_writing(self._terms.path, durable=self._terms.settings.required)
         book = ChainWriter(connection, secrets.token_hex(8))
         try:
             self._register(book)
@@ -235,7 +232,7 @@ class Writer:
             if self.dirty:
                 self._checkpoint(book)
             if now - self._trimmed >= _HOUR:
-                self._trimmed = -math.inf if trim(book, self._terms.retention) else now
+                self._trimmed = -math.inf if trim(book, self._terms.settings.retention) else now
         except (sqlite3.Error, OSError) as error:
             return None if _is_busy(error) else self._failed(error)
         if now - self._anchored >= _MINUTE:
@@ -248,10 +245,10 @@ class Writer:
         book.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _keep_head(self, book: ChainWriter) -> None:
-        if self._terms.anchor is None:
+        if self._terms.settings.anchor is None:
             return
         try:
-            anchor.append(self._terms.anchor, book.head)
+            anchor.append(Path(self._terms.settings.anchor), book.head)
             self.unanchored = None
         except OSError as error:
             self.unanchored = f"audit.anchor cannot be written: {error}"

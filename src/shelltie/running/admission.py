@@ -25,6 +25,7 @@ from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.ports import CommandJudge
 from shelltie.running.run import Run
+from shelltie.settings.sections import Patience
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 Decisions = Mapping[Rating, Decision]
@@ -33,18 +34,6 @@ _UNSEEN = (
     "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
     " can type it with `shelltie attach`"
 )
-
-
-@frozen
-class Patience:
-    """How long an answer is waited for; `None` is as long as the caller waits."""
-
-    unknown: float | None = 10.0
-    dangerous: float | None = None
-
-    def of(self, rating: Rating) -> float | None:
-        """The time for a command of that rating."""
-        return self.dangerous if rating is Rating.DANGEROUS else self.unknown
 
 
 @frozen

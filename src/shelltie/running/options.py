@@ -13,7 +13,6 @@ from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import (
-    DEFAULT_ESCALATION,
     Adaptive,
     Caller,
     Command,
@@ -25,6 +24,7 @@ from shelltie.model import (
     Survivors,
 )
 from shelltie.running.terms import RunTerms
+from shelltie.settings.sections import AdaptiveSettings, BreakerSettings, LimitSettings
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -35,16 +35,12 @@ class RunDefaults:
     """What holds for every run unless a call says otherwise."""
 
     shell: tuple[str, ...]
-    escalation: Escalation = DEFAULT_ESCALATION
-    survivors: Survivors = Survivors.KILL
-    warn_lead: float | None = None
-    idle_evidence: str | None = None
-    resources: Resources = field(default_factory=Resources)
-    passed: tuple[str, ...] = ()
-    adaptive: Adaptive = Adaptive.OFF
-    min_samples: int = 20
-    failures: int = 0  # starts that failed in a row before there is a pause; 0 is never
-    pause: float = 30.0
+    resources: Resources
+    passed: tuple[str, ...]
+    survivors: Survivors
+    limits: LimitSettings
+    adaptive: AdaptiveSettings
+    breaker: BreakerSettings
 
 
 @frozen
@@ -90,17 +86,20 @@ def terms_for(
 ) -> RunTerms:
     """By which rules it runs: what the call asks for, else the policy, else our defaults."""
     limits = options.limits
-    idle_evidence = defaults.idle_evidence or policy.idle_evidence
+    usual = defaults.limits
+    idle_evidence = usual.idle_evidence or policy.idle_evidence
     if not isinstance(limits, Limits):
         limits = resolve(policy, command.text, limits)
-    if defaults.adaptive is Adaptive.APPLY and experience.usual is not None:
+    if defaults.adaptive.mode is Adaptive.APPLY and experience.usual is not None:
         limits = proposed(limits, experience.usual, policy.max_total)
     return RunTerms(
         limits=limits,
         experience=experience,
-        escalation=with_sigkill(options.escalation or policy.escalation or defaults.escalation),
+        escalation=with_sigkill(
+            options.escalation or policy.escalation or defaults.limits.escalation
+        ),
         survivors=options.survivors or defaults.survivors,
-        warn_lead=policy.warn_lead if defaults.warn_lead is None else defaults.warn_lead,
+        warn_lead=policy.warn_lead if usual.warn_lead is None else usual.warn_lead,
         evidence=idle_evidence != "none",
     )
 

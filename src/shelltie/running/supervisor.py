@@ -87,7 +87,7 @@ class Supervisor:
         self._base = child.sift(child.inherited(), defaults.passed)
         self._alarms = Alarms()
         self._closed = False
-        self._breaker = Breaker(defaults.failures, defaults.pause)
+        self._breaker = Breaker(defaults.breaker.failures, defaults.breaker.pause)
 
     async def __aenter__(self) -> Self:
         if self._login_path is not None:
@@ -119,7 +119,7 @@ class Supervisor:
             admitted = replace(admitted, notes=(*admitted.notes, problem))
         run = self._new_run(run_id, command, terms, surroundings, admitted)
         run.begin(_as_admitted(prepared, admitted))
-        if self._defaults.adaptive is not Adaptive.OFF and not command.stays_open:
+        if self._defaults.adaptive.mode is not Adaptive.OFF and not command.stays_open:
             Lookout(run, self._alarms, self.bus.publish)
         return run
 
@@ -133,8 +133,8 @@ class Supervisor:
     def _check_breaker(self) -> None:
         if (left := self._breaker.left(self._alarms.now())) > 0:
             raise CannotStart(
-                f"the last {self._defaults.failures} commands could not be started: nothing is"
-                f" tried for {human_duration(left)} (breaker.pause); look at `shelltie doctor`"
+                f"the last {self._defaults.breaker.failures} commands could not be started: nothing"
+                f" is tried for {human_duration(left)} (breaker.pause); look at `shelltie doctor`"
             )
 
     @property
@@ -150,7 +150,7 @@ class Supervisor:
         if not kind:
             return Experience()
         project, samples = await self._memory.recall(kind, cwd)
-        return Experience(kind, project, samples, self._defaults.min_samples)
+        return Experience(kind, project, samples, self._defaults.adaptive.min_samples)
 
     async def _flush_before_start(self, run: RunId, command: Command) -> str | None:
         """Wait until it is on record that this will start, or say why it is not."""

@@ -7,7 +7,13 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+import anyio.to_thread
+
+from shelltie.record.queries import largest_session_number
+from shelltie.settings.config import Config
 
 _UNKEPT = 10**9  # no file gets as long
 
@@ -58,3 +64,10 @@ class SessionNumbers:
             return os.lseek(fd, 0, os.SEEK_CUR), os.fstat(fd).st_ino
         finally:
             os.close(fd)
+
+
+async def session_numbers(config: Config) -> SessionNumbers:
+    """Numbers for the sessions of all servers that keep their state here."""
+    look = partial(largest_session_number, config.journal)
+    used = await anyio.to_thread.run_sync(look)
+    return SessionNumbers(Path(config.state.dir) / "session-numbers", used, look)

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import anyio
 
-from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.visible_text import brief
 from shelltie.errors import JournalBroken, ProcessError, TooManySessions, UnknownSession
@@ -19,21 +18,10 @@ from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import SessionLimits, Waiting
 
 _TASK_SESSION = lazy(r"term-.+-\d{13,}")
 _REMEMBERED = 1000  # of those that are gone
-
-
-@frozen
-class SessionLimits:
-    """How many sessions each owner may have, and all of them together; and for how many seconds an
-    ended one stays readable.
-    """
-
-    most: int = 50
-    kept: float = 600.0
-    total: int = 200
 
 
 class Sessions:

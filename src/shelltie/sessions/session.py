@@ -20,7 +20,8 @@ from shelltie.output.text import decoder
 from shelltie.running.run import Run
 from shelltie.sessions.line_readings import Unfinished
 from shelltie.sessions.pattern_search import Finder
-from shelltie.sessions.wait_rule import AT_ONCE, Looks, Waiting, answer_at
+from shelltie.sessions.wait_rule import AT_ONCE, Looks, answer_at
+from shelltie.settings.sections import Waiting
 
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000

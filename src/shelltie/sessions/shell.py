@@ -31,7 +31,7 @@ from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.shell_marks import CommandMark
 from shelltie.sessions.shell_pipe import CommandPipe, MarkFilter
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 _TEXT_MAX = 1024 * 1024
 _INTERRUPTS = (b"\x03", b"\x1c")

@@ -5,30 +5,12 @@ from the call. A process that has ended is never waited for, and neither is one 
 input: then the answer is there, however soon that is.
 """
 
-import math
-
-from shelltie.basics.frozen import frozen
 from shelltie.model import Sighting
+from shelltie.settings.sections import Waiting
 
 _QUIET = 0.1  # seconds without output before it is worth asking whether it waits for input
 _AGAIN = 0.1  # and until a second look
 _PAUSE_MOST = 2.0  # and how often it is asked at least while it neither prints nor waits
-
-
-@frozen
-class Waiting:
-    """Seconds. A `most` of 0 answers at once, `None` waits without end; but no wait goes on after
-    the moment `until`.
-    """
-
-    least: float = 1.0
-    settle: float = 2.0
-    most: float | None = 30.0
-    until: float = math.inf
-
-    def ends(self, called: float) -> float:
-        """When a wait that began at `called` is over."""
-        return min(math.inf if self.most is None else called + self.most, self.until)
 
 
 AT_ONCE = Waiting(0.0, 0.0, 0.0)

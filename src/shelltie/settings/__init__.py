@@ -5,12 +5,14 @@ tighten until a person trusts it; the system's file may lock keys.
 
 Flow at a glance:
 1. `paths` says where files are, `files` reads them.
-2. `config.load` merges the layers; `checks` validates each value.
+2. `layers.load` merges them into a Config of `sections`; `checks` validates each value.
 3. `trust` tells whether a project's file may loosen anything.
 
 Files, in reading order:
-  config     layers → Config
+  sections   every setting, as the objects that the parts take
+  config     Config: the sections, and the table of all keys
   checks     what a setting may be
+  layers     files, variables and command line → Config
   paths      where our files are
   files      small files, read with care
   trust      trusted projects

@@ -1,6 +1,7 @@
 """Validators of settings: types, ranges, and how an untrusted file may tighten them. Pure."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from posixpath import normpath
 from typing import cast
 
@@ -112,6 +113,11 @@ def one_of(*words: str) -> Callable[[object], str]:
         return str(value)
 
     return check
+
+
+def member_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
+    check = one_of(*kind)
+    return lambda value: kind(check(value))
 
 
 def share(value: object) -> float:

@@ -21,21 +21,11 @@ from shelltie.events import (
     RunReady,
 )
 from shelltie.model import RunId, human_duration
+from shelltie.settings.sections import Thresholds
 from shelltie.telemetry.metrics import Metrics
 from shelltie.telemetry.prometheus import exposition, to_json
 
 _LEAST = 20  # commands; a rate of fewer says nothing
-
-
-@frozen
-class Thresholds:
-    """What is still well. Rates are of the last hundred commands."""
-
-    sessions: int = 50
-    success: float = 0.95
-    violations: float = 0.0
-    duration: float = 5.0
-    truncated: float = 0.01
 
 
 @frozen

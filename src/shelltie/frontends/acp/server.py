@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.assemble import assemble, policy_file, session_numbers
+from shelltie.assemble import assemble, keeper_of, policy_file
 from shelltie.basics.frozen import frozen
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, TerminalError
@@ -26,7 +26,7 @@ from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.jsonl import Lines, own_wire, read
 from shelltie.record.queries import count_by_client
-from shelltie.running.admission import Patience
+from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.config import Config
 
@@ -58,20 +58,20 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     _log.setLevel(logging.INFO)
     manners = manners_of(config, choices)
     # What is shown of a flood is its end, whole.
-    config = replace(config, kept_tail=max(config.kept_tail, OUTPUT_LIMIT))
+    tail = max(config.output.kept_tail, OUTPUT_LIMIT)
+    config = config.changed("output.kept_tail", tail)
     about = {"version": version(), "serves": "acp"}
-    inherited, keeper = child.inherited(), None if config.keeper == "auto" else config.keeper
+    inherited, keeper = child.inherited(), keeper_of(config)
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        supervisor.admission.patience = Patience(
-            config.unknown_wait, config.dangerous_wait or _DIALOGUE
-        )
+        patience = config.safety.patience
+        supervisor.admission.patience = replace(patience, dangerous=patience.dangerous or _DIALOGUE)
         sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (
             steerable(supervisor, sessions, inherited, about),
             TerminalHost(supervisor, manners, offered=False) as host,
         ):
             with _agent_environment(config, choices, inherited) as env:
-                process = AgentProcess(agent, env, keeper, grace=config.acp_leave)
+                process = AgentProcess(agent, env, keeper, grace=config.acp.agent_grace)
                 async with process:
                     with own_wire() as (source, sink):
                         conversation = _Conversation(host, process, source, sink)
@@ -86,20 +86,20 @@ def _agent_environment(
     config: Config, choices: Choices, inherited: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """The environment of the agent, with what makes it run its commands through us."""
-    if not (choices.wrap or config.acp_wrap):
+    if not (choices.wrap or config.acp.wrap_shell):
         yield inherited
     elif SHELL_PREFIX in inherited:
         _log.warning("%s is set already, so it stays: it is not ours", SHELL_PREFIX)
         yield inherited
     else:
-        Path(config.state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="acp-", dir=config.state_dir) as directory:
+        Path(config.state.dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="acp-", dir=config.state.dir) as directory:
             yield {**inherited, **shell_prefix(Path(directory))}
 
 
 def _count_recorded(config: Config, mark: str) -> dict[str, int] | None:
     try:
-        return count_by_client(config.journal, mark) if config.audit_enabled else None
+        return count_by_client(config.journal, mark) if config.audit.enabled else None
     except TerminalError:
         return None
 
@@ -110,11 +110,11 @@ def manners_of(config: Config, choices: Choices) -> HostSettings:
     Raises: ConfigWrong.
     """
     try:
-        commands = command_timeouts(config.acp_timeouts)
+        commands = command_timeouts(config.acp.command_timeouts)
     except ValueError as error:
         raise ConfigWrong(f"acp.command_timeouts: {error}") from error
-    total = config.acp_timeout if choices.total is None else choices.total
-    return HostSettings(TerminalPolicy(total or None, commands), redact=config.redact)
+    total = config.acp.timeout if choices.total is None else choices.total
+    return HostSettings(TerminalPolicy(total or None, commands), redact=config.output.redact)
 
 
 class _Conversation:
@@ -135,7 +135,7 @@ class _Conversation:
     async def last(self, choices: Choices, config: Config) -> int:
         """Carry messages until one side leaves; the agent's exit code."""
         server = None
-        if choices.mcp or config.acp_mcp:
+        if choices.mcp or config.acp.add_mcp:
             server = mcp_server(child.inherited(), self._agent.mark)
         signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         with signals as arriving:
@@ -147,9 +147,9 @@ class _Conversation:
                     tasks,
                     serve=choices.serve,
                     wanted=choices.display,
-                    pty="never" if config.redact else config.acp_pty,
+                    pty="never" if config.output.redact else config.acp.pty,
                     mcp=server,
-                    null_result=config.acp_empty == "null",
+                    null_result=config.acp.empty_result == "null",
                 )
                 tasks.start_soon(self._obey, arriving)
                 tasks.start_soon(self._from_editor, proxy)

@@ -25,9 +25,9 @@ from shelltie.record.queries import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import RunOptions
 from shelltie.running.supervisor import Supervisor
-from shelltie.settings import config as settings
 from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 
 GOOD, POOR, BAD = "good", "poor", "bad"
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
@@ -54,9 +54,9 @@ async def examine() -> list[Finding]:
     """Everything, in the order in which people read it."""
     wrong = None
     try:
-        config = settings.load(paths.here())
+        config = load(paths.here())
     except ConfigWrong as error:
-        config, wrong = Config(state_dir=str(paths.state_dir())), str(error)
+        config, wrong = Config(), str(error)
     return [
         *_machine(config),
         *(() if paths.is_deleted() else await _keeper(config)),
@@ -237,7 +237,7 @@ def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
     for ignored in config.ignored:
         yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
     yield from _decisions()
-    yield _state_directory(Path(config.state_dir))
+    yield _state_directory(Path(config.state.dir))
     yield from _journal(config)
 
 
@@ -285,7 +285,7 @@ def _is_there(path: Path) -> bool:
 
 def _journal(config: Config) -> Iterator[Finding]:
     found = partial(Finding, "settings", "journal")
-    if not config.audit_enabled:
+    if not config.audit.enabled:
         yield found(POOR, "switched off", "set audit.enabled to true")
         return
     try:
@@ -297,8 +297,8 @@ def _journal(config: Config) -> Iterator[Finding]:
             yield found(GOOD, f"{config.journal}, not there yet")
     except (TerminalError, OSError) as error:
         yield found(BAD, str(error), "see docs/operations.md")
-    if config.audit_anchor is not None:
-        yield _anchor(Path(config.audit_anchor))
+    if config.audit.anchor is not None:
+        yield _anchor(Path(config.audit.anchor))
 
 
 def _anchor(path: Path) -> Finding:

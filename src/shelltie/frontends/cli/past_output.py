@@ -15,8 +15,7 @@ from shelltie.output.text import clean, decode
 from shelltie.output.timing_file import SUFFIX, pieces
 from shelltie.record import queries
 from shelltie.record.queries import PastRun, PastRuns
-from shelltie.settings import config as settings
-from shelltie.settings import paths
+from shelltie.settings import layers, paths
 
 _PREFIX_MIN = 4
 _SHOWN = 5
@@ -24,8 +23,8 @@ _SHOWN = 5
 
 def lost() -> list[RunLost]:
     """What dead servers left, lately, whether somebody has settled it or not."""
-    config = settings.load(paths.here())
-    spools = Path(config.state_dir) / "output"
+    config = layers.load(paths.here())
+    spools = Path(config.state.dir) / "output"
     return [*queries.abandoned(config.journal, spools), *queries.lost(config.journal)]
 
 
@@ -89,10 +88,10 @@ def print_output(args: Namespace) -> bool:
 def _find(name: str) -> list[PastRuns]:
     if len(name) < _PREFIX_MIN:
         return []
-    config = settings.load(paths.here())
+    config = layers.load(paths.here())
     left = [
         PastRuns(one.run, one.command, "lost", None, one.file)
-        for one in queries.abandoned(config.journal, Path(config.state_dir) / "output")
+        for one in queries.abandoned(config.journal, Path(config.state.dir) / "output")
         if one.run.startswith(name) or one.session.upper() == name
     ]
     return left or queries.past(config.journal, name)
@@ -126,7 +125,7 @@ def load(name: str) -> Recording:
 
     Raises: NoRecordedRun, OutputNotKept, JournalUnusable, JournalUnreadable.
     """
-    run = queries.find(settings.load(paths.here()).journal, name)
+    run = queries.find(layers.load(paths.here()).journal, name)
     if run.running:
         raise OutputNotKept(f"it still runs: shelltie logs {run.id}")
     if not (run.stdout or run.stderr) and run.duration is not None:

@@ -23,7 +23,7 @@ class CallPipeline:
 
     def __init__(self, sessions: Sessions, config: Config, tasks: Tasks) -> None:
         secrets = child.sift(child.inherited()).secrets
-        self._confirmations = Confirmations(secrets, ask=config.ask_client)
+        self._confirmations = Confirmations(secrets, ask=config.safety.ask_client)
         self._recent = Recent()
         self.tasks = tasks
         self._resources = ClientResources(

@@ -7,7 +7,7 @@ from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 
 @frozen

@@ -23,11 +23,12 @@ from shelltie.frontends.mcp.notices import (
     level_of,
     on_stderr,
 )
-from shelltie.frontends.mcp.progress import NOT_STARTED, Pace, Status, line
+from shelltie.frontends.mcp.progress import NOT_STARTED, Status, line
 from shelltie.frontends.mcp.request import FollowedRun, RequestContext, owner_of
 from shelltie.model import RunId
 from shelltie.running.ports import Bus
 from shelltie.sessions.registry import Sessions
+from shelltie.settings.sections import Pace
 
 _log = logging.getLogger(__name__)
 

@@ -8,14 +8,6 @@ NOT_STARTED = "not started yet: it waits for its turn, a person's yes, or the se
 
 
 @frozen
-class Pace:
-    """Seconds to the first report, and from one to the next."""
-
-    first: float = 5.0
-    interval: float = 30.0
-
-
-@frozen
 class Status:
     """A run at one moment: its times in seconds, what it printed in bytes."""
 

@@ -143,8 +143,8 @@ class ClientResources:
         return {**policy_report(self._policy), "safety": decided}
 
     def _output(self, session: Session) -> str:
-        run, half = session.run, self._config.shown // 2
-        redactor = Redactor(run.surroundings.secrets) if self._config.redact else None
+        run, half = session.run, self._config.output.shown // 2
+        redactor = Redactor(run.surroundings.secrets) if self._config.output.redact else None
         view = both_ends(run.output, None, half, half, redactor)
         text = excerpt(view.head, view.tail, view.omitted, how_to_read="terminal_output")
         return text if redactor is None else redactor.text(text)

@@ -5,6 +5,7 @@ import math
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,12 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from shelltie.assemble import assemble, policy_file, session_numbers
+from shelltie.assemble import assemble, policy_file
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import brief
 from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
-from shelltie.contexts.fields import TaskLimits
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
 from shelltie.errors import InternalError, TerminalError
@@ -40,7 +40,6 @@ from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp.around_call import CallPipeline
 from shelltie.frontends.mcp.client_patience import window
 from shelltie.frontends.mcp.notify import Notifiers
-from shelltie.frontends.mcp.progress import Pace
 from shelltie.frontends.mcp.request import (
     RequestContext,
     ToolCall,
@@ -52,8 +51,10 @@ from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, declares
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.running.supervisor import Supervisor
-from shelltie.sessions.registry import SessionLimits, Sessions
-from shelltie.settings import config as settings
+from shelltie.sessions.id_counter import session_numbers
+from shelltie.sessions.registry import Sessions
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 
 _log = logging.getLogger(__name__)
 
@@ -130,18 +131,17 @@ def main(_: Namespace | None = None) -> int:
 
     Raises: ConfigWrong.
     """
-    anyio.run(serve, settings.load(Path()), on_stdio)
+    anyio.run(serve, load(Path()), on_stdio)
     return 0
 
 
-async def serve(config: settings.Config, transport: Transport) -> None:
+async def serve(config: Config, transport: Transport) -> None:
     """Serve; nothing that was started is left when this returns.
 
     Raises: ConfigWrong.
     """
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        room = SessionLimits(config.sessions_max, total=config.sessions_total)
-        sessions = Sessions(supervisor, room, await session_numbers(config))
+        sessions = Sessions(supervisor, config.sessions, await session_numbers(config))
         told = {"version": about.version()}
         async with (
             steerable(supervisor, sessions, child.inherited(), told) as control,
@@ -170,29 +170,27 @@ async def on_stdio(server: Server[Any], leave: Leave, _: Forget, __: Figures) ->
     await serve_stdio(converse, leave)
 
 
-def task_contexts(supervisor: Supervisor, config: settings.Config) -> Contexts:
+def task_contexts(supervisor: Supervisor, config: Config) -> Contexts:
     """The sessions of tasks, behind their allowlist."""
     access = Access(
-        find_allowlist(Path.cwd(), config.allowlist),
+        find_allowlist(Path.cwd(), config.access.allowlist_path),
         child.inherited().get("PATH", ""),
-        level=FilterLevel(config.arguments),
-        relative_paths=config.relative_paths,
-    )
-    limits = TaskLimits(
-        config.task_timeout,
-        config.task_timeout_max,
-        config.task_output,
-        config.tasks_max,
-        config.task_ttl,
+        level=FilterLevel(config.access.argument_level),
+        relative_paths=config.access.allow_relative_paths,
     )
     return Contexts(
-        supervisor, access, Path.cwd(), limits, passed=config.passed, isolation=config.tasks_in
+        supervisor,
+        access,
+        Path.cwd(),
+        config.access.limits,
+        passed=config.environment.passed,
+        isolation=config.isolation.tasks,
     )
 
 
 def build(
     supervisor: Supervisor,
-    config: settings.Config,
+    config: Config,
     sessions: Sessions,
     contexts: Contexts,
     meet: Callable[[str], None] = lambda _: None,
@@ -203,10 +201,10 @@ def build(
     It says to `meet` what each client calls itself.
     """
     tools = tools_by_name(supervisor, config, sessions, contexts)
-    pace = Pace(config.first_progress, max(_QUICKEST, config.progress_interval))
+    pace = replace(config.notify, interval=max(_QUICKEST, config.notify.interval))
     notifiers = Notifiers(supervisor.bus, pace, sessions)
     pipeline = CallPipeline(sessions, config, tasks or Tasks())
-    calls = _Calls(tools, notifiers, pipeline, config.patience, meet)
+    calls = _Calls(tools, notifiers, pipeline, config.mcp.patience, meet)
     server = BackgroundServer(
         "shelltie",
         pipeline.deliver,

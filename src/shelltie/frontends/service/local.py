@@ -24,7 +24,7 @@ from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import keys
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 DEFAULT_TIMEOUT = 120.0
 _NO_LIMIT = Limits(None, None, "sessions have no limit")

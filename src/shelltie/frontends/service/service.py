@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shelltie.approval.broker import Callback, CallbackChannel
-from shelltie.assemble import assemble, policy_file, session_numbers
+from shelltie.assemble import assemble, policy_file
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
 from shelltie.frontends.service.local import LocalTerminal
@@ -22,8 +22,10 @@ from shelltie.frontends.service.settings import AgentSettings, service_config
 from shelltie.model import Caller, Command
 from shelltie.running.options import Requester, new_run_id
 from shelltie.running.supervisor import Supervisor
+from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions
-from shelltie.settings import config as settings
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 from shelltie.shell.parse import parse_compound_command
 
 _LOCAL = "local"
@@ -97,7 +99,7 @@ class TerminalService:
     def __init__(
         self,
         terminal: Mapping[str, object],
-        config: settings.Config | None = None,
+        config: Config | None = None,
         root: Path | None = None,
         publish: Publish | None = None,
         approve: Callback | None = None,
@@ -107,12 +109,11 @@ class TerminalService:
         self._approve = approve
         self._given = service_config(terminal)
         self._root = root or Path.cwd()
-        loaded = config or settings.load(self._root)
-        self._config = replace(
-            loaded,
-            safe_commands=(*loaded.safe_commands, *self._given.safe_commands),
-            dangerous_commands=(*loaded.dangerous_commands, *self._given.dangerous_commands),
-        )
+        loaded = config or load(self._root)
+        safe = (*loaded.safety.safe_commands, *self._given.safe_commands)
+        dangerous = (*loaded.safety.dangerous_commands, *self._given.dangerous_commands)
+        safety = replace(loaded.safety, safe_commands=safe, dangerous_commands=dangerous)
+        self._config = replace(loaded, safety=safety)
         self.default_provider = self._given.defaults.provider
         self.terminal_provider_registry: dict[str, TerminalProvider | None] = {}
         self._places: dict[str, str | None] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong
 from shelltie.model import seconds
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 _Checks = Mapping[str, Callable[[str, object], object]]
 

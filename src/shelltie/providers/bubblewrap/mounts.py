@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
 from shelltie.providers.bubblewrap.home import (
     CACHES,
@@ -21,6 +20,7 @@ from shelltie.providers.bubblewrap.home import (
     programs,
     without_secrets,
 )
+from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.workspace.git import SETTINGS, UnguardedName, text_of
 from shelltie.providers.workspace.guards import Guards, RememberedFiles, guards_of
 
@@ -45,27 +45,6 @@ _PROC_HIDDEN = (
     "/proc/timer_list",
 )
 _PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108  inside, where they belong to nobody else
-
-
-@frozen
-class SandboxPolicy:
-    """What holds in every sandbox of a provider.
-
-    `network` is `off`, `loopback` (a loopback of its own) or `on`. `hidden` are shelltie's own
-    directories, `own` is its code. What is written to a private place is in memory, so each of
-    them has a size. `bwrap` is the program, unless it is to be looked for.
-    """
-
-    home: Path
-    network: str = "loopback"
-    writable: tuple[Path, ...] = ()
-    readable: tuple[Path, ...] = ()
-    hidden: tuple[Path, ...] = ()
-    own: tuple[Path, ...] = ()
-    path: str = ""
-    idle: float = 300.0
-    tmp_size: int = 1024 * 1024 * 1024
-    bwrap: str = ""
 
 
 # Of younger versions; without them the sandbox is a little weaker, and still one.
@@ -96,7 +75,7 @@ class SandboxView:
             *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"),
             *("--hostname", "sandbox"),
-            *(() if policy.network == "on" else ("--unshare-net",)),
+            *(() if policy.settings.network == "on" else ("--unshare-net",)),
             *self._system(),
             *self._home(),
             *self._workspace(guards),
@@ -126,7 +105,7 @@ class SandboxView:
             yield from self._private(place, "1777")
         yield from ("--dir", "/run", "--symlink", "../run", "/var/run")
         names = Path(os.path.realpath("/etc/resolv.conf"))
-        if self.policy.network == "on" and Path("/run") in names.parents:
+        if self.policy.settings.network == "on" and Path("/run") in names.parents:
             yield from _shown(names)
 
     def _home(self) -> Iterator[str]:
@@ -182,7 +161,7 @@ class SandboxView:
         return (f"{option}-fd", str(descriptor), str(place))
 
     def _private(self, place: str, mode: str) -> Iterable[str]:
-        sized = () if "--size" in self.lacking else ("--size", str(self.policy.tmp_size))
+        sized = () if "--size" in self.lacking else ("--size", str(self.policy.settings.tmp_size))
         return (*sized, "--perms", mode, "--tmpfs", place)
 
     def _emptied(self, place: Path) -> Iterable[str]:

@@ -16,8 +16,9 @@ from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
-from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxPolicy, SandboxView, visible
+from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.seccomp import barred
+from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
@@ -90,13 +91,13 @@ class BubblewrapProvider:
     isolation = Isolation.SANDBOX
 
     def __init__(self, policy: SandboxPolicy, keeper: str | None = None) -> None:
-        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
+        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.settings.network == "on" else set())
         self._policy = policy
         self._keeper = keeper
         self._program: _Program | None = None
         self._bwrap: str | None = None
         self._lacking: set[str] = set()  # options that this bwrap does not know
-        self._rooms: SandboxPool[_Sandbox] = SandboxPool("sandbox", _MORE, policy.idle)
+        self._rooms: SandboxPool[_Sandbox] = SandboxPool("sandbox", _MORE, policy.settings.idle)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
@@ -153,7 +154,7 @@ class BubblewrapProvider:
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
             view.build(program.needs)
             complaints = undo.enter_context(tempfile.TemporaryFile())
-            seccomp = barred(os.uname().machine, sockets=self._policy.network == "off")
+            seccomp = barred(os.uname().machine, sockets=self._policy.settings.network == "off")
             barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
             link = Link(
                 [bwrap, *barring, *view.options, *program.argv],
@@ -178,8 +179,8 @@ def _find(policy: SandboxPolicy) -> str:
 
     Raises: CannotStart.
     """
-    if policy.bwrap:
-        return policy.bwrap
+    if policy.settings.bwrap:
+        return policy.settings.bwrap
     for place in (*PLACES, *policy.path.split(":")):
         program = Path(place) / "bwrap"
         if program.is_absolute() and os.access(program, os.X_OK):

@@ -17,7 +17,8 @@ from shelltie.keeper import process_identity
 from shelltie.keeper.binaries import BINARY
 from shelltie.keeper.joined_link import JoinedKeeper, JoinedLink
 from shelltie.providers.container.engine_api import Engine, Image
-from shelltie.providers.container.mounts import ContainerPolicy, Mount, covers, order, ways
+from shelltie.providers.container.mounts import Mount, covers, order, ways
+from shelltie.providers.policies import ContainerPolicy
 from shelltie.providers.pool import answers
 from shelltie.providers.workspace.guards import FileIdentity, identities, identity_below
 
@@ -50,12 +51,12 @@ async def make(
     then there is none, unless the engine does not answer.
     """
     async with Engine(address) as engine:
-        image = await engine.image(policy.image)
+        image = await engine.image(policy.settings.image or "")
         with _door() as door:
             covered = covers(mounts, (*policy.hidden, address), door.empty)
             everything = (*mounts, *covered, *ways(BINARY, door.place))
             known = {**identities(mount.source for mount in everything), **known}
-            wanted = order(policy, everything, policy.user or _user(address), _security())
+            wanted = order(policy, everything, policy.settings.user or _user(address), _security())
             name = f"shelltie-{os.getpid()}-{secrets.token_hex(4)}"
             note(name)
             try:
@@ -236,8 +237,8 @@ async def _try(link: JoinedLink, policy: ContainerPolicy) -> None:
                 await link.close()
     if not fine:
         raise CannotStart(
-            f"in the image {policy.image} {policy.shell} does not run: use an image that has it, or"
-            " set shell to one that it has, such as /bin/sh"
+            f"in the image {policy.settings.image} {policy.shell} does not run: use an image that"
+            " has it, or set shell to one that it has, such as /bin/sh"
         )
 
 

@@ -7,11 +7,11 @@ and what `container.mounts` lists; nothing of the home, and no variable that was
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
+from shelltie.providers.policies import ContainerPolicy
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import Guards
 
@@ -25,34 +25,6 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]*")
 _MISREAD = re.compile('[,"\x00-\x1f\x7f\ud800-\udfff]')
 _FALLBACK_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMON = re.compile(r"TERM|COLORTERM|NO_COLOR|LANG|LANGUAGE|LC_\w+|TZ")
-
-
-@frozen
-class ContainerPolicy:
-    """What holds in every container of a provider.
-
-    `engines` are sockets, the first that is there is used. `network` is `loopback` (its own only)
-    or `on`. Nothing limits what is 0. `hidden` are shelltie's own directories, `own` is its code.
-    `outside` are the variables of this machine; those that match `passed` are for commands there,
-    too.
-    """
-
-    home: Path
-    image: str = ""
-    engines: tuple[str, ...] = ()
-    user: str = ""
-    network: str = "loopback"
-    mounts: tuple[str, ...] = ()
-    memory: int = 0
-    cpus: float = 0.0
-    processes: int = 0
-    hidden: tuple[Path, ...] = ()
-    own: tuple[Path, ...] = ()
-    outside: Mapping[str, str] = field(default_factory=dict)
-    passed: tuple[str, ...] = ()
-    shell: str = ""
-    idle: float = 300.0
-    tmp_size: int = 1024 * 1024 * 1024
 
 
 @frozen
@@ -81,7 +53,7 @@ def checked_mounts(
 
     `ours` are places that no command may reach. Raises: CannotStart.
     """
-    mounts = tuple(_mount(text, policy.home, ours) for text in policy.mounts)
+    mounts = tuple(_mount(text, policy.home, ours) for text in policy.settings.mounts)
     for mount in mounts:
         if mount.writable and any(_overlap(mount.source, root) for root in workspace):
             raise CannotStart(
@@ -158,9 +130,9 @@ def order(
     policy: ContainerPolicy, mounts: tuple[Mount, ...], user: str, security: tuple[str, ...]
 ) -> dict[str, object]:
     """What to ask the engine for. `mounts` and the network are all there is of this machine."""
-    private = f"rw,exec,nosuid,nodev,mode=1777,size={policy.tmp_size}"
+    private = f"rw,exec,nosuid,nodev,mode=1777,size={policy.sandbox.tmp_size}"
     return {
-        "Image": policy.image,
+        "Image": policy.settings.image,
         "User": user,
         "Entrypoint": [_KEEPER, "--connect", f"{_LINK}/socket"],
         "Cmd": [],
@@ -170,7 +142,7 @@ def order(
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges", *security],
-            "NetworkMode": "default" if policy.network == "on" else "none",
+            "NetworkMode": "default" if policy.settings.network == "on" else "none",
             "IpcMode": "private",
             "LogConfig": {"Type": "none"},
             "Mounts": [_written(one) for one in mounts],
@@ -198,10 +170,10 @@ def _written(mount: Mount) -> dict[str, object]:
 
 def _limits(policy: ContainerPolicy) -> dict[str, object]:
     limits = {
-        "Memory": policy.memory,
-        "MemorySwap": policy.memory,  # all together, so there is none beside it
-        "NanoCpus": int(policy.cpus * 1_000_000_000),
-        "PidsLimit": policy.processes,
+        "Memory": policy.settings.memory,
+        "MemorySwap": policy.settings.memory,  # all together, so there is none beside it
+        "NanoCpus": int(policy.settings.cpus * 1_000_000_000),
+        "PidsLimit": policy.settings.processes,
     }
     return {name: value for name, value in limits.items() if value}
 

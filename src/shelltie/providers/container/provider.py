@@ -15,13 +15,13 @@ from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
 from shelltie.providers.cgroup import CommandCgroup, group_of
 from shelltie.providers.container.mounts import (
-    ContainerPolicy,
     checked_image,
     checked_mounts,
     variables,
     visible,
     workspace_mounts,
 )
+from shelltie.providers.policies import ContainerPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, limited, spawn
@@ -58,9 +58,9 @@ class ContainerProvider:
     isolation = Isolation.CONTAINER
 
     def __init__(self, policy: ContainerPolicy) -> None:
-        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.network == "on" else set())
+        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.settings.network == "on" else set())
         self._policy = policy
-        self._rooms: SandboxPool[_Container] = SandboxPool("container", _MORE, policy.idle)
+        self._rooms: SandboxPool[_Container] = SandboxPool("container", _MORE, policy.sandbox.idle)
         self._locks: dict[Path, anyio.Lock] = {}
         self._made: dict[Path, set[str]] = {}  # by the engine that made them
 
@@ -147,9 +147,9 @@ def _address(policy: ContainerPolicy) -> Path:
 
     Raises: CannotStart.
     """
-    if not policy.image:
+    if not policy.settings.image:
         raise NotSetUp("no image is set for containers: set container.image, such as debian:12")
-    checked_image(policy.image)
+    checked_image(policy.settings.image)
     if sys.platform != "linux":
         raise CannotStart("containers are held on Linux only, where their processes can be seen")
     closed: list[str] = []

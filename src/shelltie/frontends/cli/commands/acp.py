@@ -9,7 +9,7 @@ from shelltie.errors import InvalidParameters
 from shelltie.frontends.acp.display_formats import DisplayMode
 from shelltie.frontends.acp.proxy import Serve
 from shelltie.frontends.acp.server import Choices, serve
-from shelltie.settings import config as settings
+from shelltie.settings.layers import load
 
 
 def main(args: Namespace) -> int:
@@ -21,4 +21,4 @@ def main(args: Namespace) -> int:
         raise InvalidParameters("name the agent: shelltie acp -- AGENT [ARGUMENT…]")
     display = None if args.display == "auto" else DisplayMode(args.display)
     choices = Choices(Serve(args.terminals), display, args.total, args.mcp, args.wrap_shell)
-    return anyio.run(serve, settings.load(Path()), args.words, choices)
+    return anyio.run(serve, load(Path()), args.words, choices)

@@ -14,8 +14,9 @@ from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
 from shelltie.record.chain import Checked
 from shelltie.record.queries import AuditLine
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 
 _DAMAGED = 1
 _ID = 12
@@ -26,14 +27,14 @@ _TELLING = ("command", "message", "reason", "state", "pids", "pid", "facts", "th
 
 def main(args: Namespace) -> int:
     """Do it; the exit code."""
-    config = settings.load(paths.here())
+    config = load(paths.here())
     return _ACTIONS[args.action](args, config)
 
 
-def _verify(args: Namespace, config: settings.Config) -> int:
+def _verify(args: Namespace, config: Config) -> int:
     heads, kept = list(args.head or ()), Anchored()
-    if config.audit_anchor is not None:
-        kept = anchor.read(Path(config.audit_anchor))
+    if config.audit.anchor is not None:
+        kept = anchor.read(Path(config.audit.anchor))
     found = queries.verify(config.journal, [*heads, *kept.heads])
     if kept.problem is not None:
         found = replace(found, problems=(*found.problems, kept.problem))
@@ -47,7 +48,7 @@ def _verify(args: Namespace, config: settings.Config) -> int:
     return _DAMAGED if found.problems else 0
 
 
-def _proof(found: Checked, config: settings.Config) -> dict[str, object]:
+def _proof(found: Checked, config: Config) -> dict[str, object]:
     return {
         "ok": not found.problems,
         "path": str(config.journal),
@@ -84,7 +85,7 @@ def _remarks(found: Checked) -> Iterator[str]:
         yield f"{found.older} of them are older than what is kept, and cannot be compared"
 
 
-def _tail(args: Namespace, config: settings.Config) -> int:
+def _tail(args: Namespace, config: Config) -> int:
     lines = queries.tail(config.journal, args.n)
     if args.json:
         _print_lines(lines)
@@ -95,12 +96,12 @@ def _tail(args: Namespace, config: settings.Config) -> int:
     return 0
 
 
-def _export(args: Namespace, config: settings.Config) -> int:
+def _export(args: Namespace, config: Config) -> int:
     _print_lines(queries.entries(config.journal, args.after))
     return 0
 
 
-_ACTIONS: dict[str, Callable[[Namespace, settings.Config], int]] = {
+_ACTIONS: dict[str, Callable[[Namespace, Config], int]] = {
     "verify": _verify,
     "tail": _tail,
     "export": _export,

@@ -28,8 +28,8 @@ from shelltie.record.history import History
 from shelltie.running.admission import Decisions
 from shelltie.running.options import check_command
 from shelltie.running.ports import CommandJudge
-from shelltie.settings import config as settings
 from shelltie.settings.config import Config
+from shelltie.settings.layers import load
 from shelltie.shell.shape import shape
 from shelltie.verdict import Decision, Rating, Verdict
 
@@ -53,7 +53,7 @@ class _Answer:
 
 def main(args: Namespace) -> int:
     """One command from the command line, or many from stdin."""
-    config = settings.load(Path.cwd())
+    config = load(Path.cwd())
     checks = _Checks(
         judge_of(config, Path.cwd()),
         profiles(config)[args.profile],
@@ -78,9 +78,9 @@ class _Learned:
     """What earlier runs say, as a server would use it."""
 
     def __init__(self, config: Config) -> None:
-        self._mode = Adaptive(config.adaptive)
-        self._least = config.min_samples
-        self._history = History(config.journal if config.audit_enabled else None)
+        self._mode = Adaptive(config.adaptive.mode)
+        self._least = config.adaptive.min_samples
+        self._history = History(config.journal if config.audit.enabled else None)
 
     async def limits(
         self, text: str, limits: Limits, most: float | None

@@ -9,8 +9,8 @@ from shelltie.model import human_duration
 from shelltie.record import queries
 from shelltie.record.history import project_of
 from shelltie.record.queries import PastRun
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.layers import load
 
 _ID = 12
 _COMMAND_MIN = 20
@@ -20,9 +20,7 @@ _HEAD = ("ID", "WHEN", "END", "TOOK", "COMMAND")
 def main(args: Namespace) -> int:
     """Print them."""
     below = project_of(str(paths.here())) if args.here else ""
-    runs = queries.latest(
-        settings.load(paths.here()).journal, args.n, below=below, bad_only=args.bad
-    )
+    runs = queries.latest(load(paths.here()).journal, args.n, below=below, bad_only=args.bad)
     if args.json:
         print_json([run.to_json() for run in runs])
     elif not runs:

@@ -5,12 +5,12 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.assemble import policy_file
+from shelltie.assemble import keeper_of, policy_file
 from shelltie.frontends.cli.terminal import Style, print_json
 from shelltie.keeper.binaries import choose
 from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.layers import load
 
 
 def main(args: Namespace) -> int:
@@ -31,13 +31,13 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "systemConfig", paths.system_file()
     yield "userConfig", paths.user_file()
     yield "projectConfig", paths.project_file(project)
-    config = settings.load(project)
+    config = load(project)
     yield "policyInForce", Path(policy_file(config, project).origin)
     yield "projectPolicy", policy_file(config, project).path
     yield "shippedPolicy", SHIPPED_FILE
     yield "policySchema", SCHEMA_FILE
     yield "httpTokens", paths.tokens_file()
-    yield "state", Path(config.state_dir)
-    yield "output", Path(config.state_dir) / "output"
+    yield "state", Path(config.state.dir)
+    yield "output", Path(config.state.dir) / "output"
     yield "journal", config.journal
-    yield "keeper", Path(choose(None if config.keeper == "auto" else config.keeper)[0][-1])
+    yield "keeper", Path(choose(keeper_of(config))[0][-1])

@@ -13,8 +13,8 @@ from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile
 from shelltie.model import human_duration
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.layers import load
 
 
 def main(args: Namespace) -> int:
@@ -71,11 +71,11 @@ def _file(given: str | None) -> PolicyFile:
     """The named file, or the one in force."""
     if given is not None:
         return PolicyFile(Path(given))
-    return policy_file(settings.load(paths.here()), paths.here())
+    return policy_file(load(paths.here()), paths.here())
 
 
 def _show(args: Namespace) -> int:
-    config = settings.load(paths.here())
+    config = load(paths.here())
     file = policy_file(config, paths.here())
     rows = [*config.rows()] if args.origin else []
     if args.json:

@@ -6,8 +6,8 @@ from shelltie.frontends.cli import html_report
 from shelltie.frontends.cli.commands import stats
 from shelltie.record import queries
 from shelltie.record.history import project_of
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.layers import load
 
 _SHAPES = 25
 
@@ -15,7 +15,7 @@ _SHAPES = 25
 def main(args: Namespace) -> int:
     """Print it."""
     below = project_of(str(paths.here())) if args.here else ""
-    runs = queries.latest(settings.load(paths.here()).journal, args.n, below=below)
+    runs = queries.latest(load(paths.here()).journal, args.n, below=below)
     learned = [(row.project, row.known, row.fitting) for row in stats.rows(_SHAPES, here=args.here)]
     where = f" in {below}" if below else ""
     print(html_report.report(runs, learned, f"shelltie: what was run{where}"), end="")

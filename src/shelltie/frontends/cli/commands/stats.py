@@ -11,8 +11,8 @@ from shelltie.limits.experience import Usual, proposed, usual
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Limits, human_duration
 from shelltie.record.history import last, project_of, shapes
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.layers import load
 
 _HEAD = ("SHAPE", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGESTED", "PROJECT")
 _SHAPE_MAX = 32
@@ -69,7 +69,7 @@ def main(args: Namespace) -> int:
 
 def rows(count: int, *, here: bool) -> Iterator[UsualRow]:
     """Every shape that was run, the most frequent first."""
-    config = settings.load(paths.here())
+    config = load(paths.here())
     policy = policy_file(config, paths.here()).current()
     project = project_of(str(paths.here())) if here else ""
     for shape, where in shapes(config.journal, project, count):
@@ -77,7 +77,7 @@ def rows(count: int, *, here: bool) -> Iterator[UsualRow]:
         known = usual(shape, samples)
         if known is not None:
             limits = resolve(policy, shape.replace(" + ", " && "), AskedLimits())
-            enough = known.n >= config.min_samples
+            enough = known.n >= config.adaptive.min_samples
             better = proposed(limits, known, policy.max_total) if enough else limits
             yield UsualRow(where, known, sum(one.by_limit for one in samples), limits, better)
 

@@ -9,8 +9,8 @@ from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics import visible_text
 from shelltie.frontends.cli.find_question import NOT_DONE, REFUSED, confirmed
 from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, width
-from shelltie.settings import config as settings
 from shelltie.settings import paths, trust
+from shelltie.settings.layers import load
 from shelltie.settings.trust import Snapshot, Trusted
 
 
@@ -97,7 +97,7 @@ def _trust(project: Path, store: Path, args: Namespace) -> int:
 def _loosened(snapshot: Snapshot) -> list[str]:
     """What the project asks for and does not get while it is not trusted."""
     origin = str(paths.project_file(snapshot.project))
-    ignored = settings.load(snapshot.project).ignored
+    ignored = load(snapshot.project).ignored
     start = f"{origin}: "
     return [line.removeprefix(start) for line in ignored if line.startswith(start)]
 

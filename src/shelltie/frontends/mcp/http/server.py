@@ -30,8 +30,10 @@ from shelltie.frontends.mcp.http.clients import HttpClient, HttpClients
 from shelltie.frontends.mcp.http.listener import Listener
 from shelltie.frontends.mcp.http.request_ids import UniqueRequestIds
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
-from shelltie.settings import config as settings
 from shelltie.settings import paths
+from shelltie.settings.config import Config
+from shelltie.settings.layers import load
+from shelltie.settings.sections import HttpSettings
 
 # Bytes of a request: the SDK's own default. While JSON is read nobody else has a turn; the worst
 # that fits, half a million small objects, takes 0.1 to 0.2 seconds; 20 MB took half a second.
@@ -58,10 +60,7 @@ class Listening:
     tls: Tls | None = None
     plaintext: bool = False
     names: tuple[str, ...] = ()
-    idle: float = 1800.0  # a client that makes no request for so long has left
-    drain: float = 3.0  # what runs may take so long to end by itself when we leave
-    connections: int = 512
-    silence: float = 75.0  # longer than clients keep a connection that they do not use; 0: no limit
+    settings: HttpSettings = HttpSettings()
 
 
 def main(args: Namespace) -> int:
@@ -69,7 +68,7 @@ def main(args: Namespace) -> int:
 
     Raises: UnsafeAddress, InvalidParameters, CannotStart, ConfigWrong.
     """
-    config = settings.load(Path())
+    config = load(Path())
     how = listening(args, config)
     tokens = Tokens(how.tokens)
     check(how.tls)
@@ -79,7 +78,7 @@ def main(args: Namespace) -> int:
     return 0
 
 
-def listening(args: Namespace, config: settings.Config) -> Listening:
+def listening(args: Namespace, config: Config) -> Listening:
     """What the command line and the settings say.
 
     Raises: InvalidParameters.
@@ -92,10 +91,7 @@ def listening(args: Namespace, config: settings.Config) -> Listening:
         tls=Tls(Path(args.tls_cert), Path(args.tls_key)) if args.tls_cert else None,
         plaintext=args.allow_plaintext,
         names=tuple(args.allow_host or ()),
-        idle=config.http_idle,
-        drain=config.http_drain,
-        connections=config.http_connections,
-        silence=config.http_silence,
+        settings=config.http,
     )
 
 
@@ -135,12 +131,12 @@ async def serve_http(
     `figures` is what is to be read at /metrics.
     """
     encrypted = how.tls is not None
-    silence = how.silence or math.inf
-    listener = Listener(sock, how.connections, silence)
+    silence = how.settings.silence or math.inf
+    listener = Listener(sock, how.settings.connections, silence)
     leaving, left = anyio.create_memory_object_stream[HttpClient](math.inf)
-    rooms = _rooms(server, how.idle)
+    rooms = _rooms(server, how.settings.idle)
     names = address.names(listener, how.names, encrypted=encrypted)
-    guests = HttpClients(how.idle, leaving.send_nowait)
+    guests = HttpClients(how.settings.idle, leaving.send_nowait)
     inside = UniqueRequestIds(rooms.handle_request, _BODY_MAX, silence)
     door = AccessControl(inside, known, revoked, names, guests, listener, figures)
     web = _Web(_settings(door, how.tls))
@@ -154,7 +150,7 @@ async def serve_http(
                 tasks.start_soon(_watch_tokens, door)
                 _announce(address.url(listener, encrypted=encrypted), how.tokens)
                 await _first(arriving)
-                await _finish(door, web, how.drain, leave)
+                await _finish(door, web, how.settings.drain, leave)
             await web.end()
             tasks.cancel_scope.cancel()
 

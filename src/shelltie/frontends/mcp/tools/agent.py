@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult, TextContent
 
-from shelltie.agents.agent_limits import MODES, AgentCaps, AllowedRange, agent_limits
+from shelltie.agents.agent_limits import MODES, agent_limits
 from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
@@ -42,6 +42,7 @@ from shelltie.frontends.wire.run import refusal_report
 from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
+from shelltie.settings.sections import AgentTaskSettings
 
 _KEPT_MOST, _KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
 
@@ -204,12 +205,9 @@ class AgentTools:
 
     def __init__(self, handover: Handover, config: Config) -> None:
         self._handover = handover
-        self._redact = config.redact
-        self._beats = _heartbeats(config)
-        self._caps = AgentCaps(
-            AllowedRange(config.agent_idle_min, config.agent_idle_max, config.agent_idle),
-            AllowedRange(config.agent_hard_min, config.agent_hard_max, config.agent_hard),
-        )
+        self._redact = config.output.redact
+        self._beats = _heartbeats(config.agent)
+        self._caps = config.agent
         self._last = 0
         self._kept: dict[str, _StartedTask] = {}
 
@@ -269,18 +267,18 @@ class AgentTools:
         return f"task-{self._last}"
 
 
-def _heartbeats(config: Config) -> Heartbeats:
+def _heartbeats(agent: AgentTaskSettings) -> Heartbeats:
     """What the settings say about them.
 
     Raises: ConfigWrong.
     """
-    if config.heartbeat is None:
-        return Heartbeats(config.heartbeat_counts)
+    if agent.heartbeat is None:
+        return Heartbeats(agent.heartbeat_counts)
     try:
-        pattern = compile_for_output(config.heartbeat)
+        pattern = compile_for_output(agent.heartbeat)
     except ValueError as error:
         raise ConfigWrong(f"agent.heartbeat {error}") from error
-    return Heartbeats(config.heartbeat_counts, pattern.found_in)
+    return Heartbeats(agent.heartbeat_counts, pattern.found_in)
 
 
 def _goes_on(kept: _StartedTask) -> TaskAnswer:

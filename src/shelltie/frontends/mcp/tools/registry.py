@@ -20,7 +20,6 @@ from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.output.redact import Redactor
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
-from shelltie.sessions.wait_rule import Waiting
 from shelltie.settings.config import Config
 
 
@@ -45,27 +44,28 @@ def tools_by_name(
     settings = session_settings(config)
     handover = Handover(supervisor, kept, settings.waiting)
     tools: list[Tool] = []
-    if config.run_enabled:
+    if config.tools.run:
         answer = partial(run.run, handover, config)
         tools.append(Tool(run.RUN, answer, run.refused, may_become_task=True))
     tools += session_tools(SessionTools(handover, settings), config)
-    if config.agent_enabled:
+    if config.tools.agent_task:
         tools += agent_tools(AgentTools(handover, config))
-    if config.access_enabled:
+    if config.tools.access:
         own = child.sift(child.inherited()).secrets
-        redactor = Redactor(own) if config.redact else None  # commands of tasks get no others
+        # Commands of tasks get no others.
+        redactor = Redactor(own) if config.output.redact else None
         tools += tools_for_contexts(contexts, handover, redactor)
     return {tool.listing.name: tool for tool in tools}
 
 
 def session_tools(ours: SessionTools, config: Config) -> list[Tool]:
     """What starts something that stays, and what follows whatever goes on."""
-    shell = config.run_enabled or config.bash_enabled
-    starts = shell or config.agent_enabled or config.access_enabled
-    follows = config.sessions_enabled or (config.patience != 0 and starts)
+    shell = config.tools.run or config.tools.bash
+    starts = shell or config.tools.agent_task or config.tools.access
+    follows = config.tools.sessions or (config.mcp.patience != 0 and starts)
     chosen = [
-        (config.bash_enabled, schemas.BASH, ours.bash),
-        (config.sessions_enabled, schemas.START, ours.start),
+        (config.tools.bash, schemas.BASH, ours.bash),
+        (config.tools.sessions, schemas.START, ours.start),
         (follows, schemas.CONTINUE, ours.go_on),
         (follows, schemas.OUTPUT, ours.output),
         (follows, schemas.STOP, ours.stop),
@@ -96,7 +96,7 @@ def tools_for_contexts(
 
 def session_settings(config: Config) -> SessionSettings:
     """How sessions behave, by the settings."""
-    waiting = Waiting(config.min_interval, config.settle_interval, config.max_interval)
+    bash, output = config.bash, config.output
     return SessionSettings(
-        waiting, config.crop_output, config.bash_timeout, config.shown, config.redact
+        config.persistent, bash.crop_output, bash.timeout, output.shown, output.redact
     )

@@ -218,14 +218,16 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
     """
     given, supervisor = read(call.arguments, RunArguments), handover.supervisor
     command, first = parse_options(given.command, given.options(), call.requester)
-    again = config.retries if given.retry is None else given.retry
+    again = config.retry.attempts if given.retry is None else given.retry
     attempts = Attempts(first, again, supervisor.max_total)
     session = None
     while (options := await attempts.next()) is not None:
         attempts.runs.append(await supervisor.start(command, options))
         session = await handover.wait(FollowedRun(attempts.runs[-1]), call)
     runs, notes = attempts.runs, attempts.notes()
-    made = report(runs[-1], config.shown, redact=config.redact, attempts=runs, notes=notes)
+    made = report(
+        runs[-1], config.output.shown, redact=config.output.redact, attempts=runs, notes=notes
+    )
     answer = made.to_json()
     if session is not None:
         answer |= running_fields(session, shown=not made.truncated)

@@ -28,7 +28,7 @@ from shelltie.running.options import RunOptions
 from shelltie.sessions import keys
 from shelltie.sessions.session import Session, SessionReading, checked_size
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
-from shelltie.sessions.wait_rule import Waiting
+from shelltie.settings.sections import Waiting
 
 _LONG = 64 * 1024
 

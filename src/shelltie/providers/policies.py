@@ -1,0 +1,118 @@
+"""Sandbox and container policies: the settings, and what of this machine is ours.
+
+Links are followed when this is made, so that no command can lead a later one elsewhere.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+import shelltie
+from shelltie.basics.frozen import frozen
+from shelltie.settings import paths
+from shelltie.settings.config import Config
+from shelltie.settings.sections import ContainerSettings, SandboxSettings
+
+
+@frozen
+class SandboxPolicy:
+    """What holds in every sandbox of a provider.
+
+    `hidden` are shelltie's own directories, `own` is its code.
+    """
+
+    home: Path
+    settings: SandboxSettings = SandboxSettings()
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    own: tuple[Path, ...] = ()
+    path: str = ""
+
+
+@frozen
+class ContainerPolicy:
+    """What holds in every container of a provider.
+
+    `engines` are sockets, the first that is there is used. `hidden` are shelltie's own directories,
+    `own` is its code. `outside` are the variables of this machine; those that match `passed` are
+    for commands there, too. `sandbox` says how long an unused one stays, and how large its `/tmp`
+    is.
+    """
+
+    home: Path
+    settings: ContainerSettings = ContainerSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    engines: tuple[str, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    own: tuple[Path, ...] = ()
+    outside: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    shell: str = ""
+
+
+def sandbox_policy(config: Config, environ: Mapping[str, str]) -> SandboxPolicy:
+    """What holds in every sandbox here."""
+    return SandboxPolicy(
+        home=_home(environ),
+        settings=config.sandbox,
+        writable=_real(config.sandbox.writable),
+        readable=_real(config.sandbox.readable),
+        hidden=_own_places(config.state.dir, environ),
+        own=_own_code(),
+        path=environ.get("PATH", ""),
+    )
+
+
+def container_policy(config: Config, environ: Mapping[str, str], shell: str) -> ContainerPolicy:
+    """What holds in every container here, where texts are run by that shell."""
+    engine = config.container.engine
+    return ContainerPolicy(
+        home=_home(environ),
+        settings=config.container,
+        sandbox=config.sandbox,
+        engines=(engine,) if engine else engines(environ),
+        hidden=_own_places(config.state.dir, environ),
+        own=_own_code(),
+        outside=environ,
+        passed=config.environment.passed,
+        shell=shell,
+    )
+
+
+def engines(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the socket of a container engine may be: one that is named, a user's own, root's."""
+    named = environ.get("DOCKER_HOST") or environ.get("CONTAINER_HOST")
+    if named:
+        return (named,)
+    own = paths.user_runtime_dir(environ)
+    root = ("/var/run/docker.sock", "/run/podman/podman.sock")
+    return (f"{own}/docker.sock", f"{own}/podman/podman.sock", *root)
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(os.path.realpath(paths.home_dir(environ)))
+
+
+def _own_places(state: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    return _real(
+        (
+            state,
+            str(paths.state_dir(environ)),
+            str(paths.user_file(environ).parent),
+            *map(str, paths.runtime_dirs(environ)),
+            *map(str, paths.usual_runtime_dirs(environ)),  # of other servers
+        )
+    )
+
+
+def _own_code() -> tuple[Path, ...]:
+    """What runs as shelltie: its package, and the environment with all that it imports."""
+    package = os.path.dirname(os.path.realpath(shelltie.__file__))  # noqa: PTH120  of a text
+    return Path(package), Path(os.path.realpath(sys.prefix))
+
+
+def _real(places: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(Path(place).expanduser())) for place in places if place)

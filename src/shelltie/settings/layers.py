@@ -1,0 +1,183 @@
+"""Layers of settings: command line > SHELLTIE_* > project (.shelltie.toml) > user > system.
+
+The system file may lock keys. A project's file is a stranger's text: until it is trusted it may
+only tighten.
+"""
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from shelltie.errors import ConfigWrong
+from shelltie.settings import trust
+from shelltie.settings.config import SETTINGS, Config, checked, nearest
+from shelltie.settings.paths import (
+    ONLY_RUNTIME,
+    project_file,
+    state_dir,
+    system_file,
+    trust_file,
+    user_file,
+)
+from shelltie.settings.sections import StateSettings
+
+_FILE_MAX = 1024 * 1024
+
+# Names that task contexts have had elsewhere.
+_VARIABLES = {
+    "tools.access.enabled": "ENABLE_TERMINAL_ACCESS",
+    "access.allowlist_path": "TERMINAL_ALLOWLIST_PATH",
+    "access.default_timeout": "TERMINAL_DEFAULT_TIMEOUT",
+    "access.max_timeout": "TERMINAL_MAX_TIMEOUT",
+    "access.max_output": "TERMINAL_MAX_OUTPUT_SIZE",
+    "access.max_sessions": "TERMINAL_MAX_SESSIONS",
+}
+
+
+# Variables with our name that are no settings.
+_OTHER_VARIABLES = {
+    ONLY_RUNTIME,
+    "SHELLTIE_RUN",  # what a command of ours has; it may start another shelltie
+    "SHELLTIE_PYKEEPER_PORTABLE",  # for the keeper
+    "SHELLTIE_TOKEN",  # where docs/mcp.md has clients over HTTP keep theirs
+}
+
+
+# The section of TerminalService, for those who keep one file for both.
+_ALIASES = {
+    "terminal.safeCommands": "safety.safeCommands",
+    "terminal.dangerousCommands": "safety.dangerousCommands",
+    "terminal.agentDefaults.bash.cropOutput": "bash.cropOutput",
+    "terminal.agentDefaults.bash.timeoutSeconds": "bash.timeoutSeconds",
+    "terminal.agentDefaults.persistent.minInterval": "persistent.minInterval",
+    "terminal.agentDefaults.persistent.settleInterval": "persistent.settleInterval",
+    "terminal.agentDefaults.persistent.maxInterval": "persistent.maxInterval",
+}
+
+
+def load(
+    project: Path,
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Config:
+    """Everything merged.
+
+    Raises: ConfigWrong, which names the file or variable, the key and what it may be.
+    """
+    system = _read(system_file())
+    locked = system.pop("locked", [])
+    if not isinstance(locked, list):
+        raise ConfigWrong(f"{system_file()}: locked must be a list of keys")
+    layers = _Layers(frozenset(map(str, locked)))
+    layers.apply(_known(system, str(system_file())), str(system_file()), system=True)
+    user = user_file(environ)
+    layers.apply(_known(_read(user), str(user)), str(user))
+    snapshot = trust.look(project)
+    layers.apply_project(
+        _parsed(snapshot.files.get(trust.SETTINGS, b""), project_file(project)),
+        str(project_file(project)),
+        trusted=trust.is_trusted(snapshot, trust_file(environ)),
+    )
+    for name, key, value in _from_environment(environ):
+        layers.apply({key: value}, name)
+    layers.apply(overrides or {}, "command line")
+    config = Config(state=StateSettings(str(state_dir(environ))))
+    for key, setting in layers.values.items():
+        config = config.changed(key, setting)
+    return replace(config, origins=layers.origins, ignored=tuple(layers.ignored))
+
+
+@dataclass(slots=True)
+class _Layers:
+    """The settings so far, each layer over the one below."""
+
+    locked: frozenset[str]
+    values: dict[str, object] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+
+    def apply(self, layer: Mapping[str, object], origin: str, *, system: bool = False) -> None:
+        for key, value in layer.items():
+            if key in self.locked and not system:
+                self.ignored.append(f"{origin}: {key} is locked by {system_file()}")
+            else:
+                self.values[key] = checked(key, value, origin)
+                self.origins[key] = origin
+
+    def apply_project(self, given: Mapping[str, object], origin: str, *, trusted: bool) -> None:
+        own = _known(given, origin)
+        self.apply(own if trusted else dict(self._tightened(own, origin)), origin)
+
+    def _tightened(self, own: Mapping[str, object], origin: str) -> Iterator[tuple[str, object]]:
+        for key, value in own.items():
+            given, setting = checked(key, value, origin), SETTINGS[key]
+            current = self.values.get(key, setting.default)
+            merged = current if setting.project is None else setting.project(current, given)
+            if merged != current:
+                yield key, merged
+            elif given != current:
+                self.ignored.append(
+                    f"{origin}: {key} may only tighten until you run `shelltie trust`; ignored"
+                )
+
+
+def _read(path: Path) -> dict[str, object]:
+    """A file's settings; one that is not there has none."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
+            raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: this is no configuration")
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error}") from error
+    return _parsed(content, path)
+
+
+def _parsed(content: bytes, path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigWrong(f"{path}: cannot be read: {error}") from error
+
+
+def _known(tree: Mapping[str, object], origin: str) -> dict[str, object]:
+    """Dotted keys of nested tables, each of which must exist."""
+    flat: dict[str, object] = {}
+    for written, value in _flatten(tree, ""):
+        key = _ALIASES.get(written, written)
+        if key in flat:
+            raise ConfigWrong(f"{origin}: {written} and {key} are the same setting: keep one")
+        flat[key] = value
+        if key not in SETTINGS:
+            advice = nearest(key, (*SETTINGS, *_ALIASES))
+            raise ConfigWrong(f"{origin}: unknown key {key}; {advice}")
+    return flat
+
+
+def _flatten(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _variable(key: str) -> str:
+    return "SHELLTIE_" + key.upper().replace(".", "_")
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Each variable that is set, with its key and its value."""
+    known = {_variable(key) for key in SETTINGS} | _OTHER_VARIABLES
+    for unknown in sorted(environ.keys() - known):
+        if unknown.startswith("SHELLTIE_"):
+            raise ConfigWrong(f"unknown variable {unknown}; {nearest(unknown, sorted(known))}")
+    for key in SETTINGS:
+        for name in (_VARIABLES.get(key), _variable(key)):
+            if name is not None and name in environ:
+                yield name, key, environ[name]
