@@ -1,4 +1,7 @@
-"""Dependency injection: builds a running Supervisor from a Config."""
+"""Dependency injection: builds a running Supervisor from a Config.
+
+What a process may never use is imported when it is used.
+"""
 
 import asyncio
 import resource
@@ -17,13 +20,14 @@ from shelltie.errors import ConfigWrong
 from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
-from shelltie.model import Adaptive, Command, Resources, RunId
+from shelltie.model import Adaptive, Command, Isolation, Resources, RunId
 from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
-from shelltie.providers.bubblewrap.provider import BubblewrapProvider
-from shelltie.providers.container.provider import ContainerProvider
+from shelltie.providers.late import LateProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.policies import (
+    ContainerPolicy,
+    SandboxPolicy,
     container_policy,
     sandbox_policy,
 )
@@ -86,14 +90,32 @@ def _by_profile(section: Any) -> dict[str, Mapping[Rating, Any]]:  # noqa: ANN40
     }
 
 
-def _providers(config: Config) -> tuple[Provider, ...]:
+def _providers(config: Config, *, serves: bool) -> tuple[Provider, ...]:
+    """Ours. A server imports them at once: it may outlive the files that it was installed from."""
     environ, keeper = child.inherited(), keeper_of(config)
+    sandboxes = sandbox_policy(config, environ)
     containers = container_policy(config, environ, shell_of(config)[0])
+    local, bubblewrap = LocalProvider(keeper), partial(_bubblewrap, sandboxes, keeper)
+    container = partial(_container, containers)
+    if serves:
+        return local, bubblewrap(), container()
     return (
-        LocalProvider(keeper),
-        BubblewrapProvider(sandbox_policy(config, environ), keeper),
-        ContainerProvider(containers),
+        local,
+        LateProvider("bubblewrap", Isolation.SANDBOX, bubblewrap),
+        LateProvider("container", Isolation.CONTAINER, container),
     )
+
+
+def _bubblewrap(policy: SandboxPolicy, keeper: str | None) -> Provider:
+    from shelltie.providers.bubblewrap.provider import BubblewrapProvider
+
+    return BubblewrapProvider(policy, keeper)
+
+
+def _container(policy: ContainerPolicy) -> Provider:
+    from shelltie.providers.container.provider import ContainerProvider
+
+    return ContainerProvider(policy)
 
 
 def judge_of(config: Config, project: Path) -> Judge:
@@ -160,7 +182,7 @@ def assemble(
     login = config.environment.path == "login" or (config.environment.path == "auto" and serves)
     supervisor = Supervisor(
         defaults=_habits(config, resources),
-        admission=_admission(config, providers, bus),
+        admission=_admission(config, (*_providers(config, serves=serves), *providers), bus),
         policy=policy.current,
         new_output=_outputs(config, spools),
         bus=bus,
@@ -207,7 +229,7 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
     approved = Approved(whereabouts.approved_file())
     placement = Placement(
-        (*_providers(config), *providers),
+        providers,
         demands(config),
         workspace=config.sandbox.workspace or str(whereabouts.here()),
         instead_of_asking=config.isolation.unasked == "isolate",

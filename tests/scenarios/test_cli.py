@@ -139,6 +139,21 @@ def test_a_run_does_not_import_mcp() -> None:
     assert done.stdout == b"0 False\n"
 
 
+def test_a_run_imports_no_place_that_it_does_not_use_and_nothing_that_reads_the_journal() -> None:
+    unused = ("providers.bubblewrap", "providers.container", "record.queries", "record.recovery")
+    script = (
+        "import sys; from shelltie.frontends.cli.main import main;"
+        f"code = main(['run', '--', 'true']); used = {unused!r};"
+        "print(code, [one for one in used if 'shelltie.' + one in sys.modules])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=40, check=False
+    )
+
+    assert done.stdout == b"0 []\n"
+
+
 # check
 
 

@@ -20,6 +20,7 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.keeper.link import Leash, Link
 from shelltie.model import Bar, Command, Isolation
 from shelltie.providers.bubblewrap import provider
+from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.running.options import RunOptions
 from tests.cli import shelltie
@@ -57,6 +58,18 @@ class BigBox(LocalProvider):
     async def ready(self, workspace: str) -> None:
         if not self.works:
             raise CannotStart(f"the box is shut for {workspace}: open it")
+
+
+async def test_a_place_is_known_by_its_name_and_level_before_it_is_imported(
+    terminal: Terminal,
+) -> None:
+    real = (LocalProvider, provider.BubblewrapProvider, ContainerProvider)
+
+    places = terminal.supervisor.placement.providers.values()
+
+    assert [(one.name, one.isolation) for one in places] == [
+        (one.name, one.isolation) for one in real
+    ]
 
 
 @pytest.mark.proves("T2-34", "S2-7")

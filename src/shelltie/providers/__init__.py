@@ -14,6 +14,8 @@ Files, in reading order:
   spawn        a command on a leash
   cgroup       limits for a whole tree
   local        this machine
+  policies     what holds in every sandbox and container
+  late         a place that is imported when it is first used
   pool         sandboxes that stay open
   workspace/   what an isolated command may change
   bubblewrap/  sandbox

@@ -19,7 +19,6 @@ import anyio.to_thread
 from shelltie.errors import JournalBroken
 from shelltie.events import Event, Publish, RunLost
 from shelltie.model import PastSession
-from shelltie.record import queries
 from shelltie.record.facts import Fact, FactMaker
 from shelltie.record.writer import Terms, Writer
 
@@ -125,18 +124,24 @@ class Journal:
 
     async def lost(self, client: str) -> list[RunLost]:
         """What ran for this client, lately, in servers that died; the newest first."""
+        from shelltie.record import queries  # a server asks, a single command does not
+
         with suppress(JournalBroken):
             await self.flush()
         return await anyio.to_thread.run_sync(queries.lost, self._terms.path, client)
 
     async def lost_one(self, name: str, client: str) -> RunLost | None:
         """The lost run or session of this client with that id, however old."""
+        from shelltie.record import queries  # a server asks, a single command does not
+
         with suppress(JournalBroken):
             await self.flush()
         return await anyio.to_thread.run_sync(queries.lost_one, self._terms.path, name, client)
 
     async def past_session(self, session: str, client: str) -> PastSession | None:
         """What became of the session of this client with that id."""
+        from shelltie.record import queries  # a server asks, a single command does not
+
         with suppress(JournalBroken):
             await self.flush()
         path = self._terms.path

@@ -16,7 +16,6 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import TerminalError
 from shelltie.events import RunLost
 from shelltie.keeper import process_identity
-from shelltie.record import anchor
 from shelltie.record.append import ChainWriter, complete
 from shelltie.record.database import (
     WAL_MAX,
@@ -26,10 +25,10 @@ from shelltie.record.database import (
     open_for_writing,
 )
 from shelltie.record.facts import Fact, folded
-from shelltie.record.recovery import recover
 from shelltie.record.retention import trim
 from shelltie.settings.sections import AuditSettings
 
+_OTHERS = "SELECT 1 FROM servers WHERE settled = 0 AND id != ? LIMIT 1"
 _BACKLOG_MAX = 20_000  # facts that are kept while the file cannot be written
 _RETRY, _TICK = 0.5, 0.01
 _LOCKED = 2.0  # seconds for another server to finish its transaction
@@ -147,13 +146,20 @@ class Writer:
     def _settle(self, book: ChainWriter) -> None:
         """What dead servers left. If that cannot be written now, it is left for the next turn."""
         try:
-            self.lost += recover(book, self._terms.spools, self._terms.inside)
+            self.lost += self._recovered(book)
         except sqlite3.Error as error:
             if is_permanent(error):
                 raise
             _log.debug("dead servers cannot be settled now", exc_info=error)
         else:
             self._unsettled = False
+
+    def _recovered(self, book: ChainWriter) -> list[RunLost]:
+        if book.connection.execute(_OTHERS, (book.server,)).fetchone() is None:
+            return []
+        from shelltie.record.recovery import recover  # most find nobody else
+
+        return recover(book, self._terms.spools, self._terms.inside)
 
     def _drop_fact(self, error: Exception) -> None:
         """What can never be written must not hold up the rest."""
@@ -247,6 +253,8 @@ class Writer:
     def _keep_head(self, book: ChainWriter) -> None:
         if self._terms.settings.anchor is None:
             return
+        from shelltie.record import anchor  # few keep heads elsewhere
+
         try:
             anchor.append(Path(self._terms.settings.anchor), book.head)
             self.unanchored = None

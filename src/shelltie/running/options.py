@@ -85,8 +85,7 @@ def terms_for(
     defaults: RunDefaults,
 ) -> RunTerms:
     """By which rules it runs: what the call asks for, else the policy, else our defaults."""
-    limits = options.limits
-    usual = defaults.limits
+    limits, usual = options.limits, defaults.limits
     idle_evidence = usual.idle_evidence or policy.idle_evidence
     if not isinstance(limits, Limits):
         limits = resolve(policy, command.text, limits)
@@ -95,9 +94,7 @@ def terms_for(
     return RunTerms(
         limits=limits,
         experience=experience,
-        escalation=with_sigkill(
-            options.escalation or policy.escalation or defaults.limits.escalation
-        ),
+        escalation=with_sigkill(options.escalation or policy.escalation or usual.escalation),
         survivors=options.survivors or defaults.survivors,
         warn_lead=policy.warn_lead if usual.warn_lead is None else usual.warn_lead,
         evidence=idle_evidence != "none",

@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.mcp.http import address
 from shelltie.record.chain import Head, head_of
 
 C = TypeVar("C")
@@ -120,7 +119,9 @@ def check(args: argparse.Namespace) -> None:
         raise InvalidParameters(f"{option} is for HTTP: give --http HOST:PORT, too")
 
 
-def _address(text: str) -> address.Address:
+def _address(text: str) -> object:
+    from shelltie.frontends.mcp.http import address  # most commands serve nobody
+
     try:
         return address.parse(text)
     except ValueError as error:

@@ -1,0 +1,40 @@
+"""Lazy import of a provider, when a command first asks for it."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from shelltie.model import Bar, Isolation
+from shelltie.providers.provider import Provider
+
+
+class LateProvider:
+    """Stands for the provider of that name, which `make` imports and makes."""
+
+    def __init__(self, name: str, isolation: Isolation, make: Callable[[], Provider]) -> None:
+        self.name = name
+        self.isolation = isolation
+        self._make = make
+
+    @cached_property
+    def _provider(self) -> Provider:
+        return self._make()
+
+    @property
+    def bars(self) -> frozenset[Bar]:
+        """See `Provider`."""
+        return self._provider.bars
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+        await self._provider.ready(workspace)
+
+    @property
+    def spawn(self) -> Any:  # noqa: ANN401  the method itself, so that no call lies between
+        """See `Provider`."""
+        return self._provider.spawn
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        if "_provider" in self.__dict__:
+            await self._provider.close()
