@@ -31,6 +31,7 @@ TerminalError
         SignalFailed
         KillFailed
     ConfigWrong
+        MissingFile
     JournalBroken
     ContextClosedEarly
     NoServerAnswer
@@ -234,6 +235,10 @@ class ConfigWrong(TerminalError):
     """A configuration file or variable says something we do not understand."""
 
     code = "CONFIG_WRONG"
+
+
+class MissingFile(ConfigWrong):
+    """There is no file of this name."""
 
 
 class JournalBroken(TerminalError):

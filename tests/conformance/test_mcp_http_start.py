@@ -1,6 +1,7 @@
 """How the server on HTTP starts, and when it does not: addresses, certificates, tokens."""
 
 import datetime
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -64,8 +65,9 @@ def test_it_does_not_start_where_it_should_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cert, key = certificate(tmp_path, "localhost")
-    tokens = {name: tmp_path / name for name in ("open", "empty", "short", "directory")}
+    tokens = {name: tmp_path / name for name in ("open", "empty", "short", "directory", "fifo")}
     tokens["directory"].mkdir()
+    os.mkfifo(tokens["fifo"])
     for name, content in (("open", "x" * 40), ("empty", "# none\n"), ("short", "hunter2\n")):
         tokens[name].write_text(content, encoding="ascii")
         tokens[name].chmod(0o644 if name == "open" else 0o600)
@@ -90,6 +92,7 @@ def test_it_does_not_start_where_it_should_not(
             (125, "no token", ("--http", here, "--token-file", str(tokens["empty"]))),
             (125, "guessed", ("--http", here, "--token-file", str(tokens["short"]))),
             (125, "cannot be read", ("--http", here, "--token-file", str(tokens["directory"]))),
+            (125, "not a regular file", ("--http", here, "--token-file", str(tokens["fifo"]))),
             (125, "no token can be kept", ("--http", here, "--token-file", "/proc/no/such")),
         ]
         for code, told, args in cases:

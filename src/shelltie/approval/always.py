@@ -8,6 +8,7 @@ from shelltie.approval.question import Question, fingerprint
 from shelltie.errors import ConfigWrong
 from shelltie.model import Command, TerminalSize
 from shelltie.settings import toml_list
+from shelltie.settings.files import WatchedFile
 
 _TABLE = "approved"
 _HEADING = """\
@@ -15,7 +16,6 @@ Commands that run without a question, because you said `shelltie approve ID --al
 Each is allowed exactly as it stands here, in this directory and place, and in no other form.
 Delete an entry to be asked again."""
 _KEYS = {"text", "argv", "cwd", "provider", "pty", "since"}
-_TICK = 2.0  # two writes within one tick of a file system's clock leave the same time behind
 
 
 class Approved:
@@ -28,7 +28,7 @@ class Approved:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problem = ""
-        self._mark = self._look()
+        self._file = WatchedFile(path)
         self._believed: frozenset[str] | None = None
         self._digests: frozenset[str] = frozenset()
         self._foreign: frozenset[str] = frozenset()
@@ -37,9 +37,7 @@ class Approved:
 
     def holds(self, question: Question) -> bool:
         """Whether a question has been answered for good; its directory is then one by its name."""
-        mark = self._look()
-        if mark != self._mark or (mark and time.time() - mark[0] / 1e9 < _TICK):
-            self._mark = mark
+        if self._file.changed():
             self._load()
         return fingerprint(question.command, question.provider) in self._digests
 
@@ -62,13 +60,6 @@ class Approved:
 
         toml_list.change(self.path, _TABLE, edit, _HEADING)
         self._believed = (self._believed or frozenset()) | self._digests_of([made])
-
-    def _look(self) -> tuple[int, ...] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino
 
     def _load(self) -> None:
         self.problem, self._digests, self._foreign = "", frozenset(), frozenset()

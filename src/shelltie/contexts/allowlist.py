@@ -1,10 +1,11 @@
 """Allowlist of programs for task contexts, and the JSON file that it is read from."""
 
 import json
+import os
 import re
 import reprlib
 import shlex
-import time
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -22,7 +23,7 @@ from shelltie.basics.validate import (
 )
 from shelltie.contexts.argument_filter import ArgumentRules, Denied
 from shelltie.errors import ConfigWrong
-from shelltie.settings.files import TICK, FileStamp, mark, read_text
+from shelltie.settings.files import WatchedFile, read_small_text
 
 _Item = TypeVar("_Item")
 
@@ -226,23 +227,27 @@ class AllowlistFile:
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
         self.name = name
-        self._mark: FileStamp | None = None
+        self._file = WatchedFile(path)
         self._text: str | None = None
         self._allowlist = Allowlist(problem="not read yet")
         self._load()
 
     def current(self) -> Allowlist:
         """The allowlist of this moment; looks whether the file has changed."""
-        now = mark(self.path)
-        if now is None or now != self._mark or time.time() - now[0] / 1e9 < TICK:
+        if self._file.changed():
             self._load()
         return self._allowlist
 
     def _load(self) -> None:
-        self._mark = mark(self.path)
         try:
-            text = read_text(self.path, guarded=True)
+            text = read_small_text(self.path, problem=_writable_by_all)
             if text != self._text:
                 self._allowlist, self._text = parse(text), text
         except (ConfigWrong, InvalidValue) as error:
             self._allowlist, self._text = Allowlist(problem=f"{self.name}: {error}"), None
+
+
+def _writable_by_all(status: os.stat_result) -> str | None:
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody may write it, so nothing in it counts: chmod o-w it"
+    return None

@@ -1,11 +1,10 @@
 """Timeout policy file: found, read, and reloaded when it changes."""
 
-import time
 from pathlib import Path
 
 from shelltie.errors import ConfigWrong
 from shelltie.limits.policy import TimeoutPolicy, fallback, parse
-from shelltie.settings.files import TICK, mark, read_text
+from shelltie.settings.files import WatchedFile, read_small_text
 
 PROJECT_FILE = Path("config/terminal_timeout_policy.json")
 SHIPPED_FILE = Path(__file__).with_name("default_policy.json")
@@ -33,24 +32,26 @@ class PolicyFile:
         self.problems: tuple[str, ...] = ()
         self._policy = fallback("not read yet")
         self._text: str | None = None
-        self._mark = mark(path)
-        self._load(until_it_exists if until_it_exists and self._mark is None else path)
+        self._file = WatchedFile(path)
+        self._load(path if self._file.exists else until_it_exists or path)
 
     def current(self) -> TimeoutPolicy:
         """The policy of this moment; looks whether the file has changed."""
-        now = mark(self.path)
-        if now != self._mark or (now and time.time() - now[0] / 1e9 < TICK):
-            self.force_reload()
+        if self._file.changed():
+            self._load_again()
         return self._policy
 
     def force_reload(self) -> None:
         """Read the file again, whether it seems changed or not."""
-        self._mark = mark(self.path)
-        self._load(Path(self.origin) if self._mark is None else self.path)
+        self._file.changed()
+        self._load_again()
+
+    def _load_again(self) -> None:
+        self._load(self.path if self._file.exists else Path(self.origin))
 
     def _load(self, path: Path) -> None:
         try:
-            text = read_text(path)
+            text = read_small_text(path)
             if text != self._text or self.origin != str(path):
                 self._use(path, text)
         except ConfigWrong as error:

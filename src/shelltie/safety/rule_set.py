@@ -2,7 +2,6 @@
 
 import json
 import re
-import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,11 +12,11 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rule import Rule
 from shelltie.safety.rule_parser import Sketch, compile_rules, sketch_rules
+from shelltie.settings.files import read_small_file
 
 PROGRAMS = Path(__file__).parent / "programs"
 INDEX = PROGRAMS / "index.json"
 
-_FILE_MAX = 1024 * 1024
 _VERSION = lazy(r"(?<=[A-Za-z+])[-.]?\d+(?:\.\d+)*$")
 _EXAMPLES = lazy(r"^(?:not_)?match\s*=\s*\[.*?\]\s*$", re.MULTILINE | re.DOTALL)
 _GLOB = lazy(r"[*?\[]")
@@ -112,11 +111,8 @@ def read_family(path: Path, *, trusted: bool = True) -> list[Rule]:
 
 def _text(path: Path) -> str:
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
-            raise ConfigWrong(f"{path}: no file, or larger than 1 MiB: these are no rules")
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_small_file(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ConfigWrong(f"{path}: cannot be read: {error}") from error
 
 

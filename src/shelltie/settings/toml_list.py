@@ -8,7 +8,6 @@ does not stop one who runs as the same user, knows of it, and writes both.
 import hashlib
 import json
 import os
-import stat
 import time
 import tomllib
 from collections import Counter
@@ -17,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from shelltie.errors import ConfigWrong
+from shelltie.errors import ConfigWrong, MissingFile
+from shelltie.settings.files import read_small_file
 
 TomlTable = Mapping[str, object]  # of texts, flags and lists of texts
 
-_SIZE_MAX = 1024 * 1024
 _ABANDONED = 10.0  # seconds after which somebody's unfinished file is taken for left behind
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -33,9 +32,9 @@ def read(path: Path, table: str) -> list[dict[str, object]]:
     """
     try:
         found = tomllib.loads(_content(path).decode("utf-8"))
-    except FileNotFoundError:
+    except MissingFile:
         return []
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigWrong(f"{path}: cannot be read: {error}") from error
     entries = found.pop(table, [])
     if found or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
@@ -68,27 +67,17 @@ def _record(path: Path) -> Path:
 def _written(path: Path) -> Counter[str]:
     try:
         return Counter(_content(_record(path)).decode("ascii", "replace").split())
-    except FileNotFoundError:
+    except MissingFile:
         return Counter()
-    except OSError as error:
-        raise ConfigWrong(f"{_record(path)}: cannot be read: {error.strerror}") from error
 
 
 def _content(path: Path) -> bytes:
-    with open(path, "rb", opener=_open_now) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigWrong(f"{path}: not a regular file")
+    def problem(status: os.stat_result) -> str | None:
         if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-            raise ConfigWrong(f"{path}: others may write to it; make it yours: chmod 600 {path}")
-        content = file.read(_SIZE_MAX + 1)
-    if len(content) > _SIZE_MAX:
-        raise ConfigWrong(f"{path}: larger than 1 MiB")
-    return content
+            return f"others may write to it; make it yours: chmod 600 {path}"
+        return None
 
-
-def _open_now(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
+    return read_small_file(path, problem=problem)
 
 
 def change(

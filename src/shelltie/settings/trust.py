@@ -2,20 +2,20 @@
 
 import hashlib
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import ConfigWrong
+from shelltie.errors import ConfigWrong, MissingFile
 from shelltie.settings import toml_list
+from shelltie.settings.files import read_small_file
 
 SETTINGS = ".shelltie.toml"
 RULES = ".shelltie"  # a directory: every file below it counts
 
-_FILE_MAX = 1024 * 1024
 _FILES_MAX = 200
 _TABLE = "project"
 _HEADING = """\
@@ -58,9 +58,8 @@ def look(project: Path) -> Snapshot:
     root = project.resolve()
     files: dict[str, bytes] = {}
     for path in _paths(root):
-        content = _read(path)
-        if content is not None:
-            files[path.relative_to(root).as_posix()] = content
+        with suppress(MissingFile):
+            files[path.relative_to(root).as_posix()] = read_small_file(path)
         if len(files) > _FILES_MAX:
             raise ConfigWrong(f"{root / RULES}: more than {_FILES_MAX} files")
     return Snapshot(root, files)
@@ -70,25 +69,6 @@ def _paths(root: Path) -> Iterator[Path]:
     yield root / SETTINGS
     for folder, _, names in os.walk(root / RULES):
         yield from (Path(folder, name) for name in names)
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        with open(path, "rb", opener=_open_now) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigWrong(f"{path}: not a regular file")
-            content = file.read(_FILE_MAX + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigWrong(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > _FILE_MAX:
-        raise ConfigWrong(f"{path}: larger than 1 MiB")
-    return content
-
-
-def _open_now(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
 
 
 def is_trusted(snapshot: Snapshot, store: Path) -> bool:

@@ -5,7 +5,6 @@ import hmac
 import logging
 import os
 import secrets
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +23,7 @@ from shelltie.errors import ConfigWrong
 from shelltie.frontends.mcp.http.address import PATH, Names
 from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient, HttpClients
 from shelltie.frontends.mcp.http.listener import Listener
+from shelltie.settings.files import WatchedFile, read_small_file
 
 TokenLookup = Callable[[str], str | None]  # who has a token, if anybody
 Revoked = Callable[[str], bool]  # whether whom we knew is known no more
@@ -229,7 +229,6 @@ _log = logging.getLogger(__name__)
 _SHORTEST = 20  # characters; what a person makes up is shorter, and is guessed
 _FILE_MAX = 64 * 1024
 _HEAD = "# One token a line. Each is a client of its own; delete a line, and it is shut out.\n"
-_Stamp = tuple[int, int, int, int]
 
 
 class Tokens:
@@ -240,9 +239,8 @@ class Tokens:
 
         Raises: ConfigWrong.
         """
-        self._path = path
         _create(path)
-        self._stamp = _stamp(path)
+        self._file = WatchedFile(path)
         self._known = _read(path)
 
     def credential(self, token: str) -> str | None:
@@ -261,12 +259,10 @@ class Tokens:
         return all(_name(known) != credential for known in self._known)
 
     def _refresh(self) -> None:
-        with suppress(OSError):
-            if (now := _stamp(self._path)) == self._stamp:
-                return
-            self._stamp = now
+        if not self._file.changed():
+            return
         try:
-            self._known = _read(self._path)
+            self._known = _read(self._file.path)
         except ConfigWrong as error:
             if self._known:
                 _log.warning("nobody can come in any more: %s", error)
@@ -277,19 +273,9 @@ def _name(known: bytes) -> str:
     return known.hex()[:16]
 
 
-def _stamp(path: Path) -> _Stamp:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
-
-
 def _read(path: Path) -> tuple[bytes, ...]:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            _check(path, status)
-            lines = file.read(_FILE_MAX).decode("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise ConfigWrong(f"{path}: cannot be read: {error.strerror}") from error
+    content = read_small_file(path, size_max=_FILE_MAX, problem=_open_to_others)
+    lines = content.decode("utf-8", "replace").splitlines()
     tokens = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not tokens:
         raise ConfigWrong(f"{path}: there is no token in it; delete it, and a new one is made")
@@ -301,11 +287,10 @@ def _read(path: Path) -> tuple[bytes, ...]:
     return tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
 
 
-def _check(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_MAX:
-        raise ConfigWrong(f"{path}: no file, or larger than 64 KiB: these are no tokens")
+def _open_to_others(status: os.stat_result) -> str | None:
     if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
-        raise ConfigWrong(f"{path}: others can read it; chown it to you and `chmod 600` it")
+        return "others can read it; chown it to you and `chmod 600` it"
+    return None
 
 
 def _create(path: Path) -> None:
