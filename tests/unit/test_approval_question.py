@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shelltie.approval.question import Question, as_id, fingerprint
+from shelltie.approval.question import Question, fingerprint
 from shelltie.model import Command, TerminalSize
 from shelltie.verdict import Rating, Verdict
 
@@ -53,10 +53,6 @@ def test_no_id_is_used_twice_and_each_can_be_said_aloud() -> None:
 
     assert len(set(ids)) == len(ids)
     assert all(len(name) == 6 and not set(name) & set("ILOU") for name in ids)
-
-
-def test_an_id_is_understood_as_it_is_typed_and_read() -> None:
-    assert as_id(" k7o2ql ") == "K702Q1"
 
 
 def test_a_large_input_is_described_and_begins_as_it_does() -> None:

@@ -6,8 +6,9 @@ Agents think for minutes without a word, so their limits are longer than those o
 import math
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
-from shelltie.model import Limits, human_duration
+from shelltie.model import Limits
 from shelltie.settings.sections import AgentTaskSettings
 
 # Seconds of silence and in all. What runs elsewhere has limits of its own there.

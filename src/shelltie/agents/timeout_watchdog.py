@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Literal
 
+from shelltie.basics.times import iso_utc
 from shelltie.errors import AlreadyAborted
 from shelltie.model import EscalationStep, Limit, Limits, signal_name
 from shelltie.output.head_tail import Window
@@ -284,8 +284,7 @@ class TimeoutWatchdog:
         self._tell(self._callbacks.on_progress, update)
 
     def _clock(self, at: float) -> str:
-        moment = datetime.fromtimestamp(at + self._offset, UTC)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso_utc(at + self._offset)
 
     def _tell(self, callback: Callable[..., None] | None, *news: object) -> None:
         if callback is None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shelltie.approval.question import Question, fingerprint
+from shelltie.basics.times import iso_utc
 from shelltie.errors import ConfigWrong
 from shelltie.model import Command, TerminalSize
 from shelltie.settings import toml_list
@@ -97,7 +98,7 @@ def entry(question: Question) -> dict[str, object]:
         )
     words = {"text": command.text} if command.argv is None else {"argv": list(command.argv)}
     pty = {} if command.pty is None else {"pty": True}
-    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    since = iso_utc(time.time(), "seconds")
     return {**words, "cwd": command.cwd, "provider": question.provider, **pty, "since": since}
 
 

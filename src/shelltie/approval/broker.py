@@ -16,8 +16,8 @@ from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, InvalidParameters
-from shelltie.model import human_duration
 from shelltie.verdict import Rating
 
 OPEN_MAX = 100  # questions, asked and late ones together

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from shelltie.approval.question import Question
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
-from shelltie.model import human_duration, human_size
+from shelltie.basics.times import human_duration, human_size
 from shelltie.verdict import Rating, Reason, Span, foremost
 
 _LINES_MAX = 40  # more of a text are shown only where all of it is wanted

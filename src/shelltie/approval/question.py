@@ -3,21 +3,19 @@
 import hashlib
 import json
 import os
-import secrets
 import time
 from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.ids import ShortIds
 from shelltie.model import Command, Directory
 from shelltie.verdict import Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
-_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing that is misheard or misread
-_LENGTH = 6
-_IDS = len(_LETTERS) ** _LENGTH
 _HEAD = 128 * 1024
+_IDS = ShortIds()
 
 
 class Scope(StrEnum):
@@ -77,7 +75,7 @@ class Question:
         command = replace(command, cwd=os.path.realpath(command.cwd))
         directory = _directory_of(command.cwd)
         return cls(
-            id=_new_id(),
+            id=_IDS.new(),
             command=command,
             verdict=verdict,
             provider=provider,
@@ -127,24 +125,3 @@ def _input(stdin: bytes | None) -> Input | None:
     if stdin is None:
         return None
     return Input(len(stdin), hashlib.sha256(stdin).hexdigest(), stdin[:_HEAD])
-
-
-class _Ids:
-    """Walks through all ids there are in an order nobody can foresee, so that none comes twice."""
-
-    def __init__(self) -> None:
-        self._next = secrets.randbelow(_IDS)
-        self._step = secrets.randbelow(_IDS // 2) * 2 + 1  # odd, so it meets all of a power of two
-
-    def __call__(self) -> str:
-        self._next = (self._next + self._step) % _IDS
-        shifts = range(5 * (_LENGTH - 1), -1, -5)
-        return "".join(_LETTERS[self._next >> shift & 31] for shift in shifts)
-
-
-_new_id = _Ids()
-
-
-def as_id(text: str) -> str:
-    """What somebody typed or heard, as the id they meant."""
-    return text.strip().upper().translate(str.maketrans("OIL", "011"))

@@ -10,6 +10,8 @@ Files, in reading order:
   lazy_regex    our patterns, compiled on first use
   safe_regex    users' patterns, refused when they could run away (ReDoS)
   memo          lru_cache for short texts
+  times         durations, moments and sizes, for programs and for people
+  ids           ULIDs, short ids that people type, counted milliseconds
   validate      object → typed value, or a message for its author
   visible_text  sanitized text for people: inline(), brief(), lines()
 """

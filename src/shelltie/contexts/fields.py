@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.times import human_duration
 from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
 from shelltie.errors import InvalidParameters, WrongFields
-from shelltie.model import Limits, human_duration
+from shelltie.model import Limits
 from shelltie.settings.sections import TaskLimits
 
 _TASK = lazy(r"[A-Za-z0-9._-]{1,128}")

@@ -14,7 +14,9 @@ from typing import Self
 import anyio
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.times import human_duration
 from shelltie.contexts import fields
 from shelltie.contexts.access import Access
 from shelltie.contexts.context import Context, Executed, StillRunning
@@ -32,15 +34,7 @@ from shelltie.events import (
     ContextOpened,
     ContextRefused,
 )
-from shelltie.model import (
-    Command,
-    Escalation,
-    EscalationStep,
-    Isolation,
-    Limits,
-    Survivors,
-    human_duration,
-)
+from shelltie.model import Command, Escalation, EscalationStep, Isolation, Limits, Survivors
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.run import Run
@@ -100,7 +94,7 @@ class Contexts:
         self._alarms = Alarms()
         self._contexts: dict[str, Context] = {}
         self._gone: dict[str, _Tombstone] = {}
-        self._last = 0
+        self._ids = MillisecondIds()
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,7 +130,7 @@ class Contexts:
             )
             raise TooManySessions(message, active, most)
         given = environment or {}
-        asker = Asker(self._new_id(task), task, agent)
+        asker = Asker(f"term-{task}-{self._ids.new()}", task, agent)
         kept = fields.sanitized(given, self._base)
         context = Context(asker, owner, directory, kept, self._publish)
         context.warnings = tuple(_warnings(given, kept, directory))
@@ -322,11 +316,6 @@ class Contexts:
             **fields.wrong_variables(environment, self._base),
         }
         fields.check(**wrong)
-
-    def _new_id(self, task: str) -> str:
-        """Milliseconds that nobody has had, also when many come in one, or the clock is set."""
-        self._last = max(time.time_ns() // 1_000_000, self._last + 1)
-        return f"term-{task}-{self._last}"
 
     def _tombstone(self, session_id: str, owner: str) -> _Tombstone | None:
         gone = self._gone.get(session_id)

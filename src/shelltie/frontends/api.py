@@ -10,12 +10,13 @@ import anyio
 
 from shelltie.approval.broker import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
+from shelltie.basics.times import seconds
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.wire import terminal_events
 from shelltie.frontends.wire.run import Result, report
 from shelltie.limits.resolve import AskedLimits
-from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize, seconds
+from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize
 from shelltie.providers.provider import Provider
 from shelltie.running import retry
 from shelltie.running.options import Requester, RunOptions

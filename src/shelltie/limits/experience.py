@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from shelltie.basics.frozen import frozen
-from shelltie.model import Limits, Sample, human_duration
+from shelltie.basics.times import human_duration
+from shelltie.model import Limits, Sample
 
 KEPT = 200  # runs of one shape; older ones say nothing about the project as it is now
 _FACTOR = 3.0

@@ -6,8 +6,9 @@ from dataclasses import replace
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.memo import memoized
+from shelltie.basics.times import seconds
 from shelltie.limits.policy import CategoryPattern, TimeoutPolicy, or_endless
-from shelltie.model import Limits, seconds
+from shelltie.model import Limits
 from shelltie.shell.split import segments, strip_prefixes
 
 # What is longer is not looked at, so that no text can keep the event loop busy.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import iso_utc
 from shelltie.errors import JournalUnreadable, NoRecordedRun, TerminalError
 from shelltie.events import RunLost
 from shelltie.model import PastSession, RunId, State
@@ -314,7 +315,7 @@ class PastRun:
         return {
             "runId": self.id,
             "began": self.began,
-            "at": _moment(self.began),
+            "at": iso_utc(self.began, "seconds"),
             "state": self.state,
             "exitCode": self.exit_code,
             "timeoutReason": self.limit,
@@ -328,10 +329,6 @@ class PastRun:
             "stderrBytes": self.stderr,
             "outputFile": self.file,
         }
-
-
-def _moment(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -> list[PastRun]:

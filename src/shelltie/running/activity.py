@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.model import Sighting, human_duration, human_size
+from shelltie.basics.times import human_duration, human_size
+from shelltie.model import Sighting
 from shelltie.running import procfs
 from shelltie.running.input_wait import InputWait, look_for_reader
 from shelltie.running.procfs import descendants, slurp, stat

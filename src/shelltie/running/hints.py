@@ -5,7 +5,8 @@ import signal
 from collections.abc import Collection, Set
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State, human_duration
+from shelltie.basics.times import human_duration
+from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State
 
 _SERVER = lazy(
     r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"

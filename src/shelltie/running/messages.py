@@ -3,7 +3,8 @@
 import errno as errno_names
 from collections.abc import Collection, Sequence
 
-from shelltie.model import Command, Limit, Limits, human_duration
+from shelltie.basics.times import human_duration
+from shelltie.model import Command, Limit, Limits
 from shelltie.providers.provider import OTHER_DIRECTORY
 from shelltie.running.watchdog import Warn
 

@@ -1,13 +1,12 @@
 """RunOptions and the Requester of a call; with RunDefaults they become RunTerms; run ids (ULID)."""
 
-import secrets
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import field, fields
 
 from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
+from shelltie.basics.ids import ulid
 from shelltie.errors import InvalidParameters
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
@@ -27,7 +26,6 @@ from shelltie.running.terms import RunTerms
 from shelltie.settings.sections import AdaptiveSettings, BreakerSettings, LimitSettings
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @frozen
@@ -139,6 +137,5 @@ def merge_resources(asked: Resources, usual: Resources) -> Resources:
 
 
 def new_run_id() -> RunId:
-    """A ULID: 48 bits of milliseconds and 80 of chance, so that ids sort by time."""
-    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-    return RunId("".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5)))
+    """A ULID, so that ids sort by time."""
+    return RunId(ulid())

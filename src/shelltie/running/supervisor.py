@@ -12,6 +12,7 @@ from typing import Self
 
 import anyio
 
+from shelltie.basics.times import human_duration
 from shelltie.environment import child
 from shelltie.errors import (
     CannotStart,
@@ -31,7 +32,6 @@ from shelltie.model import (
     EscalationStep,
     RunId,
     Surroundings,
-    human_duration,
 )
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.admission import Admission, Admitted

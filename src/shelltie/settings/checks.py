@@ -5,7 +5,8 @@ from enum import StrEnum
 from posixpath import normpath
 from typing import cast
 
-from shelltie.model import Adaptive, seconds
+from shelltie.basics.times import seconds
+from shelltie.model import Adaptive
 
 _ROOM_MIN, _ROOM_MAX = 1024 * 1024, 2**50
 _MEMORY_MIN = 6 * 1024 * 1024  # Docker takes no less

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import iso_utc
 from shelltie.errors import ConfigWrong, MissingFile
 from shelltie.settings import toml_list
 from shelltie.settings.files import read_small_file
@@ -104,7 +105,7 @@ def trust(snapshot: Snapshot, store: Path) -> None:
 
     Raises: ConfigWrong, OSError.
     """
-    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    since = iso_utc(time.time(), "seconds")
     entry = {"path": str(snapshot.project), "digest": snapshot.digest, "since": since}
     _replace(snapshot.project, store, [entry])
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.events import (
     Alerted,
     CommandRefused,
@@ -20,7 +21,7 @@ from shelltie.events import (
     RunEnded,
     RunReady,
 )
-from shelltie.model import RunId, human_duration
+from shelltie.model import RunId
 from shelltie.settings.sections import Thresholds
 from shelltie.telemetry.metrics import Metrics
 from shelltie.telemetry.prometheus import exposition, to_json

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import seconds
 from shelltie.errors import InvalidParameters
-from shelltie.model import Limit, Outcome, State, seconds
+from shelltie.model import Limit, Outcome, State
 
 OUTPUT_LIMIT = 1024 * 1024  # bytes, where a request names none
 OUTPUT_LIMIT_MAX = 8 * 1024 * 1024  # more would be one message of that size, at every look

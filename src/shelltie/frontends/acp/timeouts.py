@@ -8,7 +8,8 @@ from dataclasses import field
 from pathlib import PurePosixPath
 
 from shelltie.basics.frozen import frozen
-from shelltie.model import Escalation, Limits, seconds
+from shelltie.basics.times import seconds
+from shelltie.model import Escalation, Limits
 from shelltie.shell.split import segments, strip_prefixes
 
 _TEXT_MAX = 32 * 1024  # what is longer is not looked at, so that no text keeps the event loop busy

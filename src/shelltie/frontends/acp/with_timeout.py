@@ -10,9 +10,9 @@ from typing import Protocol
 import anyio
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import seconds
 from shelltie.errors import InvalidParameters, KillFailed, SignalFailed, WaitFailed
 from shelltie.frontends.acp.protocol import TerminalExit
-from shelltie.model import seconds
 
 _CLEAN_UP = 10.0  # seconds for a client to answer when we leave
 

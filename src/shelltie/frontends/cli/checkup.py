@@ -14,10 +14,11 @@ from pathlib import Path
 
 from shelltie.approval.always import Approved
 from shelltie.assemble import assemble, policy_file, shell_of
+from shelltie.basics.times import human_duration
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
 from shelltie.limits.resolve import AskedLimits
-from shelltie.model import Command, State, human_duration
+from shelltie.model import Command, State
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.record import anchor

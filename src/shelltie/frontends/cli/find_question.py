@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from shelltie.approval.broker import Pending
 from shelltie.approval.card import card
-from shelltie.approval.question import Answer, Question, as_id
+from shelltie.approval.question import Answer, Question
 from shelltie.basics.frozen import frozen
+from shelltie.basics.ids import as_short_id
 from shelltie.basics.visible_text import inline
 from shelltie.environment import child
 from shelltie.errors import NoServerAnswer, NoSuchQuestion
@@ -56,7 +57,7 @@ def find(name: str) -> FoundQuestion:
 
     Raises: NoSuchQuestion.
     """
-    wanted = as_id(name)
+    wanted = as_short_id(name)
     found: list[FoundQuestion] = []
     for server in client.servers(child.inherited()):
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from shelltie.basics import visible_text
-from shelltie.model import human_duration
+from shelltie.basics.times import human_duration
 from shelltie.record.queries import PastRun
 
 _STYLE = """

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
+from shelltie.basics.times import human_duration
 from shelltie.frontends.cli.html import code, ending, kind, page, plain, table, when
 from shelltie.limits.experience import Usual
-from shelltie.model import human_duration, signal_name
+from shelltie.model import signal_name
 from shelltie.record.queries import PastRun
 
 LearnedRow = tuple[str, Usual, str]  # the project, what is usual in it, and limits that would fit

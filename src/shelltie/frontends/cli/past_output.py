@@ -7,10 +7,10 @@ from pathlib import Path
 
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_size
 from shelltie.errors import OutputNotKept, TerminalError
 from shelltie.events import RunLost
 from shelltie.frontends.cli.terminal import print_error, width
-from shelltie.model import human_size
 from shelltie.output.text import clean, decode
 from shelltie.output.timing_file import SUFFIX, pieces
 from shelltie.record import queries

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from shelltie.approval.broker import Broker, Pending
-from shelltie.approval.question import Answer, Input, Question, Scope, as_id
+from shelltie.approval.question import Answer, Input, Question, Scope
+from shelltie.basics.ids import as_short_id
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
@@ -36,7 +37,7 @@ def commands(broker: Broker) -> dict[str, Perform]:
 
     async def pending(_: Peer, given: MessageFields) -> MessageFields:
         wanted = given.get("id")
-        found = broker.pending() if wanted is None else [broker.find(as_id(str(wanted)))]
+        found = broker.pending() if wanted is None else [broker.find(as_short_id(str(wanted)))]
         return {"questions": [to_json(one) for one in found], "problem": broker.problem}
 
     async def answer(peer: Peer, given: MessageFields) -> MessageFields:
@@ -57,7 +58,7 @@ def _said(given: MessageFields, by: str) -> tuple[str, str, Answer]:
     if scope not in tuple(Scope) or not isinstance(reason, str):
         raise InvalidParameters(f"scope must be one of {', '.join(Scope)}, and reason a text")
     made = Answer(allowed=allowed, scope=Scope(str(scope)), by=by, reason=reason[:_REASON_MAX])
-    return as_id(name), digest, made
+    return as_short_id(name), digest, made
 
 
 def to_json(pending: Pending) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """Handover of a long run: when the client's patience ends, it goes on as a session."""
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
-from shelltie.model import human_duration
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions

@@ -1,7 +1,8 @@
 """Progress messages: elapsed time, last output and limits of a run in one line. Pure."""
 
 from shelltie.basics.frozen import frozen
-from shelltie.model import Limits, human_duration, human_size
+from shelltie.basics.times import human_duration, human_size
+from shelltie.model import Limits
 
 _SOON = 60.0  # seconds before an end that is worth a word
 NOT_STARTED = "not started yet: it waits for its turn, a person's yes, or the server to be ready"

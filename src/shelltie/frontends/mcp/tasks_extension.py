@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -31,8 +30,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from shelltie.basics.times import human_duration, iso_utc
 from shelltie.frontends.mcp.request import RequestContext, owner_of
-from shelltie.model import human_duration
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 QUICK = 2.0  # seconds; what takes no longer is worth waiting for
@@ -94,8 +93,8 @@ class _Task:
             "taskId": self.id,
             "status": self.status,
             "statusMessage": said,
-            "createdAt": _moment(self.began),
-            "lastUpdatedAt": _moment(until),
+            "createdAt": iso_utc(self.began),
+            "lastUpdatedAt": iso_utc(until),
             "ttlMs": kept,
             "pollIntervalMs": round(_POLL * 1000),
         }
@@ -240,7 +239,3 @@ def _must_name(context: RequestContext, task: str) -> None:
     if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task:
         problem = f"the {MCP_NAME_HEADER} header must be the request's taskId"
         raise MCPError(HEADER_MISMATCH, problem)
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

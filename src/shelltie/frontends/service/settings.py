@@ -6,8 +6,8 @@ from dataclasses import field, replace
 from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import seconds
 from shelltie.errors import ConfigWrong
-from shelltie.model import seconds
 from shelltie.settings.sections import Waiting
 
 _Checks = Mapping[str, Callable[[str, object], object]]

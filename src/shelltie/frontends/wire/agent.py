@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from shelltie.agents import advice as agent_advice
@@ -11,9 +10,10 @@ from shelltie.agents.jsonl_events import EventLines, ParsedChunk
 from shelltie.agents.timeout_watchdog import EVENTS_MAX, TAIL_MAX
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration, iso_utc, milliseconds
 from shelltie.frontends.wire.run import as_json
 from shelltie.frontends.wire.state_names import limit_code
-from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream, human_duration
+from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream
 from shelltie.output.redact import Redactor
 from shelltie.output.text import decode, last_line, whole_start
 from shelltie.running import messages
@@ -76,7 +76,7 @@ class AgentTask:
             "lastEvents": [self.plain(event) for event in self.lines.events],
             "stdoutTail": self._tail(Stream.STDOUT),
             "stderrTail": self._tail(Stream.STDERR),
-            "lastActivityAt": _moment(time.time() - self.run.idle),
+            "lastActivityAt": iso_utc(time.time() - self.run.idle),
             "eventsCount": self.lines.count,
             "eventsDropped": self.lines.dropped,
         }
@@ -135,7 +135,7 @@ def answer(task: AgentTask) -> TaskAnswer:
         made["partial" if outcome is None else "output"] = task.partial()
     return made | {
         "exitCode": None if outcome is None else outcome.exit.number,
-        "durationMs": _ms(run.elapsed if outcome is None else outcome.duration),
+        "durationMs": milliseconds(run.elapsed if outcome is None else outcome.duration),
         "neverStarted": run.output.total == 0,
         "lastEvent": task.plain(task.last_event),
         "heartbeats": task.heartbeats,
@@ -150,8 +150,8 @@ def answer(task: AgentTask) -> TaskAnswer:
 def limits_of(limits: Limits) -> TaskAnswer:
     """The limits that hold."""
     return {
-        "execMs": None if limits.total is None else _ms(limits.total),
-        "idleMs": None if limits.silence is None else _ms(limits.silence),
+        "execMs": milliseconds(limits.total),
+        "idleMs": milliseconds(limits.silence),
         "source": limits.source,
         "clamped": limits.clamped,
         "notes": [*limits.notes],
@@ -194,13 +194,13 @@ def _error(task: AgentTask, outcome: Outcome) -> TaskAnswer:
         "kind": kind,
         "reason": reason,
         "message": message,
-        "idleMs": _ms(outcome.idle),
-        "wallClockMs": _ms(outcome.duration if after is None else after),
+        "idleMs": milliseconds(outcome.idle),
+        "wallClockMs": milliseconds(outcome.duration if after is None else after),
         "pid": task.run.pid,
         "killed": outcome.ended is not None,
         "signal": _signal(outcome),
-        "startedAt": _moment(task.run.started_at),
-        "lastActivityAt": _moment(time.time() - task.run.idle),
+        "startedAt": iso_utc(task.run.started_at),
+        "lastActivityAt": iso_utc(time.time() - task.run.idle),
     }
     return made | ({"errno": "ETIMEDOUT"} if kind in ("inactivity", "deadline") else {})
 
@@ -277,11 +277,3 @@ def failure(code: str, message: str, more: Mapping[str, object] | None = None) -
     """Why nothing was run."""
     error = {"code": code, "kind": "refused", "reason": "refused", "message": message}
     return {"success": False, "status": "refused", "error": error, **(more or {})}
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _ms(span: float) -> int:
-    return round(span * 1000)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from shelltie.basics.times import human_duration, human_size, iso_utc, milliseconds
 from shelltie.basics.validate import did_you_mean
 from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.registry import Contexts
@@ -23,8 +24,8 @@ from shelltie.errors import (
     WrongFields,
 )
 from shelltie.frontends.wire.state_names import context_error, context_state, timeout_code
-from shelltie.frontends.wire.terminal_events import exit_code, moment, whole_ms
-from shelltie.model import Limits, Outcome, State, human_duration, human_size
+from shelltie.frontends.wire.terminal_events import exit_code, whole_ms
+from shelltie.model import Limits, Outcome, State
 from shelltie.output.head_tail import Window
 from shelltie.output.text import cut_head, decode, whole_end
 from shelltie.running.run import Run
@@ -77,7 +78,7 @@ async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str
         "success": True,
         "sessionId": context.id,
         "workingDirectory": context.cwd,
-        "createdAt": moment(context.created),
+        "createdAt": iso_utc(context.created),
     }
     return said | _warning(context.warnings)
 
@@ -149,8 +150,8 @@ def described(context: Context) -> ContextAnswer:
         "agentId": context.asker.agent,
         "workingDirectory": context.cwd,
         "state": _state(context),
-        "createdAt": moment(context.created),
-        "lastCommandAt": None if last is None else moment(last),
+        "createdAt": iso_utc(context.created),
+        "lastCommandAt": None if last is None else iso_utc(last),
         "commandCount": context.commands,
     }
 
@@ -283,7 +284,7 @@ def _how(ended: Executed) -> ContextAnswer:
     outcome = ended.outcome
     if outcome.state is State.TIMED_OUT:
         kind = (timeout_code(outcome) or ("", ""))[1]
-        return {"kind": kind, "timeout": _ms(ended.limits.total or 0)}
+        return {"kind": kind, "timeout": milliseconds(ended.limits.total or 0)}
     if outcome.state is State.SPAWN_FAILED:
         return {"reason": "cannot_start"}
     return {"reason": "cancelled" if outcome.stop_reason == "cancelled" else "ended"}
@@ -316,12 +317,8 @@ def _warning(notes: Sequence[str]) -> ContextAnswer:
 
 def _limits(limits: Limits) -> ContextAnswer:
     return {
-        "execMs": None if limits.total is None else _ms(limits.total),
-        "idleMs": None if limits.silence is None else _ms(limits.silence),
+        "execMs": milliseconds(limits.total),
+        "idleMs": milliseconds(limits.silence),
         "source": limits.source,
         "clamped": limits.clamped,
     }
-
-
-def _ms(span: float) -> int:
-    return round(span * 1000)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from shelltie.basics.times import iso_utc
 from shelltie.events import (
     Alerted,
     ApprovalAnswered,
@@ -26,7 +27,7 @@ from shelltie.events import (
     SilentButWorking,
     Unusual,
 )
-from shelltie.frontends.wire.terminal_events import as_terminal_event, moment
+from shelltie.frontends.wire.terminal_events import as_terminal_event
 from shelltie.model import signal_name
 from shelltie.record.facts import FactMaker
 
@@ -71,7 +72,7 @@ class EventJson:
         run = getattr(event, "run", None)
         seed = as_terminal_event(event)
         known = {} if seed is None else {"event": seed["type"]}
-        return {"type": name, **known, "at": moment(event.at), "runId": run, **body}
+        return {"type": name, **known, "at": iso_utc(event.at), "runId": run, **body}
 
 
 def _more(event: Event) -> dict[str, object] | None:

@@ -1,15 +1,14 @@
 """JSON and texts about runs whose server crashed: listed, and still readable."""
 
-import time
 from pathlib import Path
 
 import anyio.to_thread
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.times import human_size, iso_utc
 from shelltie.errors import InvalidParameters
 from shelltie.events import RunLost
 from shelltie.frontends.wire.session import RedactedReading, SessionReport, visible
-from shelltie.model import human_size
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.text import decode
 from shelltie.running.options import Requester
@@ -54,7 +53,7 @@ def listed(lost: RunLost) -> dict[str, object]:
         "runId": lost.run,
         "command": lost.command,
         "cwd": lost.cwd,
-        "startedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(lost.began)),
+        "startedAt": iso_utc(lost.began, "seconds"),
         "outputBytes": lost.size,
     }
 

@@ -5,18 +5,10 @@ from dataclasses import fields
 from functools import cache
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
 from shelltie.limits.experience import Usual, proposed, summary
-from shelltie.model import (
-    Bar,
-    ExitStatus,
-    Limit,
-    Limits,
-    Outcome,
-    State,
-    Stream,
-    human_size,
-)
+from shelltie.model import Bar, ExitStatus, Limit, Limits, Outcome, State, Stream
 from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
@@ -157,7 +149,7 @@ def report(
         exit_code=_exit_code(outcome),
         timeout_reason=timeout_reason(outcome),
         termination_mode=termination_mode(outcome),
-        duration_ms=round(outcome.duration * 1000),
+        duration_ms=milliseconds(outcome.duration),
         signal=outcome.exit.signal_name,
         limits=limits_report(run.rules.limits),
         truncated=truncated,
@@ -174,13 +166,13 @@ def report(
         run_id=run.id,
         error=outcome.error,
         cancelled=outcome.state is State.KILLED,
-        timed_out_at_ms=_ms(outcome.timed_out_after),
+        timed_out_at_ms=milliseconds(outcome.timed_out_after),
         stdout_bytes=run.output.total_of(Stream.STDOUT),
         stderr_bytes=run.output.total_of(Stream.STDERR),
         output_file=str(spool.path) if spool is not None and spool.stored else None,
         waits_for_input=outcome.sighting is not None and outcome.sighting.waits_for_input,
-        cpu_ms=_ms(outcome.cpu),
-        cpu_ms_while_silent=_ms(outcome.cpu_while_silent),
+        cpu_ms=milliseconds(outcome.cpu),
+        cpu_ms_while_silent=milliseconds(outcome.cpu_while_silent),
         shell=run.surroundings.shell,
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
@@ -214,7 +206,7 @@ def _advice(
 
 def _attempt(run: Run) -> AttemptReport:
     outcome, limits = run.outcome or _so_far(run), run.rules.limits
-    reason, took = timeout_reason(outcome), round(outcome.duration * 1000)
+    reason, took = timeout_reason(outcome), milliseconds(outcome.duration)
     return AttemptReport(run.id, status_of(outcome), reason, took, limits.total, limits.silence)
 
 
@@ -373,10 +365,6 @@ def _exit_code(outcome: Outcome) -> int:
 
 def _explained(outcome: Outcome) -> str:
     return f"shelltie: {outcome.error}\n" if outcome.error else ""
-
-
-def _ms(span: float | None) -> int | None:
-    return None if span is None else round(span * 1000)
 
 
 _NESTED = LimitsReport | ReasonReport | UsualReport | AttemptReport

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import inline
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
 from shelltie.frontends.wire.run import (
@@ -14,7 +15,7 @@ from shelltie.frontends.wire.run import (
     termination_mode,
     timeout_reason,
 )
-from shelltie.model import State, human_duration
+from shelltie.model import State
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.screen import ScreenText
 from shelltie.output.text import clean, crop, last_line

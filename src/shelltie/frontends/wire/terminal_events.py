@@ -6,8 +6,8 @@ Moments are ISO 8601 in UTC, and durations milliseconds.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
+from shelltie.basics.times import iso_utc
 from shelltie.basics.validate import did_you_mean
 from shelltie.errors import InvalidParameters
 from shelltie.events import (
@@ -164,11 +164,6 @@ def exit_code(outcome: Outcome) -> int:
     return -1 if outcome.state is State.TIMED_OUT or number is None else number
 
 
-def moment(at: float) -> str:
-    """A time, as text."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def whole_ms(span: float) -> int:
     """Nothing that ran took no time."""
     return math.ceil(span * 1000)
@@ -178,7 +173,7 @@ def _told(kind: str, at: float, ids: tuple[str, str, str], data: TerminalEvent) 
     session, task, agent = ids
     return {
         "type": kind,
-        "timestamp": moment(at),
+        "timestamp": iso_utc(at),
         "sessionId": session,
         "taskId": task,
         "agentId": agent,

@@ -7,10 +7,10 @@ from shelltie.approval.always import shown_rule
 from shelltie.approval.broker import RETRY
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics import visible_text
+from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, NoSuchQuestion
 from shelltie.frontends.cli.find_question import NOT_DONE, answer, confirmed, find, show
 from shelltie.frontends.cli.terminal import Style, print_error, width
-from shelltie.model import human_duration
 
 _HOW_FAR = {
     Scope.ONCE: "this once",

@@ -11,6 +11,7 @@ import anyio
 
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.terminal import Style, print_json, stdin_bytes, table
 from shelltie.frontends.wire.run import (
@@ -23,7 +24,7 @@ from shelltie.frontends.wire.run import (
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
-from shelltie.model import Adaptive, Command, Limits, human_duration
+from shelltie.model import Adaptive, Command, Limits
 from shelltie.record.history import History
 from shelltie.running.admission import Decisions
 from shelltie.running.options import check_command

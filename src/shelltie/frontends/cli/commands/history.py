@@ -4,8 +4,8 @@ import time
 from argparse import Namespace
 
 from shelltie.basics import visible_text
+from shelltie.basics.times import human_duration
 from shelltie.frontends.cli.terminal import print_json, table, width
-from shelltie.model import human_duration
 from shelltie.record import queries
 from shelltie.record.history import project_of
 from shelltie.record.queries import PastRun

@@ -10,11 +10,11 @@ import anyio
 
 from shelltie.approval.card import main_reason, text_of
 from shelltie.basics import visible_text
+from shelltie.basics.times import human_duration
 from shelltie.errors import NoSuchQuestion
 from shelltie.frontends.cli.find_question import NOT_DONE, FoundQuestion, everything, find, show
 from shelltie.frontends.cli.terminal import Style, print_error, print_json, table, width
 from shelltie.frontends.control.questions import to_json
-from shelltie.model import human_duration
 
 _EVERY = 0.5
 _HEAD = ("ID", "RATING", "WHY", "AGE", "ASKED BY", "COMMAND")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shelltie.assemble import policy_file
+from shelltie.basics.times import human_duration
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table
 from shelltie.frontends.wire.policy import policy_report
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile
-from shelltie.model import human_duration
 from shelltie.settings import paths
 from shelltie.settings.layers import load
 

@@ -4,10 +4,11 @@ import sys
 from argparse import Namespace
 
 from shelltie.basics import visible_text
+from shelltie.basics.times import human_duration, human_size
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.find_run import FoundRun, as_json, list_runs, names
 from shelltie.frontends.cli.terminal import print_error, print_json, table, width
-from shelltie.model import State, human_duration, human_size
+from shelltie.model import State
 
 _CLIENT_MAX = 10
 _COMMAND_MIN = 12

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.times import human_duration, human_size
 from shelltie.environment import child
 from shelltie.errors import (
     CannotStart,
@@ -44,8 +45,6 @@ from shelltie.model import (
     State,
     Stream,
     TerminalSize,
-    human_duration,
-    human_size,
     signal_name,
 )
 from shelltie.record.journal import UNANCHORED, UNRECORDED

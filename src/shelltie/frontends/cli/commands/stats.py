@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from shelltie.assemble import policy_file
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import human_duration
 from shelltie.frontends.cli.terminal import print_json, table
 from shelltie.limits.experience import Usual, proposed, usual
 from shelltie.limits.resolve import AskedLimits, resolve
-from shelltie.model import Limits, human_duration
+from shelltie.model import Limits
 from shelltie.record.history import last, project_of, shapes
 from shelltie.settings import paths
 from shelltie.settings.layers import load

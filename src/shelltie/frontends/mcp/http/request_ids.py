@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shelltie.model import human_duration
+from shelltie.basics.times import human_duration
 
 _TAKEN = (
     "Invalid Request: this id belongs to a request of this session that has no answer yet; use"

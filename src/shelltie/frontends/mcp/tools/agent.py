@@ -1,7 +1,6 @@
 """MCP tools `agent_task` and `agent_wait`: start another agent, wait for its events."""
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie.agents.agent_limits import MODES, agent_limits
 from shelltie.basics.frozen import frozen
+from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
 from shelltie.frontends.api import Options, parse_options
@@ -208,7 +208,7 @@ class AgentTools:
         self._redact = config.output.redact
         self._beats = _heartbeats(config.agent)
         self._caps = config.agent
-        self._last = 0
+        self._ids = MillisecondIds()
         self._kept: dict[str, _StartedTask] = {}
 
     async def start(self, call: ToolCall) -> CallToolResult:
@@ -222,7 +222,7 @@ class AgentTools:
         command, _ = parse_options(given.command, about)
         options = RunOptions(limits=limits, requester=call.requester)
         run = await self._handover.supervisor.start(command, options)
-        task = AgentTask(self._new_id(), run, self._beats, redact=self._redact)
+        task = AgentTask(f"task-{self._ids.new()}", run, self._beats, redact=self._redact)
         session = await self._handover.wait(FollowedRun(run, task.id, task.activity), call)
         if session is None:
             return _result(agent.answer(task))
@@ -260,11 +260,6 @@ class AgentTools:
         old = [one for one in ended if one.session.idle > _KEPT_FOR]
         for one in [*old, *ended[: max(0, len(ended) - _KEPT_MOST)]]:
             self._kept.pop(one.task.id, None)
-
-    def _new_id(self) -> str:
-        """Milliseconds that nobody has had, also when several come in one."""
-        self._last = max(time.time_ns() // 1_000_000, self._last + 1)
-        return f"task-{self._last}"
 
 
 def _heartbeats(agent: AgentTaskSettings) -> Heartbeats:

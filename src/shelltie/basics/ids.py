@@ -1,0 +1,48 @@
+"""Ids that come only once: ULIDs, short ones that people type, and counted milliseconds."""
+
+import secrets
+import time
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # base 32 without what is misheard or misread
+_SHORT = 6  # characters
+_SHORT_IDS = len(_CROCKFORD) ** _SHORT
+
+
+def ulid() -> str:
+    """48 bits of milliseconds and 80 of chance, so that ids sort by time."""
+    return _base32((time.time_ns() // 1_000_000) << 80 | secrets.randbits(80), 26)
+
+
+def _base32(value: int, length: int) -> str:
+    return "".join(_CROCKFORD[value >> shift & 31] for shift in range(5 * (length - 1), -1, -5))
+
+
+class ShortIds:
+    """Walks through all ids there are in an order nobody can foresee, so that none comes twice."""
+
+    def __init__(self) -> None:
+        self._next = secrets.randbelow(_SHORT_IDS)
+        # Odd, so it meets all of a power of two.
+        self._step = secrets.randbelow(_SHORT_IDS // 2) * 2 + 1
+
+    def new(self) -> str:
+        """Six letters and digits."""
+        self._next = (self._next + self._step) % _SHORT_IDS
+        return _base32(self._next, _SHORT)
+
+
+def as_short_id(text: str) -> str:
+    """What somebody typed or heard, as the short id they meant."""
+    return text.strip().upper().translate(str.maketrans("OIL", "011"))
+
+
+class MillisecondIds:
+    """The time in milliseconds, each one once, also when many come in one or the clock is set."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def new(self) -> int:
+        """This millisecond, or the next that nobody has had."""
+        self._last = max(time.time_ns() // 1_000_000, self._last + 1)
+        return self._last
