@@ -12,6 +12,7 @@ Files, in reading order:
   memo          lru_cache for short texts
   times         durations, moments and sizes, for programs and for people
   ids           ULIDs, short ids that people type, counted milliseconds
+  pulse         an event that is set and renewed: something changed
   validate      object → typed value, or a message for its author
   visible_text  sanitized text for people: inline(), brief(), lines()
 """

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import anyio
 
+from shelltie.basics.pulse import Pulse
 from shelltie.errors import CannotStart
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Signalled, Started
 from shelltie.model import Isolation, Resources, TerminalSize
@@ -35,13 +36,12 @@ class ObservedCommand:
 
     def __init__(self, provider: Provider, prepared: Prepared) -> None:
         self.words: list[LeashWord] = []
-        self._more = anyio.Event()
+        self._more = Pulse()
         self.process: Process = provider.spawn(prepared, self._hear)
 
     def _hear(self, word: LeashWord) -> None:
         self.words.append(word)
-        self._more.set()
-        self._more = anyio.Event()
+        self._more.beat()
 
     async def over(self) -> Gone | Lost:
         """The last word; no other may follow."""

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
-
+from shelltie.basics.pulse import Pulse
 from shelltie.errors import CannotStart, IllegalTransition, KillFailed, RunOver, SignalFailed
 from shelltie.events import (
     Escalated,
@@ -112,7 +111,7 @@ class Run:
         self._watchdog = Watchdog(
             rules.limits, alarms.now(), warn_lead=rules.warn_lead, evidence=rules.evidence
         )
-        self._turn = anyio.Event()  # set at the end, and whenever an attempt to end it failed
+        self._turn = Pulse()  # set at the end, and whenever an attempt to end it failed
         self._process: Process | None = None
         self._readers: dict[Stream, PipeReader] = {}
         self._hung_up: list[PipeReader] = []
@@ -476,8 +475,7 @@ class Run:
             return
         self.warn(f"somebody tried to end it: {messages.kill_failure(self._ending.stuck)}")
         self._ending.stop_reason = None
-        self._turn.set()
-        self._turn = anyio.Event()
+        self._turn.beat()
 
     # The end
 
@@ -496,7 +494,7 @@ class Run:
         if self._ending.gone or self.rules.survivors is Survivors.KILL or self._process is None:
             self._close_streams()
         self._publish(RunEnded(self.id, time.time(), self.outcome, self.output.printed))
-        self._turn.set()
+        self._turn.beat()
         for hear in self.on_ended:
             hear()
         if self.settled:

@@ -10,6 +10,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.pulse import Pulse
 from shelltie.basics.safe_regex import Pattern
 from shelltie.errors import InvalidParameters
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
@@ -73,7 +74,7 @@ class Session:
         self._characters = Characters()
         self._screen = FullScreen()
         self._printed: float | None = None
-        self._news = anyio.Event()
+        self._news = Pulse()
         self._catch_up()
         run.on_output.append(self._hear)
         run.on_ended.append(self.end)
@@ -215,7 +216,7 @@ class Session:
         self._screen.hear(chunk)
         self._characters.add(chunk)
         self._printed = anyio.current_time()
-        self._tell()
+        self._news.beat()
 
     def leave(self) -> None:
         """Hear nothing of the run any more: somebody else does, and tells."""
@@ -238,11 +239,7 @@ class Session:
     def end(self) -> None:
         """It has ended."""
         self._characters.finish()
-        self._tell()
-
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        self._news.beat()
 
     async def _settle(self, waiting: Waiting) -> None:
         called = anyio.current_time()

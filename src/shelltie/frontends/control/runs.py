@@ -10,6 +10,7 @@ from types import MappingProxyType
 import anyio
 import anyio.lowlevel
 
+from shelltie.basics.pulse import Pulse
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.messages import MessageFields
@@ -68,18 +69,10 @@ class _Watched:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.asked = time.monotonic()
-        self._news = anyio.Event()
-        run.on_output.append(lambda *_: self._tell())
-        run.on_ended.append(self._tell)
-        run.on_settled.append(self._tell)
-
-    async def change(self) -> None:
-        """Wait for the next news."""
-        await self._news.wait()
-
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        self.changed = Pulse()
+        run.on_output.append(lambda _, __: self.changed.beat())
+        run.on_ended.append(self.changed.beat)
+        run.on_settled.append(self.changed.beat)
 
 
 class _Runs:
@@ -120,7 +113,7 @@ class _Runs:
         if end is None:
             with anyio.move_on_after(wait):
                 while run.output.total == start and run.outcome is None:
-                    await watched.change()
+                    await watched.changed.wait()
         piece = run.output.read(start, min(start + CHUNK, run.output.total if end is None else end))
         return {
             "start": piece.start,
@@ -160,7 +153,7 @@ class _Runs:
         with anyio.move_on_after(WAIT_MAX):
             for watched in meant:
                 while not watched.run.settled:
-                    await watched.change()
+                    await watched.changed.wait()
         runs = [watched.run for watched in meant]
         return {"runs": [{"runId": run.id, **_ending(run)} for run in runs]}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
+from shelltie.basics.pulse import Pulse
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Event
@@ -36,7 +37,7 @@ class _Events:
         self._kept: deque[dict[str, object]] = deque(maxlen=_KEPT)
         self._next = 0  # the number of the event that comes next
         self._asked = 0.0
-        self._news = anyio.Event()
+        self._news = Pulse()
         self._leave: Callable[[], None] | None = None
 
     async def events(self, _: Peer, fields: MessageFields) -> MessageFields:
@@ -66,8 +67,7 @@ class _Events:
         if (line := self._teller.of(event)) is not None:
             self._kept.append(line)
             self._next += 1
-            self._news.set()
-            self._news = anyio.Event()
+            self._news.beat()
 
 
 def _number(fields: MessageFields, newest: int) -> int:

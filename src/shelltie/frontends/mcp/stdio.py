@@ -27,6 +27,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.pulse import Pulse
 from shelltie.frontends.jsonl import LINE_MAX, Lines, own_wire, read, write
 
 _CANCELLED = "notifications/cancelled"
@@ -81,7 +82,7 @@ class _Wire:
         self._lines = Lines(LINE_MAX)
         self._unanswered: set[str] = set()
         self._writing = False
-        self._moved = anyio.Event()
+        self._moved = Pulse()
 
     async def obey(self, arriving: AsyncIterable[signal.Signals]) -> None:
         """Any of the signals means: leave."""
@@ -146,8 +147,7 @@ class _Wire:
 
     def _forget(self, request: object) -> None:
         self._unanswered.discard(str(request))
-        self._moved.set()
-        self._moved = anyio.Event()
+        self._moved.beat()
 
 
 def _answered(message: JSONRPCMessage) -> int | str | None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -19,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shelltie.basics.pulse import Pulse
 from shelltie.errors import ConfigWrong
 from shelltie.frontends.mcp.http.address import PATH, Names
 from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient, HttpClients
@@ -77,7 +77,7 @@ class AccessControl:
         self._doubtful: set[HttpClient] = set()
         self._closed = False
         self._calls = 0
-        self._moved = anyio.Event()
+        self._moved = Pulse()
 
     def close(self) -> None:
         """Nobody comes in any more; who is inside stays."""
@@ -162,8 +162,7 @@ class AccessControl:
             await self._inside(scope, receive, send)
         finally:
             self._calls -= counts
-            self._moved.set()
-            self._moved = anyio.Event()
+            self._moved.beat()
 
     def _watched(self, guest: HttpClient, send: Send) -> Send:
         """Who ends their session has left."""
