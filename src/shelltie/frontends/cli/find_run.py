@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from shelltie.basics import visible_text
+from shelltie.basics import json_codec, visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
@@ -15,7 +15,7 @@ from shelltie.frontends.cli.main import REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
-from shelltie.frontends.control.run_row import Listed, exit_from_json, from_json, to_json
+from shelltie.frontends.control.run_row import Listed, exit_from_json
 from shelltie.model import ExitStatus
 
 NOT_DONE = 1
@@ -35,7 +35,7 @@ class FoundRun:
     @property
     def id(self) -> str:
         """The id of its session, or its own."""
-        return self.listed.session or self.listed.run
+        return self.listed.id
 
 
 @frozen
@@ -69,7 +69,7 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
         try:
             said = client.ask(server.path, "ps", look=look)
             rows = cast(list[Any], said["runs"])
-            found += [FoundRun(server, from_json(row)) for row in rows]
+            found += [FoundRun(server, json_codec.from_json(Listed, row)) for row in rows]
         except NoServerAnswer as error:
             told.append(visible_text.inline(str(error)))
         except (KeyError, TypeError, ValueError):
@@ -94,23 +94,23 @@ def find_all(names: Sequence[str]) -> list[FoundRun]:
     for problem in problems:
         print_error(problem)
     meant = [_match(name, servers, runs) for name in names]
-    return list({(run.server.path, run.listed.run): run for run in meant}.values())
+    return list({(run.server.path, run.listed.run_id): run for run in meant}.values())
 
 
 def _match(name: str, servers: list[Server], found: list[FoundRun]) -> FoundRun:
     match = _QUALIFIED.fullmatch(name.strip())
     pid, wanted = match.groups() if match else (None, "")
     here = [run for run in found if pid in (None, str(run.server.pid))]
-    matches = [run for run in here if run.listed.session == wanted.lower()]
+    matches = [run for run in here if run.listed.session_id == wanted.lower()]
     if not matches and len(wanted) >= _PREFIX_MIN:
-        matches = [run for run in here if run.listed.run.startswith(wanted.upper())]
+        matches = [run for run in here if run.listed.run_id.startswith(wanted.upper())]
     if len(matches) == 1:
         return matches[0]
     raise NoLiveRun(_ambiguous(name, matches) if matches else _unknown(name, servers, found))
 
 
 def _ambiguous(name: str, matches: list[FoundRun]) -> str:
-    ids = [f"{run.server.pid}:{run.listed.session or run.listed.run}" for run in matches]
+    ids = [f"{run.server.pid}:{run.listed.id}" for run in matches]
     more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
     return f"{visible_text.inline(name)} may be any of {', '.join(ids[:_MANY])}{more}: say which"
 
@@ -120,7 +120,7 @@ def _unknown(name: str, servers: list[Server], found: list[FoundRun]) -> str:
     if not servers:
         return f"{said}: no shelltie server runs here"
     short = 0 < len(name) < _PREFIX_MIN
-    if short and any(one.listed.run.startswith(name.upper()) for one in found):
+    if short and any(one.listed.run_id.startswith(name.upper()) for one in found):
         return f"{said}: write at least {_PREFIX_MIN} characters of a run's id"
     close = difflib.get_close_matches(name, names(found), 1, cutoff=0.5)
     advice = f"did you mean {close[0]}? " if close else ""
@@ -129,20 +129,20 @@ def _unknown(name: str, servers: list[Server], found: list[FoundRun]) -> str:
 
 def names(found: list[FoundRun]) -> list[str]:
     """For each the shortest name that `find` takes now."""
-    sessions = [one.listed.session for one in found]
+    sessions = [one.listed.session_id for one in found]
     return [
         _prefix(one, found)
-        if one.listed.session is None
-        else one.listed.session
-        if sessions.count(one.listed.session) == 1
-        else f"{one.server.pid}:{one.listed.session}"
+        if one.listed.session_id is None
+        else one.listed.session_id
+        if sessions.count(one.listed.session_id) == 1
+        else f"{one.server.pid}:{one.listed.session_id}"
         for one in found
     ]
 
 
 def _prefix(one: FoundRun, found: list[FoundRun]) -> str:
-    others = [other.listed.run for other in found if other is not one]
-    whole = one.listed.run
+    others = [other.listed.run_id for other in found if other is not one]
+    whole = one.listed.run_id
     for length in range(_PREFIX_SHOWN, len(whole)):
         if not any(other.startswith(whole[:length]) for other in others):
             return whole[:length]
@@ -151,7 +151,8 @@ def _prefix(one: FoundRun, found: list[FoundRun]) -> str:
 
 def as_json(found: FoundRun) -> dict[str, object]:
     """For programs."""
-    return {**to_json(found.listed), "server": found.server.pid, "client": found.server.client}
+    about = {"server": found.server.pid, "client": found.server.client}
+    return {"id": found.id, **json_codec.as_json(found.listed), **about}
 
 
 def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -> OutputPiece:
@@ -159,7 +160,7 @@ def read(found: FoundRun, start: int, end: int | None = None, wait: float = 0) -
 
     Raises: NoServerAnswer.
     """
-    fields: dict[str, object] = {"id": found.listed.run, "from": start, "to": end, "wait": wait}
+    fields: dict[str, object] = {"id": found.listed.run_id, "from": start, "to": end, "wait": wait}
     said: dict[str, Any] = client.ask(found.server.path, "logs", **fields)
     try:
         return OutputPiece(
@@ -182,7 +183,7 @@ def write(found: FoundRun, data: bytes) -> None:
     Raises: NoServerAnswer.
     """
     encoded = base64.b64encode(data).decode("ascii")
-    client.ask(found.server.path, "send", id=found.listed.run, data=encoded)
+    client.ask(found.server.path, "send", id=found.listed.run_id, data=encoded)
 
 
 def describe_exit(exit_status: ExitStatus) -> str:

@@ -14,76 +14,36 @@ WAIT_MAX = 3.0  # seconds that an answer may take: a client gives up after five
 
 @frozen
 class Listed:
-    """A run, and the session it belongs to, if any; `idle` is the time since its last byte.
+    """A run, and the session it belongs to, if any; it is idle since its last byte.
 
     `left`: it has ended, but not everybody of it.
     """
 
-    run: str
-    session: str | None
+    run_id: str
+    session_id: str | None
     command: str
     cwd: str
     pid: int | None
     state: State
-    exit: ExitStatus
-    elapsed: float
-    idle: float
-    output: int
+    exit_code: int | None
+    signal: str | None
+    elapsed_seconds: float
+    idle_seconds: float
+    output_bytes: int
     pty: bool
-    waits: bool = False
-    password: bool = False
-    left: bool = False
+    waiting_for_input: bool
+    password: bool
+    left: bool
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        return self.session_id or self.run_id
 
     @property
     def ended(self) -> bool:
         """It has its outcome."""
         return self.state not in (State.CREATED, State.RUNNING)
-
-
-def to_json(one: Listed) -> dict[str, object]:
-    """For programs."""
-    return {
-        "id": one.session or one.run,
-        "runId": one.run,
-        "sessionId": one.session,
-        "command": one.command,
-        "cwd": one.cwd,
-        "pid": one.pid,
-        "state": one.state,
-        "exitCode": one.exit.number,
-        "signal": one.exit.signal_name,
-        "elapsedSeconds": round(one.elapsed, 3),
-        "idleSeconds": round(one.idle, 3),
-        "outputBytes": one.output,
-        "pty": one.pty,
-        "waitingForInput": one.waits,
-        "password": one.password,
-        "left": one.left,
-    }
-
-
-def from_json(said: Mapping[str, Any]) -> Listed:
-    """The same again at the other end.
-
-    Raises: KeyError, TypeError, ValueError if this is none.
-    """
-    session, pid = said["sessionId"], said["pid"]
-    return Listed(
-        run=str(said["runId"]),
-        session=None if session is None else str(session),
-        command=str(said["command"]),
-        cwd=str(said["cwd"]),
-        pid=None if pid is None else int(pid),
-        state=State(said["state"]),
-        exit=exit_from_json(said),
-        elapsed=float(said["elapsedSeconds"]),
-        idle=float(said["idleSeconds"]),
-        output=int(said["outputBytes"]),
-        pty=bool(said["pty"]),
-        waits=bool(said["waitingForInput"]),
-        password=bool(said["password"]),
-        left=bool(said["left"]),
-    )
 
 
 def exit_from_json(said: Mapping[str, Any]) -> ExitStatus:

@@ -10,14 +10,15 @@ from types import MappingProxyType
 import anyio
 import anyio.lowlevel
 
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.pulse import Pulse
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, to_json, wait_of
+from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
-from shelltie.model import ExitStatus, RunId
+from shelltie.model import RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
@@ -96,7 +97,8 @@ class _Runs:
         for number, run_id in enumerate(sorted(runs), 1):
             session = sessions.get(run_id)
             name = None if session is None else session.id
-            rows.append(to_json(_listed(runs[run_id], name, look=look)))
+            listed = _listed(runs[run_id], name, look=look)
+            rows.append({"id": listed.id, **as_json(listed)})
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
         return {"runs": rows}
@@ -193,18 +195,19 @@ def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
     command, outcome = run.command, run.outcome
     seen = run.look() if look and outcome is None else None
     return Listed(
-        run=run.id,
-        session=session,
+        run_id=run.id,
+        session_id=session,
         command=command.text,
         cwd=run.surroundings.cwd,
         pid=run.pid,
         state=run.state,
-        exit=ExitStatus() if outcome is None else outcome.exit,
-        elapsed=run.elapsed if outcome is None else outcome.duration,
-        idle=run.idle,
-        output=run.output.total,
+        exit_code=None if outcome is None else outcome.exit.number,
+        signal=None if outcome is None else outcome.exit.signal_name,
+        elapsed_seconds=round(run.elapsed if outcome is None else outcome.duration, 3),
+        idle_seconds=round(run.idle, 3),
+        output_bytes=run.output.total,
         pty=command.pty is not None,
-        waits=seen is not None and seen.waits_for_input,
+        waiting_for_input=seen is not None and seen.waits_for_input,
         password=seen is not None and seen.waits_for_input and seen.password,
         left=outcome is not None and not run.settled,
     )

@@ -10,8 +10,8 @@ from shelltie.agents.jsonl_events import EventLines, ParsedChunk
 from shelltie.agents.timeout_watchdog import EVENTS_MAX, TAIL_MAX
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration, iso_utc, milliseconds
-from shelltie.frontends.wire.run import as_json
 from shelltie.frontends.wire.state_names import limit_code
 from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream
 from shelltie.output.redact import Redactor

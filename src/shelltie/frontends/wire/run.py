@@ -1,10 +1,9 @@
 """Result: the JSON report about a run, the same from every front-end."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from functools import cache
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
 from shelltie.limits.experience import Usual, proposed, summary
@@ -118,11 +117,6 @@ class Result:
     def to_json(self) -> dict[str, object]:
         """The object that goes on the wire."""
         return as_json(self)
-
-
-def as_json(record: object) -> dict[str, object]:
-    """A dataclass with the names of the wire: `exit_code` becomes `exitCode`."""
-    return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
 
 
 def report(
@@ -365,18 +359,3 @@ def _exit_code(outcome: Outcome) -> int:
 
 def _explained(outcome: Outcome) -> str:
     return f"shelltie: {outcome.error}\n" if outcome.error else ""
-
-
-_NESTED = LimitsReport | ReasonReport | UsualReport | AttemptReport
-
-
-@cache
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-def _value(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_value(item) for item in value]
-    return as_json(value) if isinstance(value, _NESTED) else value

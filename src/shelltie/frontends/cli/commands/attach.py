@@ -80,7 +80,7 @@ def _resize(found: FoundRun) -> None:
     size = os.get_terminal_size(1)  # not $COLUMNS, which is as old as the shell
     if not size.lines or not size.columns:
         return  # nobody has told this terminal how large it is
-    fields = {"id": found.listed.run, "rows": size.lines, "columns": size.columns}
+    fields = {"id": found.listed.run_id, "rows": size.lines, "columns": size.columns}
     client.ask(found.server.path, "resize", **fields)
 
 

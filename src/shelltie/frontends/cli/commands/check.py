@@ -11,12 +11,12 @@ import anyio
 
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.terminal import Style, print_json, stdin_bytes, table
 from shelltie.frontends.wire.run import (
     UsualReport,
-    as_json,
     limits_report,
     reasons_report,
     usual_report,

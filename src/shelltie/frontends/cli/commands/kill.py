@@ -77,14 +77,14 @@ def _end(group: list[FoundRun]) -> int:
             ends = _ends(batch)
         except NoServerAnswer as error:
             return max(code, failed(batch[0], error))
-        code = max(code, *(_tell(one, ends.get(one.listed.run)) for one in batch))
+        code = max(code, *(_tell(one, ends.get(one.listed.run_id)) for one in batch))
     return code
 
 
 def _ends(batch: list[FoundRun]) -> _Ends:
     """What became of each, once all are gone or patience has ended."""
     deadline = time.monotonic() + _PATIENCE
-    ids = [run.listed.run for run in batch]
+    ids = [run.listed.run_id for run in batch]
     ends = _asked(batch[0], ids, again=False)
     while time.monotonic() < deadline and not all(
         end["settled"] or end["left"] for end in ends.values()

@@ -63,7 +63,7 @@ def main(args: Namespace) -> int:
 def _conclude(args: Namespace, found: FoundRun, last: OutputPiece) -> None:
     if args.json:
         end = {"ended": last.ended, "exitCode": last.exit.number, "signal": last.exit.signal_name}
-        print(json.dumps({"id": found.id, "runId": found.listed.run, **end}))
+        print(json.dumps({"id": found.id, "runId": found.listed.run_id, **end}))
     elif args.follow:
         sys.stdout.flush()
         print(f"{found.id} has ended: {describe_exit(last.exit)}.", file=sys.stderr)

@@ -28,7 +28,7 @@ def main(args: Namespace) -> int:
         return 0
     if found:
         show(found)
-        if any(one.listed.waits for one in found):
+        if any(one.listed.waiting_for_input for one in found):
             print("\nwaiting: for input; answer with shelltie send ID TEXT.", file=sys.stderr)
     else:
         count = f"{len(servers)} server{'s' * (len(servers) != 1)}" if servers else "no server"
@@ -55,9 +55,9 @@ def _row(found: FoundRun, name: str) -> tuple[str, ...]:
         str(found.server.pid),
         visible_text.brief(found.server.client or "-", _CLIENT_MAX),
         _state(found),
-        human_duration(one.elapsed).split()[0],
-        "-" if one.ended else human_duration(one.idle).split()[0],
-        human_size(one.output).replace(" ", ""),
+        human_duration(one.elapsed_seconds).split()[0],
+        "-" if one.ended else human_duration(one.idle_seconds).split()[0],
+        human_size(one.output_bytes).replace(" ", ""),
         one.command,
     )
 
@@ -66,8 +66,8 @@ def _state(found: FoundRun) -> str:
     one = found.listed
     if one.left:
         return "leaving"
-    if one.waits:
+    if one.waiting_for_input:
         return "password" if one.password else "waiting"
-    if one.state is State.FINISHED and one.exit.number is not None:
-        return f"exit {one.exit.number}"
+    if one.state is State.FINISHED and one.exit_code is not None:
+        return f"exit {one.exit_code}"
     return _STATES.get(one.state, str(one.state))

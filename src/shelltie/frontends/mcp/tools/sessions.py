@@ -8,6 +8,7 @@ import anyio.to_thread
 from mcp_types import CallToolResult
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.safe_regex import Pattern, compile_for_output
 from shelltie.environment import child
 from shelltie.errors import InternalError, InvalidParameters, RunOver, TerminalError, UnknownSession
@@ -18,7 +19,7 @@ from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import read, result
 from shelltie.frontends.wire import lost_run
 from shelltie.frontends.wire import session as said
-from shelltie.frontends.wire.run import as_json, report, status_of, timeout_reason
+from shelltie.frontends.wire.run import report, status_of, timeout_reason
 from shelltie.frontends.wire.session import RedactedReading
 from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
