@@ -1,4 +1,4 @@
-"""Validation of JSON documents item by item: what is invalid is reported and left out. Pure."""
+"""Validation of values and JSON documents: what is invalid is told to its author. Pure."""
 
 import difflib
 import re
@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.times import seconds
 
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
@@ -115,19 +116,73 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _of_kind(kind: type[_Value], what: str) -> Callable[[object], _Value]:
+def known_instead(word: str, known: Collection[str]) -> str:
+    """The same, or all that there is."""
+    return did_you_mean(word, known) or f"; known: {', '.join(known)}"
+
+
+def _wrong(what: str, value: object) -> InvalidValue:
+    return InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
+
+
+def of_kind(kind: type[_Value], what: str) -> Callable[[object], _Value]:
+    """A check for values of one type."""
+
     def check(value: object) -> _Value:
         if not isinstance(value, kind):
-            raise InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
+            raise _wrong(what, value)
         return value
 
     return check
 
 
-json_object = _of_kind(dict, "an object {…}")
-json_list = _of_kind(list, "a list […]")
-json_text = _of_kind(str, "a text in quotes")
-json_boolean = _of_kind(bool, "true or false")
+json_object = of_kind(dict, "an object {…}")
+json_list = of_kind(list, "a list […]")
+json_text = of_kind(str, "a text in quotes")
+json_boolean = of_kind(bool, "true or false")
+
+
+def text(value: object) -> str:
+    """A text that is not empty.
+
+    Raises: InvalidValue.
+    """
+    if not isinstance(value, str) or not value:
+        raise _wrong("a text", value)
+    return value
+
+
+def texts(value: object) -> list[str]:
+    """A list of texts, of which any may be empty.
+
+    Raises: InvalidValue.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise _wrong("a list of texts", value)
+    return list(value)
+
+
+def count_of(what: str) -> Callable[[object], int]:
+    """A check for whole numbers, 0 or more."""
+
+    def check(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise _wrong(f"a number of {what}, 0 or more", value)
+        return value
+
+    return check
+
+
+def number_of(what: str) -> Callable[[object], float]:
+    """A check for numbers, 0 or more."""
+
+    def check(value: object) -> float:
+        try:
+            return seconds(value, what) or 0.0
+        except ValueError:
+            raise _wrong(f"a number of {what}, 0 or more", value) from None
+
+    return check
 
 
 def number_up_to(highest: float, what: str) -> Callable[[object], float]:
@@ -136,7 +191,7 @@ def number_up_to(highest: float, what: str) -> Callable[[object], float]:
     def check(value: object) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 < value <= highest:  # type: ignore[operator]  # is_number says so
-            raise InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
+            raise _wrong(what, value)
         return float(value)  # type: ignore[arg-type]
 
     return check
@@ -162,6 +217,6 @@ def one_of(choices: type[_Choice]) -> Callable[[object], _Choice]:
         for choice in choices:
             if choice == value:
                 return choice
-        raise InvalidValue(f"must be one of {', '.join(choices)}, not {reprlib.repr(value)}")
+        raise _wrong(f"one of {', '.join(choices)}", value)
 
     return check

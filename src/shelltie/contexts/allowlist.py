@@ -19,6 +19,7 @@ from shelltie.basics.validate import (
     json_boolean,
     json_list,
     json_text,
+    known_instead,
     without_comments,
 )
 from shelltie.contexts.argument_filter import ArgumentRules, Denied
@@ -109,8 +110,8 @@ def _entry(at: str, value: object) -> AllowedProgram:
         raise InvalidValue(f"{at}: must be a name or an object {{…}}, not {reprlib.repr(value)}")
     for key in value:
         if key not in _KEYS:
-            known = did_you_mean(key, _KEYS) or f"; known: {', '.join(_KEYS)}"
-            raise InvalidValue(f"{at}.{reprlib.repr(key)[1:-1]}: is not known{known}")
+            instead = known_instead(key, _KEYS)
+            raise InvalidValue(f"{at}.{reprlib.repr(key)[1:-1]}: is not known{instead}")
     if "name" not in value:
         raise InvalidValue(f"{at}: name is missing")
     checked = {key: _placed(f"{at}.{key}", _KEYS[key], item) for key, item in value.items()}

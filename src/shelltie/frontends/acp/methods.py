@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from shelltie.approval.broker import Channel
+from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
     CannotStart,
@@ -16,7 +17,7 @@ from shelltie.errors import (
     TerminalError,
     TooManyTerminals,
 )
-from shelltie.frontends.acp.protocol import TerminalExit, brief, known, variables
+from shelltie.frontends.acp.protocol import TerminalExit, checked, known, variables
 from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.frontends.wire.run import refusal_report
 
@@ -26,6 +27,10 @@ INTERNAL_ERROR = -32603
 CANCELLED = -32800
 
 _log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
+_OBJECT = validate.of_kind(dict, "an object")
+_BYTES = validate.count_of("bytes")
 
 MethodParams = Mapping[str, Any]
 Asking = Callable[[str], Channel]
@@ -96,10 +101,10 @@ class Rpc:
         made = await self._host.create_terminal(
             session,
             _text(params, "command"),
-            _texts(params, "args"),
+            _optional(params, "args", validate.texts),
             variables(params.get("env")),
-            _optional_text(params, "cwd"),
-            _size(params, "outputByteLimit"),
+            _optional(params, "cwd", validate.text),
+            _optional(params, "outputByteLimit", _BYTES),
             channel=None if self._asking is None else self._asking(session),
             **_meta(params),
         )
@@ -137,46 +142,14 @@ def _ids(params: MethodParams) -> tuple[str, str]:
 
 
 def _text(params: MethodParams, name: str) -> str:
-    match params.get(name):
-        case str(value) if value:
-            return value
-        case None:
-            raise InvalidParameters(f"{name} is missing")
-        case other:
-            raise InvalidParameters(f"{name} must be a text, not {brief(other)}")
+    if params.get(name) is None:
+        raise InvalidParameters(f"{name} is missing")
+    return checked(name, params[name], validate.text)
 
 
-def _optional_text(params: MethodParams, name: str) -> str | None:
-    return None if params.get(name) is None else _text(params, name)
-
-
-def _texts(params: MethodParams, name: str) -> list[str] | None:
-    match params.get(name):
-        case None:
-            return None
-        case list(items) if all(isinstance(item, str) for item in items):
-            return items
-        case other:
-            raise InvalidParameters(f"{name} must be a list of texts, not {brief(other)}")
-
-
-def _size(params: MethodParams, name: str) -> int | None:
-    match params.get(name):
-        case None:
-            return None
-        case int(value) if value >= 0 and not isinstance(value, bool):
-            return value
-        case other:
-            raise InvalidParameters(
-                f"{name} must be a number of bytes, 0 or more, not {brief(other)}"
-            )
+def _optional(params: MethodParams, name: str, check: Callable[[object], _Value]) -> _Value | None:
+    return None if params.get(name) is None else checked(name, params[name], check)
 
 
 def _meta(params: MethodParams) -> dict[str, Any]:
-    match params.get("_meta"):
-        case None:
-            return {}
-        case dict(meta):
-            return known(meta)
-        case other:
-            raise InvalidParameters(f"_meta must be an object, not {brief(other)}")
+    return known(_optional(params, "_meta", _OBJECT) or {})

@@ -1,10 +1,10 @@
 """ACP terminal protocol: records and errors of `terminal/*`, by its own names. Pure."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.times import seconds
+from shelltie.basics.validate import InvalidValue, number_of
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limit, Outcome, State
 
@@ -21,6 +21,9 @@ _STATES = {
     State.RELEASED: "released",
 }
 _EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut")
+
+_Value = TypeVar("_Value")
+_MILLISECONDS = number_of("milliseconds")
 
 Meta = dict[str, object]
 
@@ -84,14 +87,18 @@ def span(meta: Mapping[str, object], name: str) -> float | None:
     Raises: InvalidParameters.
     """
     value = meta.get(name)
-    if value is None:
-        return None
+    return None if value is None else checked(name, value, _MILLISECONDS) / 1000
+
+
+def checked(name: str, value: object, check: Callable[[object], _Value]) -> _Value:
+    """A parameter that is what it should be.
+
+    Raises: InvalidParameters, which names it.
+    """
     try:
-        return (seconds(value, name) or 0.0) / 1000
-    except ValueError:
-        raise InvalidParameters(
-            f"{name} must be a number of milliseconds, 0 or more, not {brief(value)}"
-        ) from None
+        return check(value)
+    except InvalidValue as error:
+        raise InvalidParameters(f"{name} {error}") from error
 
 
 def variables(given: object) -> dict[str, str]:

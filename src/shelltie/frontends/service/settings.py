@@ -1,16 +1,16 @@
 """Configuration of TerminalService (section `terminal`): strict, with defaults."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
-from shelltie.basics.times import seconds
 from shelltie.errors import ConfigWrong
 from shelltie.settings.sections import Waiting
 
-_Checks = Mapping[str, Callable[[str, object], object]]
+_Value = TypeVar("_Value")
+_Checks = Mapping[str, Callable[[object], object]]
 
 
 @frozen
@@ -64,7 +64,9 @@ def service_config(given: Mapping[str, object]) -> ServiceConfig:
     if not defaults.get("provider"):
         raise ConfigWrong("terminal.agentDefaults.provider is missing: name the provider to use")
     providers = {
-        name: _known(_mapping(name, options), {"type": _text}, f"terminal.providers.{name}")
+        name: _known(
+            _checked(name, _mapping, options), {"type": validate.text}, f"terminal.providers.{name}"
+        )
         for name, options in _table(found, "providers").items()
     }
     settings = AgentSettings(provider="").overridden(defaults, "terminal.agentDefaults")
@@ -83,14 +85,20 @@ def _first(value: object, otherwise: object) -> Any:  # noqa: ANN401  checked by
 def _known(given: Mapping[str, object], checks: _Checks, where: str) -> dict[str, object]:
     for key in given:
         if key not in checks:
-            close = difflib.get_close_matches(str(key), checks, 1)
-            advice = f"did you mean {close[0]}?" if close else f"known: {', '.join(checks)}"
-            raise ConfigWrong(f"{where}: unknown key {key}; {advice}")
+            instead = validate.known_instead(str(key), checks)
+            raise ConfigWrong(f"{where}: unknown key {key}{instead}")
     return {
-        key: checks[key](f"{where}.{key}", value)
+        key: _checked(f"{where}.{key}", checks[key], value)
         for key, value in given.items()
         if value is not None
     }
+
+
+def _checked(where: str, check: Callable[[object], _Value], value: object) -> _Value:
+    try:
+        return check(value)
+    except validate.InvalidValue as error:
+        raise ConfigWrong(f"{where} {error}") from error
 
 
 def _table(found: Mapping[str, object], key: str) -> Mapping[str, object]:
@@ -98,46 +106,26 @@ def _table(found: Mapping[str, object], key: str) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mapping(where: str, value: object) -> Mapping[str, object]:
+def _mapping(value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise ConfigWrong(f"{where} must be a table, not {value!r}")
+        raise validate.InvalidValue(f"must be a table, not {value!r}")
     return value
 
 
-def _text(where: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigWrong(f"{where} must be a text, not {value!r}")
-    return value
-
-
-def _texts(where: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, list | tuple):
-        raise ConfigWrong(f"{where} must be a list of texts, not {value!r}")
-    return tuple(_text(where, item) for item in value)
-
-
-def _count(where: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigWrong(f"{where} must be a number of characters, 0 or more, not {value!r}")
-    return value
-
-
-def _span(where: str, value: object) -> float:
-    try:
-        return seconds(value, where) or 0.0
-    except ValueError as error:
-        raise ConfigWrong(str(error)) from error
+def _commands(value: object) -> tuple[str, ...]:
+    return tuple(map(validate.text, validate.texts(value)))
 
 
 _SERVICE: _Checks = {
     "agentDefaults": _mapping,
     "providers": _mapping,
-    "safeCommands": _texts,
-    "dangerousCommands": _texts,
+    "safeCommands": _commands,
+    "dangerousCommands": _commands,
 }
-_AGENT: _Checks = {"provider": _text, "bash": _mapping, "persistent": _mapping}
-_BASH: _Checks = {"cropOutput": _count, "timeoutSeconds": _span}
-_PERSISTENT: _Checks = {"minInterval": _span, "settleInterval": _span, "maxInterval": _span}
+_SPAN = validate.number_of("seconds")
+_AGENT: _Checks = {"provider": validate.text, "bash": _mapping, "persistent": _mapping}
+_BASH: _Checks = {"cropOutput": validate.count_of("characters"), "timeoutSeconds": _SPAN}
+_PERSISTENT: _Checks = {"minInterval": _SPAN, "settleInterval": _SPAN, "maxInterval": _SPAN}
 _SECONDS = {"type": "number", "minimum": 0}
 _AGENT_PROPERTIES: dict[str, object] = {
     "provider": {"type": "string", "minLength": 1},

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shelltie.basics.times import human_duration, human_size, iso_utc, milliseconds
-from shelltie.basics.validate import did_you_mean
+from shelltie.basics.validate import known_instead
 from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
@@ -229,9 +229,7 @@ def _given(arguments: Mapping[str, object], known: Mapping[str, str]) -> dict[st
     Raises: WrongFields.
     """
     wrong = {
-        name: f"is not known{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
-        for name in arguments
-        if name not in known
+        name: f"is not known{known_instead(name, known)}" for name in arguments if name not in known
     }
     if wrong:
         raise WrongFields(wrong)
