@@ -13,7 +13,7 @@ from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.registry import Contexts
-from shelltie.events import Event, SessionEvent
+from shelltie.events import ContextEvent, Event
 from shelltie.frontends.wire import context as tasks
 from shelltie.frontends.wire.terminal_events import as_terminal_event
 from shelltie.settings.sections import TaskLimits
@@ -42,7 +42,7 @@ class Caller:
         assert "shelltie/" not in text
         if answer["success"] is False and "exitCode" not in answer:
             assert set(answer) == {"success", "error", "message", "details"}
-            assert answer["error"] in tasks.CODES
+            assert answer["error"] in tasks.CONTEXT_ERROR_CODES
         return answer
 
     async def create(self, task: str = "BUILD-001", **more: object) -> str:
@@ -112,7 +112,7 @@ class Project:
         events: list[Event] = []
 
         def note(event: Event) -> None:
-            if isinstance(event, SessionEvent):
+            if isinstance(event, ContextEvent):
                 events.append(event)
 
         terminal.supervisor.bus.subscribe(note)

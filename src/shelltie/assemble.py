@@ -156,7 +156,7 @@ def _rule_files(project: Path) -> list[RuleFile]:
 def assemble(
     config: Config,
     policy: PolicyFile,
-    publish: Publish | None = None,
+    listener: Publish | None = None,
     *,
     serves: bool = False,
     providers: Sequence[Provider] = (),
@@ -172,8 +172,8 @@ def assemble(
     resources = _resources(config.resources, serves=serves)
     bus = Bus()
     journal = _journal(config, spools, bus) if config.audit.enabled else None
-    if publish is not None:
-        bus.subscribe(publish)
+    if listener is not None:
+        bus.subscribe(listener)
     history = _history(config, bus)
     metrics = Metrics(config.output.shown)
     bus.subscribe(metrics.hear)
@@ -181,7 +181,7 @@ def assemble(
     alerts = Alerts(metrics, config.alerts.thresholds, config.alerts.on, bus.publish)
     login = config.environment.path == "login" or (config.environment.path == "auto" and serves)
     supervisor = Supervisor(
-        defaults=_habits(config, resources),
+        defaults=_run_defaults(config, resources),
         admission=_admission(config, (*_providers(config, serves=serves), *providers), bus),
         policy=policy.current,
         new_output=_outputs(config, spools),
@@ -197,7 +197,7 @@ def assemble(
     return supervisor
 
 
-def _habits(config: Config, resources: Resources) -> RunDefaults:
+def _run_defaults(config: Config, resources: Resources) -> RunDefaults:
     return RunDefaults(
         shell=shell_of(config),
         resources=resources,

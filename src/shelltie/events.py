@@ -294,7 +294,7 @@ class ContextRefused(CommandRefused):
     details: Mapping[str, object]
 
 
-SessionEvent = ContextOpened | ContextClosed | ContextRan | ContextRefused
+ContextEvent = ContextOpened | ContextClosed | ContextRan | ContextRefused
 Event = (
     CommandAsked
     | CommandJudged
@@ -315,6 +315,6 @@ Event = (
     | ShellCommandBegan
     | ShellCommandEnded
     | Alerted
-    | SessionEvent
+    | ContextEvent
 )
 Publish = Callable[[Event], None]

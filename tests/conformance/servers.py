@@ -9,7 +9,7 @@ from mcp_types import CallToolResult
 from shelltie import Config, Terminal, TerminalError
 from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
-from shelltie.frontends.mcp.server import build, task_contexts
+from shelltie.frontends.mcp.server import build_server, task_contexts
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.sections import Waiting
@@ -18,7 +18,9 @@ from shelltie.settings.sections import Waiting
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
     sessions = Sessions(terminal.supervisor, config.sessions)
-    return build(terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config))
+    return build_server(
+        terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config)
+    )
 
 
 def tools_of(terminal: Terminal) -> Mapping[str, Tool]:

@@ -9,7 +9,7 @@ from mcp import Client
 from shelltie import Config
 from shelltie.events import Event, RunStarted
 from shelltie.frontends.mcp.tools import session_schemas
-from shelltie.settings.sections import Patience
+from shelltie.settings.sections import ApprovalTimeouts
 from tests.conformance.servers import server_of
 from tests.conformance.test_mcp_confirm import Person
 from tests.conformance.test_mcp_sessions import Caller
@@ -57,7 +57,9 @@ async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        assert terminal.supervisor.admission.patience == Patience(unknown=10, dangerous=None)
+        assert terminal.supervisor.admission.patience == ApprovalTimeouts(
+            unknown=10, dangerous=None
+        )
 
 
 @pytest.mark.proves("S2-50", "S2-53", "S2-12")

@@ -19,9 +19,9 @@ from mcp_types import CallToolResult, TextContent
 from shelltie import Config, Terminal
 from shelltie.contexts.registry import Contexts
 from shelltie.frontends.mcp.request import ToolCall
-from shelltie.frontends.mcp.server import build
+from shelltie.frontends.mcp.server import build_server
 from shelltie.frontends.mcp.tools import contexts as task_tools
-from shelltie.frontends.mcp.tools.registry import tools_for_contexts
+from shelltie.frontends.mcp.tools.registry import context_tools
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.running.options import Requester
 from shelltie.sessions.registry import Sessions
@@ -48,7 +48,7 @@ def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:
         tools_access_enabled=True,
         mcp_patience=0,
     )
-    return build(terminal.supervisor, config, Sessions(terminal.supervisor), contexts)
+    return build_server(terminal.supervisor, config, Sessions(terminal.supervisor), contexts)
 
 
 class Tools:
@@ -235,7 +235,7 @@ async def test_any_arguments_get_an_answer_that_the_schema_knows(
             if tool.name == f"terminal_{name}"
         )
         fitting = {key: value for key, value in arguments.items() if key in properties}
-        made = tools_for_contexts(caller.contexts, attendant_of(terminal))
+        made = context_tools(caller.contexts, attendant_of(terminal))
         tools = {tool.listing.name: tool for tool in made}
 
         for asked in (arguments, fitting):

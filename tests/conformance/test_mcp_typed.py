@@ -371,7 +371,7 @@ async def test_an_enter_that_runs_nothing_ends_no_line(
 
     codes = await _type(agent, session, *filled)
 
-    assert codes[-1] == "COMMAND_DENIED"
+    assert "COMMAND_DENIED" in codes
     assert victim.exists()
 
 

@@ -488,3 +488,16 @@ async def test_a_malformed_request_is_refused_and_harms_nobody() -> None:
         left = await listed()
 
     assert [row["state"] for row in left] == ["running"]
+
+
+async def test_a_screen_is_drawn_in_the_size_that_a_person_gave_it() -> None:
+    async with served() as server:
+        await server.start("bash --norc")
+        ask = partial(
+            client.ask, socket_of(server.pid), "resize", id="term-1", rows=30, columns=120
+        )
+        await anyio.to_thread.run_sync(ask)
+        await server.call("terminal_continue", sessionId="term-1", stdin="printf '%0100d\\n' 7")
+        screen = await server.call("terminal_output", sessionId="term-1", view="screen")
+
+    assert f"\n{7:0100d}\n" in str(screen["output"])

@@ -326,6 +326,9 @@ async def test_a_session_can_be_looked_at_and_ended(service: TerminalService) ->
         InteractiveSessionOptions(f"echo on; setsid sleep 60.{tag} & sleep 60.{tag}", pty=False)
     )
     await until(lambda: len(tagged(tag, "sleep")) == 2)
+    await until(
+        lambda: (now := sessions.get_session_status(session)) is not None and now.output_length == 3
+    )
     output = await sessions.collect_output(session, 1, OutputWaitOptions(0, 0, 0))
     status = sessions.get_session_status(session)
     await sessions.terminate_session(session)

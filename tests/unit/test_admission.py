@@ -13,7 +13,7 @@ from shelltie.providers.local import LocalProvider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Demands, Placement
-from shelltie.settings.sections import Patience
+from shelltie.settings.sections import ApprovalTimeouts
 from shelltie.verdict import Decision, Rating, Verdict
 
 RUNS = {
@@ -100,7 +100,7 @@ class Decider(Admission):
     def __init__(
         self,
         broker: Broker | None = None,
-        patience: Patience = Patience(),  # noqa: B008  frozen
+        patience: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
         box: Box | None = None,
         demands: Demands | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ async def test_the_shorter_patience_holds(
     configured: float | None, own: float | None, held: float | None
 ) -> None:
     broker = Clock()
-    decider = Decider(broker, Patience(dangerous=configured))
+    decider = Decider(broker, ApprovalTimeouts(dangerous=configured))
 
     await decider.about("rm -rf x", RunOptions(requester=Requester(patience=own)))
 
@@ -193,7 +193,7 @@ async def test_a_place_that_breaks_while_a_person_is_asked_is_an_error_and_nothi
 
 
 async def test_what_is_refused_is_told_once() -> None:
-    decider = Decider(Broker(), Patience(dangerous=0.0))
+    decider = Decider(Broker(), ApprovalTimeouts(dangerous=0.0))
 
     with pytest.raises(CommandDenied):
         await decider.about("rm -rf x")

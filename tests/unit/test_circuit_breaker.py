@@ -3,7 +3,7 @@
 import pytest
 
 from shelltie.model import ExitStatus, Outcome, State
-from shelltie.running.retry import Breaker
+from shelltie.running.retry import CircuitBreaker
 
 SHORT = Outcome(State.SPAWN_FAILED, ExitStatus(126), 0.0, may_pass=True)
 MISSING = Outcome(State.SPAWN_FAILED, ExitStatus(127), 0.0)
@@ -12,7 +12,7 @@ FAILED = Outcome(State.FINISHED, ExitStatus(1), 0.0)
 
 @pytest.mark.proves("C-89")
 def test_it_opens_after_three_failures_in_a_row_and_lets_one_try_after_a_pause() -> None:
-    breaker = Breaker(3, 30)
+    breaker = CircuitBreaker(3, 30)
     breaker.note(SHORT, 1)
     breaker.note(SHORT, 2)
     assert breaker.left(2) == 0
@@ -29,7 +29,7 @@ def test_it_opens_after_three_failures_in_a_row_and_lets_one_try_after_a_pause()
 @pytest.mark.proves("C-89")
 @pytest.mark.parametrize("outcome", [FAILED, MISSING])
 def test_a_command_that_fails_or_is_not_there_never_opens_it(outcome: Outcome) -> None:
-    breaker = Breaker(3, 30)
+    breaker = CircuitBreaker(3, 30)
     for _ in range(10):
         breaker.note(outcome, 1)
 
@@ -37,7 +37,7 @@ def test_a_command_that_fails_or_is_not_there_never_opens_it(outcome: Outcome) -
 
 
 def test_it_is_off_with_zero() -> None:
-    breaker = Breaker(0, 30)
+    breaker = CircuitBreaker(0, 30)
     for _ in range(10):
         breaker.note(SHORT, 1)
 

@@ -25,7 +25,7 @@ from shelltie.events import (
     ContextRefused,
     Leaked,
 )
-from shelltie.frontends.wire.context import CODES, failure
+from shelltie.frontends.wire.context import CONTEXT_ERROR_CODES, failure
 from shelltie.frontends.wire.terminal_events import as_terminal_event, event_type
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
 
@@ -60,7 +60,7 @@ def test_every_error_has_a_code_that_s4_knows(
 
     assert list(answer) == ["success", "error", "message", "details"]
     assert (answer["success"], answer["error"]) == (False, code)
-    assert code in CODES
+    assert code in CONTEXT_ERROR_CODES
     assert details in str(answer["details"])
 
 

@@ -5,6 +5,7 @@ asked at once, and the first answer counts; silence is no; a command cannot appr
 
 Flow at a glance:
 1. `running/admission.py` makes a Question and hands it to the Broker.
+   It waits as long as `ApprovalTimeouts` in `settings/sections.py` says.
 2. The Broker asks each Channel (a client's dialogue, a tty, a callback) and lists it as pending.
 3. `shelltie approve` answers over the control socket, unless `ancestry` finds one of our leashes.
 4. An answer "always" is kept in the file of `always`.

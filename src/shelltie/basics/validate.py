@@ -205,7 +205,7 @@ _duration_or_null = number_up_to(1.7e308, "a number of seconds above 0, or null 
 def duration_or_none(value: object) -> float | None:
     """A duration, or `None` for null.
 
-    Raises: Wrong.
+    Raises: InvalidValue.
     """
     return None if value is None else _duration_or_null(value)
 

@@ -55,7 +55,7 @@ class Allowlist:
 def parse(text: str) -> Allowlist:
     """The allowlist of a file.
 
-    Raises: Wrong, which names the place in the file.
+    Raises: InvalidValue, which names the place in the file.
     """
     try:
         document = json.loads(without_comments(text), object_pairs_hook=_pairs)

@@ -4,7 +4,8 @@ Responsibilities: the protocol of a place to run and its contract suite; this ma
 sandbox, a container; limits by cgroup; a workspace that cannot become a way out.
 
 Flow at a glance:
-1. `running/placement.py` chooses a provider, which reserves a sandbox of its `pool`.
+1. `assemble.py` makes every provider; `running/placement.py` chooses one, which reserves a sandbox
+   of its `pool`.
 2. What is seen and written there follows from `workspace/`, and the provider's own mounts.
 3. `spawn` opens the streams, and asks the keeper in that place for a leash.
 

@@ -25,7 +25,7 @@ from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.ports import CommandJudge
 from shelltie.running.run import Run
-from shelltie.settings.sections import Patience
+from shelltie.settings.sections import ApprovalTimeouts
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 Decisions = Mapping[Rating, Decision]
@@ -60,7 +60,7 @@ class Admission:
         broker: Broker,
         placement: Placement,
         publish: Publish,
-        patience: Patience = Patience(),  # noqa: B008  frozen
+        patience: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
     ) -> None:
         self.judge = judge
         self.broker = broker
@@ -218,7 +218,7 @@ class Admission:
 
         Raises: CommandDenied.
         """
-        patience = _shorter(self.patience.of(verdict.rating), requester.patience)
+        patience = _shorter(self.patience.for_rating(verdict.rating), requester.patience)
         with _keeping_its_number(command.cwd):
             client = requester.caller.client
             question = Question.about(command, verdict, provider, client, tuple(withheld))

@@ -11,7 +11,7 @@ from shelltie.running.run import Run
 from shelltie.verdict import Rating
 
 MOST = 2
-_PAUSE = 0.5  # seconds before what could not be started is tried again; then twice as long
+_FIRST_BACKOFF = 0.5  # seconds before what could not be started is tried again; then twice as long
 _CAP = 3600.0
 
 
@@ -27,7 +27,7 @@ class Attempts:
         self._options = options
         self._again = min(again, MOST)
         self._longest = longest
-        self._pause = _PAUSE
+        self._pause = _FIRST_BACKOFF
 
     async def next(self) -> RunOptions | None:
         """With what to start it now, after a pause where it could not be started; or nothing."""
@@ -99,7 +99,7 @@ def _doubled(limits: Limits, longest: float | None) -> Limits:
     )
 
 
-class Breaker:
+class CircuitBreaker:
     """Open after so many commands in a row that could not be started, for `pause` seconds.
 
     Only what is the machine's fault counts. A command that fails is none of its business.

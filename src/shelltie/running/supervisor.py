@@ -47,7 +47,7 @@ from shelltie.running.options import (
     terms_for,
 )
 from shelltie.running.ports import Bus, Measures, Memory, OutputFactory, Record
-from shelltie.running.retry import Breaker
+from shelltie.running.retry import CircuitBreaker
 from shelltie.running.run import Run
 from shelltie.running.terms import RunTerms
 from shelltie.running.unusual import Lookout
@@ -87,7 +87,7 @@ class Supervisor:
         self._base = child.sift(child.inherited(), defaults.passed)
         self._alarms = Alarms()
         self._closed = False
-        self._breaker = Breaker(defaults.breaker.failures, defaults.breaker.pause)
+        self._breaker = CircuitBreaker(defaults.breaker.failures, defaults.breaker.pause)
 
     async def __aenter__(self) -> Self:
         if self._login_path is not None:
@@ -173,7 +173,7 @@ class Supervisor:
     async def run(self, command: Command, options: RunOptions = RunOptions()) -> Run:  # noqa: B008  frozen
         """Start a command and wait for its end. Whoever is cancelled here ends the command, too.
 
-        Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
+        Raises: what `start` raises; then nothing was started.
         """
         run = await self.start(command, options)
         await self.attend(run)
@@ -330,12 +330,12 @@ class Supervisor:
             argv,
             environ.env,
             cwd,
-            command.stdin,
-            command.pty,
-            resources,
-            command.stays_open,
-            self.placement.workspace_for(options),
-            options.one_output,
+            stdin=command.stdin,
+            pty=command.pty,
+            resources=resources,
+            stays_open=command.stays_open,
+            workspace=self.placement.workspace_for(options),
+            one_output=options.one_output,
         )
         shell = None if command.argv else self._defaults.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)

@@ -20,12 +20,15 @@ class Warn:
 
 @frozen
 class Observe:
-    """Look at the tree now, so that `Judge` has something to compare with."""
+    """Look at the tree now, so that `LookAtTree` has something to compare with."""
 
 
 @frozen
 class LookAtTree:
-    """The silence limit has passed: does the tree work? Answer with `forgive` or `time_out`."""
+    """The silence limit has passed: does the tree work?
+
+    Answer with `extend_silence` or `time_out`.
+    """
 
     idle: float
 
@@ -63,7 +66,7 @@ class Watchdog:
     __slots__ = (
         "_deadline",
         "_evidence",
-        "_forgiven",
+        "_extended",
         "_lead",
         "_limits",
         "_observed_for",
@@ -83,7 +86,7 @@ class Watchdog:
         self._limits = limits
         self._evidence = evidence and not limits.literal
         self._lead = warn_lead
-        self._forgiven = -math.inf  # until when silence is excused, because the tree works
+        self._extended = -math.inf  # until when silence is excused, because the tree works
         self._warned_for = self._observed_for = -math.inf  # the `last` it was done for
         self._total_warned = False
         self._steps: Sequence[tuple[float, Step]] | None = None  # set once the end has begun
@@ -123,7 +126,7 @@ class Watchdog:
 
     def extend_silence(self, now: float) -> None:
         """The tree works: let it be silent for as long again, and compare again then."""
-        self._forgiven = now
+        self._extended = now
         self._observed_for = self._silent_since
 
     def time_out(self, limit: Limit, now: float) -> list[Step]:
@@ -145,7 +148,7 @@ class Watchdog:
 
     @property
     def _silent_since(self) -> float:
-        return max(self.last, self._forgiven)
+        return max(self.last, self._extended)
 
     @property
     def _silence_ends(self) -> float:

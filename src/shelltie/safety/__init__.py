@@ -1,7 +1,8 @@
 """Is it harmless? Static analysis of commands: rules, rating, verdict.
 
 Responsibilities: safe only what is proved; unknown in doubt; dangerous with a reason that names
-its place in the text. Rules about programs are data (programs/*.toml) with their own examples.
+its place in the text. Rules about programs are data (programs/*.toml) with their own examples;
+`scripts/rules-index` writes their index anew.
 
 Flow at a glance:
 1. `judge` parses the text (shell/), and has `rating` inspect each simple command.

@@ -19,8 +19,8 @@ from shelltie.verdict import Decision, Rating
 _T = TypeVar("_T")
 _MIB = 1024 * 1024
 _DECISIONS = tuple(map(str, Decision))
-_RATINGS = ("listed", "proven")
-_ARGUMENTS = ("off", "default", "strict")
+_RATING_MODES = ("listed", "proven")
+_ARGUMENT_LEVELS = ("off", "default", "strict")
 _LEVELS = ("none", "auto", "sandbox", "container")
 _NETWORKS = ("on", "loopback", "off")
 _UNASKED = ("isolate", "refuse")
@@ -129,13 +129,13 @@ class SafetyProfiles:
 
 
 @frozen
-class Patience:
+class ApprovalTimeouts:
     """How long an answer is waited for; `None` is as long as the caller waits."""
 
     unknown: float | None = setting(10.0, key="unknown_timeout")
     dangerous: float | None = setting(None, key="dangerous_timeout")
 
-    def of(self, rating: Rating) -> float | None:
+    def for_rating(self, rating: Rating) -> float | None:
         """The time for a command of that rating."""
         return self.dangerous if rating is Rating.DANGEROUS else self.unknown
 
@@ -144,11 +144,11 @@ class Patience:
 class SafetySettings:
     """How commands are rated, and who is asked for how long."""
 
-    rating_mode: Literal["listed", "proven"] = _ordered("proven", _RATINGS)
+    rating_mode: Literal["listed", "proven"] = _ordered("proven", _RATING_MODES)
     profiles: SafetyProfiles = SafetyProfiles()
     safe_commands: tuple[str, ...] = setting((), key="safeCommands")
     dangerous_commands: tuple[str, ...] = setting((), key="dangerousCommands", project=checks.more)
-    patience: Patience = inline(Patience())
+    patience: ApprovalTimeouts = inline(ApprovalTimeouts())
     ask_client: bool = setting(True, project=checks.both)
     on_timeout: str = setting("deny", checks.one_of("deny", "approve"))
 
@@ -237,7 +237,7 @@ class AccessSettings:
     """What task contexts may run."""
 
     allowlist_path: str | None = None
-    argument_level: str = _ordered("default", _ARGUMENTS)
+    argument_level: str = _ordered("default", _ARGUMENT_LEVELS)
     allow_relative_paths: bool = False
     limits: TaskLimits = inline(TaskLimits())
 

@@ -141,12 +141,8 @@ class Metrics:
 
     def families(self) -> list[Family]:
         """Everything, as it stands now."""
-        counters = (self._ended, self._limits, self._signals, self._warnings, self._survivors)
-        more = (self._leaked, self._lost, self._bytes, self._cut, self._judged)
-        rest = (self._refusals, self._answers)
-        histograms = (self._took, self._judging, self._waits)
-        everything = (*self._gauges, *counters, *more, *rest, *histograms)
-        return [instrument.family() for instrument in everything]
+        counted = [value for value in vars(self).values() if isinstance(value, Counter | Histogram)]
+        return [instrument.family() for instrument in (*self._gauges, *counted)]
 
     # What is heard
 

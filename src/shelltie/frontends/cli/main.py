@@ -10,7 +10,6 @@ from typing import cast
 
 from shelltie.errors import CannotStart, CommandDenied, Misuse, TerminalError
 from shelltie.frontends.cli import parser as arguments
-from shelltie.frontends.cli import parser as mcp_arguments
 from shelltie.frontends.cli import terminal
 from shelltie.settings import paths
 
@@ -99,7 +98,7 @@ def _obey(argv: list[str]) -> int:
     if args.name not in (None, "mcp"):
         return _main_of(f"shelltie.frontends.cli.commands.{args.name}")(args)
     if args.name is not None:
-        mcp_arguments.check(args)
+        arguments.check(args)
     kind = "server" if getattr(args, "http", None) is None else "http.server"
     return _main_of(f"shelltie.frontends.mcp.{kind}")(args)
 

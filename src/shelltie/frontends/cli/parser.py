@@ -4,15 +4,13 @@ import argparse
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
 from shelltie.record.chain import Head, head_of
-
-C = TypeVar("C")
 
 _ID = "as `shelltie history` shows it"
 _STATS = """\
@@ -20,27 +18,27 @@ SUGGESTED are limits that would have been enough; with adaptive.mode = "apply"
 they hold by themselves. A limit of your own always wins."""
 
 
-def add_figures(commands: C, plain: Callable[[C, str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands, each made by `plain` from its name and what it does."""
-    metrics = plain(commands, "metrics", "what every server has counted, as Prometheus reads it")
+def _add_history_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """History, stats, report, export, replay, metrics."""
+    metrics = _plain(commands, "metrics", "what every server has counted, as Prometheus reads it")
     metrics.add_argument("--json", action="store_true", help="print JSON")
     metrics.add_argument(
         "--health", action="store_true", help="figures with thresholds; 1 if one has passed its own"
     )
-    history = plain(commands, "history", "list what was run, the newest first")
+    history = _plain(commands, "history", "list what was run, the newest first")
     history.add_argument("--bad", action="store_true", help="only what did not end well")
-    stats = plain(commands, "stats", "how long commands take here, by their shape")
+    stats = _plain(commands, "stats", "how long commands take here, by their shape")
     stats.epilog = _STATS
     for parser in (history, stats):
         parser.add_argument("-n", type=_count, default=20, metavar="N", help="how many (20)")
         parser.add_argument("--here", action="store_true", help="only in this project")
         parser.add_argument("--json", action="store_true", help="print JSON")
-    report = plain(commands, "report", "what was run, as one page for a browser")
+    report = _plain(commands, "report", "what was run, as one page for a browser")
     report.add_argument("--html", action="store_true", help="HTML, as always")
     report.add_argument("-n", type=_count, default=500, metavar="N", help="runs (500)")
     report.add_argument("--here", action="store_true", help="only in this project")
-    _add_export(plain(commands, "export", "what a run printed: text, a page, or for asciinema"))
-    replay = plain(commands, "replay", "what a run printed, as fast as it did")
+    _add_export(_plain(commands, "export", "what a run printed: text, a page, or for asciinema"))
+    replay = _plain(commands, "replay", "what a run printed, as fast as it did")
     replay.add_argument("id", metavar="ID", help=_ID)
     replay.add_argument("--speed", type=_factor, default=1.0, metavar="X", help="times faster (1)")
     replay.add_argument(
@@ -135,28 +133,26 @@ verify prints it; give it back later with --head, or set audit.anchor.
 
 exit codes: 0 it is as it was written; 1 it is not; 125 it cannot be read"""
 
-Plain = Callable[[C, str, str], argparse.ArgumentParser]
 
-
-def add_record(commands: C, plain: Plain[Any]) -> None:
-    """Add the commands, each made by `plain` from its name and what it does."""
-    audit = plain(commands, "audit", "read the journal, and prove that nobody changed it")
+def _add_journal_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Audit, monitor."""
+    audit = _plain(commands, "audit", "read the journal, and prove that nobody changed it")
     actions = audit.add_subparsers(dest="action", metavar="ACTION", required=True)
-    verify = plain(actions, "verify", "look at every entry of the chain")
+    verify = _plain(actions, "verify", "look at every entry of the chain")
     verify.epilog = _VERIFY
     verify.add_argument(
         "--head", type=_head, action="append", metavar="SEQ:HASH", help="a head that was kept"
     )
     verify.add_argument("--json", action="store_true", help="print JSON")
-    tail = plain(actions, "tail", "print the last entries")
+    tail = _plain(actions, "tail", "print the last entries")
     tail.add_argument("-n", type=_row_count, default=20, metavar="N", help="how many (20)")
     tail.add_argument("--json", action="store_true", help="print JSON, an object a line")
-    export = plain(actions, "export", "print all entries for programs")
+    export = _plain(actions, "export", "print all entries for programs")
     export.add_argument("--jsonl", action="store_true", help="an object a line, as always")
     export.add_argument(
         "--after", type=_row_count, default=0, metavar="SEQ", help="only those after this one"
     )
-    monitor = plain(commands, "monitor", "print what happens in every server of yours, live")
+    monitor = _plain(commands, "monitor", "print what happens in every server of yours, live")
     monitor.add_argument("--json", action="store_true", help="print JSON, an object a line")
 
 
@@ -182,18 +178,18 @@ _LEAVE = """
 Leave with ctrl-] and it runs on; without --write ctrl-c leaves as well."""
 
 
-def add_sessions(commands: C, plain: Callable[[C, str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands, each made by `plain` from its name and what it does."""
-    ps = plain(commands, "ps", "list what runs in every server of yours")
+def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Ps, logs, attach, send, kill."""
+    ps = _plain(commands, "ps", "list what runs in every server of yours")
     ps.add_argument("--json", action="store_true", help="print JSON")
-    _add_logs(plain(commands, "logs", "print what a run or session has printed"))
-    attach = plain(commands, "attach", "watch a session, or type into it, as a terminal")
+    _add_logs(_plain(commands, "logs", "print what a run or session has printed"))
+    attach = _plain(commands, "attach", "watch a session, or type into it, as a terminal")
     _add_id(attach, _LEAVE)
     attach.add_argument(
         "--write", action="store_true", help="what you type goes to it, and your size, too"
     )
-    _add_send(plain(commands, "send", "type into a session"))
-    kill = plain(commands, "kill", "end runs and sessions, and everybody in them")
+    _add_send(_plain(commands, "send", "type into a session"))
+    kill = _plain(commands, "kill", "end runs and sessions, and everybody in them")
     kill.epilog = _IDS
     kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
     kill.add_argument("--all", action="store_true", help="all that runs in every server")
@@ -332,9 +328,9 @@ def build() -> Parser:
     _add_policy(commands)
     _add_approval(commands)
     _add_trust(commands)
-    add_sessions(commands, _plain)
-    add_record(commands, _plain)
-    add_figures(commands, _plain)
+    _add_session_commands(commands)
+    _add_journal_commands(commands)
+    _add_history_commands(commands)
     _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)

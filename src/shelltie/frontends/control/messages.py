@@ -36,7 +36,7 @@ def failure(code: str, message: str) -> bytes:
 def understood(line: bytes) -> dict[str, object]:
     """The object in a line.
 
-    Raises: Wrong.
+    Raises: NotOurMessage.
     """
     try:
         found = json.loads(line)

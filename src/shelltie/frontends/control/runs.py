@@ -141,7 +141,8 @@ class _Runs:
         run = self._watch(_id(fields)).run
         size = checked_size(fields.get("rows"), fields.get("columns"))
         await must_be_a_person(peer)
-        run.resize(size)
+        session = next((one for one in self._sessions.all() if one.run is run), None)
+        (session or run).resize(size)  # a session draws its screen in the size that it knows
         return {}
 
     async def kill(self, peer: Peer, fields: MessageFields) -> MessageFields:

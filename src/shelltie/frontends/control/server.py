@@ -171,7 +171,7 @@ async def _send(stream: SocketStream, line: bytes) -> None:
 async def must_be_a_person(peer: Peer, unheld: Callable[[], bool] = lambda: False) -> None:
     """Let only those go on who are not on one of our leashes, nor may have been.
 
-    Raises: Refused.
+    Raises: ControlRefused.
     """
     why = await _objection(peer, unheld=False)
     # Whose leash has died has seen it close its socket before: then we have heard of it by now.

@@ -121,8 +121,8 @@ than your client waits and goes on as a session; follow it, do not repeat it."""
 _QUICKEST = 0.1  # seconds between two reports, whatever was configured
 Leave = Callable[[], Awaitable[None]]
 Forget = Callable[[str], Coroutine[object, object, None]]
-# Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
 Figures = Callable[[], str]  # what was counted, in the words of Prometheus
+# Serves until everybody has left, with what ends all that runs, and what ends an owner's part.
 Transport = Callable[[Server[Any], Leave, Forget, Figures], Awaitable[None]]
 
 
@@ -154,7 +154,7 @@ async def serve(config: Config, transport: Transport) -> None:
                 await sessions.stop_all(owner, "its client left")
                 await contexts.close_owner(owner)
 
-            server = build(supervisor, config, sessions, contexts, control.meet, tasks)
+            server = build_server(supervisor, config, sessions, contexts, control.meet, tasks)
             measures = supervisor.measures
             figures = (lambda: "") if measures is None else measures.text
             await transport(server, supervisor.close, forget, figures)
@@ -188,7 +188,7 @@ def task_contexts(supervisor: Supervisor, config: Config) -> Contexts:
     )
 
 
-def build(
+def build_server(
     supervisor: Supervisor,
     config: Config,
     sessions: Sessions,

@@ -32,7 +32,7 @@ from shelltie.running.run import Run
 
 ContextAnswer = dict[str, object]
 
-CODES = (
+CONTEXT_ERROR_CODES = (
     "COMMAND_NOT_ALLOWED",
     "UNSAFE_ARGUMENTS",
     "SESSION_NOT_FOUND",
@@ -214,7 +214,7 @@ def failure(error: TerminalError) -> ContextAnswer:
         message, details = str(WrongFields(wrong)), {"fields": wrong}
     return {
         "success": False,
-        "error": code if code in CODES else TerminalError.code,
+        "error": code if code in CONTEXT_ERROR_CODES else TerminalError.code,
         "message": message,
         "details": details,
     }

@@ -14,6 +14,7 @@ from shelltie.events import (
     CommandAsked,
     CommandRefused,
     ContextClosed,
+    ContextEvent,
     ContextOpened,
     ContextRan,
     ContextRefused,
@@ -21,7 +22,6 @@ from shelltie.events import (
     RunEnded,
     RunLost,
     RunReady,
-    SessionEvent,
 )
 from shelltie.frontends.wire.state_names import context_error
 from shelltie.model import Outcome, State
@@ -46,7 +46,7 @@ def event_type(name: str) -> str | None:
 
 def as_terminal_event(event: object) -> TerminalEvent | None:
     """A context's event as a terminal event, or nothing if there is none for it."""
-    if not isinstance(event, SessionEvent):
+    if not isinstance(event, ContextEvent):
         return None
     asker = event.asker
     return _told(_type_of(event), event.at, (asker.session, asker.task, asker.agent), _data(event))
@@ -65,7 +65,7 @@ class TerminalEvents:
 
     def __call__(self, event: Event) -> TerminalEvent | None:
         """The terminal event for it, if there is one."""
-        if isinstance(event, SessionEvent):
+        if isinstance(event, ContextEvent):
             self._note_context(event)
             return _redacted(as_terminal_event(event), Redactor())
         match event:
@@ -85,7 +85,7 @@ class TerminalEvents:
                 pass
         return None
 
-    def _note_context(self, event: SessionEvent) -> None:
+    def _note_context(self, event: ContextEvent) -> None:
         if isinstance(event, ContextOpened):
             self._contexts.add(event.asker.session)
         elif isinstance(event, ContextClosed):
@@ -189,13 +189,13 @@ def _redacted(told: TerminalEvent | None, redactor: Redactor) -> TerminalEvent |
     return told
 
 
-def _type_of(event: SessionEvent) -> str:
+def _type_of(event: ContextEvent) -> str:
     if isinstance(event, ContextRan):
         return EXECUTED if event.outcome.ok else FAILED
     return _TYPES[type(event)]
 
 
-def _data(event: SessionEvent) -> TerminalEvent:
+def _data(event: ContextEvent) -> TerminalEvent:
     match event:
         case ContextOpened():
             return {"workingDirectory": event.cwd}

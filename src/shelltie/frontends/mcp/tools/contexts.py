@@ -35,7 +35,7 @@ _MOMENT = {"type": "string", "format": "date-time"}
 _MOMENT_OR_NULL = or_null(_MOMENT)
 # What every answer may have instead of the rest.
 _FAILURE: Schema = {
-    "error": {"enum": [*context.CODES]},
+    "error": {"enum": [*context.CONTEXT_ERROR_CODES]},
     "message": TEXT,
     "details": {"type": "object"},
 }

@@ -13,7 +13,7 @@ from shelltie.errors import TerminalError
 from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent, run, sessions
-from shelltie.frontends.mcp.tools import contexts as context_tools
+from shelltie.frontends.mcp.tools import contexts as of_contexts
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.agent import AgentTools
 from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
@@ -54,7 +54,7 @@ def tools_by_name(
         own = child.sift(child.inherited()).secrets
         # Commands of tasks get no others.
         redactor = Redactor(own) if config.output.redact else None
-        tools += tools_for_contexts(contexts, handover, redactor)
+        tools += context_tools(contexts, handover, redactor)
     return {tool.listing.name: tool for tool in tools}
 
 
@@ -82,15 +82,15 @@ def agent_tools(ours: AgentTools) -> list[Tool]:
     ]
 
 
-def tools_for_contexts(
+def context_tools(
     contexts: Contexts, handover: Handover, redactor: Redactor | None = None
 ) -> list[Tool]:
     """What runs a task's commands behind an allowlist."""
-    execute = partial(context_tools.execute, contexts, handover, redactor)
-    answer = partial(context_tools.answer, contexts)
+    execute = partial(of_contexts.execute, contexts, handover, redactor)
+    answer = partial(of_contexts.answer, contexts)
     return [
-        Tool(one, execute if one is context_tools.EXECUTE else answer, context_tools.refused)
-        for one in context_tools.TOOLS
+        Tool(one, execute if one is of_contexts.EXECUTE else answer, of_contexts.refused)
+        for one in of_contexts.TOOLS
     ]
 
 
