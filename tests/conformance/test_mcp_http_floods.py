@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -21,6 +22,7 @@ from tests.conformance.http_mcp import (
 )
 from tests.conformance.raw_mcp import SERVER
 from tests.conformance.test_mcp_http_start import certificate
+from tests.tree import until
 
 DESCRIPTORS = 256
 ERAS = ["legacy", "modern"]
@@ -204,3 +206,32 @@ async def test_an_id_that_is_none_is_refused_as_on_stdio(server: HttpServer, era
     assert [one.status_code for one in refused] == [400] * 5
     said = [one.json() for one in refused]
     assert [(one["id"], one["error"]["code"]) for one in said] == [(None, -32600)] * 5
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_token_with_many_open_requests_is_told_to_wait_and_others_are_served(
+    tmp_path: Path, era: str
+) -> None:
+    second, go = "second-" + "x" * 30, tmp_path / "go"
+    command = f"echo > {tmp_path}/begun-$RANDOM$RANDOM; until [ -e {go} ]; do sleep 0.05; done"
+    async with small_server(tmp_path, SHELLTIE_HTTP_REQUESTS="2") as server:
+        first = server.token
+        with server.tokens.open("a", encoding="ascii") as file:
+            file.write(f"{second}\n")
+        async with (
+            http_client(server, era, token=first) as greedy,
+            http_client(server, era, token=second) as other,
+            anyio.create_task_group() as tasks,
+        ):
+            for _ in range(2):
+                tasks.start_soon(partial(greedy.call, "run", command=command))
+            await until(lambda: len(list(tmp_path.glob("begun-*"))) == 2)
+            refused = await greedy.post(*greedy.request("run", command="echo too many"))
+            served = await other.call("run", command="echo served")
+            go.touch()
+        async with http_client(server, era, token=first) as later:
+            after = await later.call("run", command="echo after")
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert "2 requests of this token are open (http.requests)" in refused.text
+    assert (served["stdout"], after["stdout"]) == ("served\n", "after\n")

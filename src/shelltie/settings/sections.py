@@ -337,6 +337,7 @@ class HttpSettings:
     idle: float = 1800.0  # a client that makes no request for so long has left
     drain: float = 3.0  # what runs may take so long to end by itself when we leave
     connections: int = setting(512, checks.count)
+    requests: int = setting(256, checks.count)  # of one token, at a time
     silence: float = 75.0  # longer than clients keep a connection that they do not use; 0: no limit
 
 

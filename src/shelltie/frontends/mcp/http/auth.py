@@ -63,16 +63,18 @@ class AccessControl:
         known: TokenLookup,
         revoked: Revoked,
         names: Names,
-        guests: HttpClients,
+        clients: HttpClients,
         listener: Listener,
+        requests_max: int,
         figures: Callable[[], str] | None = None,
     ) -> None:
         self._inside = AuthContextMiddleware(inside)
         self._known = known
         self._revoked = revoked
         self._names = names
-        self._guests = guests
+        self._clients = clients
         self._listener = listener
+        self._requests_max = requests_max
         self._figures = figures
         self._doubtful: set[HttpClient] = set()
         self._closed = False
@@ -109,10 +111,15 @@ class AccessControl:
         if scope["path"] == METRICS:
             await self._measured(scope)(scope, receive, send)
             return
+        if self._clients.open_requests(credential) >= self._requests_max:
+            most = self._requests_max
+            busy = f"{most} requests of this token are open (http.requests): wait for one"
+            await _refuse(429, busy, {"Retry-After": "1"})(scope, receive, send)
+            return
         answer = _Answer(send)
-        with self._guests.request(credential, _session(headers)) as guest:
-            scope[CLIENT_KEY] = guest
-            scope["user"] = _user(guest)
+        with self._clients.request(credential, _session(headers)) as client:
+            scope[CLIENT_KEY] = client
+            scope["user"] = _user(client)
             await self._serve(scope, receive, answer.send, headers)
             return
         await answer.cut_off(scope, receive)
@@ -122,18 +129,18 @@ class AccessControl:
 
         Nor was at the last look: a file that is being written is empty for a moment.
         """
-        revoked = {one for one in self._guests.everybody() if self._revoked(one.credential)}
-        for guest in revoked & self._doubtful:
-            self._guests.shut_out(guest)
-            if guest.session is not None:
-                await self._end_session(guest, guest.session)
+        revoked = {one for one in self._clients.all() if self._revoked(one.credential)}
+        for client in revoked & self._doubtful:
+            self._clients.shut_out(client)
+            if client.session is not None:
+                await self._end_session(client, client.session)
         self._doubtful = revoked - self._doubtful
 
-    async def _end_session(self, guest: HttpClient, session: str) -> None:
+    async def _end_session(self, client: HttpClient, session: str) -> None:
         """As if they had: the SDK goes on with a request whose connection is lost."""
         headers = [(b"mcp-session-id", session.encode("latin-1"))]
         scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": headers}
-        await self._inside({**scope, "user": _user(guest)}, _no_body, _unheard)
+        await self._inside({**scope, "user": _user(client)}, _no_body, _unheard)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host"), headers.get("origin")
@@ -164,12 +171,12 @@ class AccessControl:
             self._calls -= counts
             self._moved.beat()
 
-    def _watched(self, guest: HttpClient, send: Send) -> Send:
+    def _watched(self, client: HttpClient, send: Send) -> Send:
         """Who ends their session has left."""
 
         async def watch(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                self._guests.forget(guest)
+                self._clients.forget(client)
             await send(message)
 
         return watch
@@ -186,9 +193,9 @@ def _session(headers: Headers) -> str | None:
     return None if modern else headers.get("mcp-session-id")
 
 
-def _user(guest: HttpClient) -> AuthenticatedUser:
+def _user(client: HttpClient) -> AuthenticatedUser:
     """For the SDK: sessions and sealed states are used with the credential they began with."""
-    return AuthenticatedUser(AccessToken(token="", client_id=guest.credential, scopes=[]))
+    return AuthenticatedUser(AccessToken(token="", client_id=client.credential, scopes=[]))
 
 
 async def _no_body() -> Message:

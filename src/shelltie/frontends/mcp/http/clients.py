@@ -8,7 +8,7 @@ import anyio
 
 from shelltie.running.alarms import Alarm, Alarms
 
-CLIENT_KEY = "shelltie.guest"  # where the scope of a request has it
+CLIENT_KEY = "shelltie.client"  # where the scope of a request has it
 
 
 class HttpClient:
@@ -41,51 +41,56 @@ class HttpClients:
         self._patience = patience
         self._left = left
         self._alarms = Alarms()
-        self._guests: dict[str, HttpClient] = {}
+        self._clients: dict[str, HttpClient] = {}
 
     @contextmanager
     def request(self, credential: str, session: str | None) -> Iterator[HttpClient]:
         """While they have a request here; it is cut off when they are shut out."""
-        guest = HttpClient(credential, session)
-        guest = self._guests.setdefault(guest.key, guest)
+        client = HttpClient(credential, session)
+        client = self._clients.setdefault(client.key, client)
         with anyio.CancelScope() as request:
-            guest.requests.add(request)
+            client.requests.add(request)
             try:
-                yield guest
+                yield client
             finally:
-                guest.requests.discard(request)
-                if not guest.requests and self._guests.get(guest.key) is guest:
-                    self._wait(guest)
+                client.requests.discard(request)
+                if not client.requests and self._clients.get(client.key) is client:
+                    self._wait(client)
 
-    def everybody(self) -> list[HttpClient]:
+    def open_requests(self, credential: str) -> int:
+        """How many requests of a credential have no answer yet, in all its sessions."""
+        clients = self._clients.values()
+        return sum(len(one.requests) for one in clients if one.credential == credential)
+
+    def all(self) -> list[HttpClient]:
         """Whoever has something here, or asks for it."""
-        return list(self._guests.values())
+        return list(self._clients.values())
 
-    def forget(self, guest: HttpClient) -> None:
+    def forget(self, client: HttpClient) -> None:
         """They are gone, and what they have is to go."""
-        del self._guests[guest.key]
-        if guest.alarm is not None:
-            self._alarms.set(guest.alarm, None)
-        self._left(guest)
+        del self._clients[client.key]
+        if client.alarm is not None:
+            self._alarms.set(client.alarm, None)
+        self._left(client)
 
-    def shut_out(self, guest: HttpClient) -> None:
+    def shut_out(self, client: HttpClient) -> None:
         """The same, in the middle of whatever they ask for."""
-        for request in guest.requests:
+        for request in client.requests:
             request.cancel()
-        self.forget(guest)
+        self.forget(client)
 
-    def _wait(self, guest: HttpClient) -> None:
-        if not guest.owners:
-            del self._guests[guest.key]
+    def _wait(self, client: HttpClient) -> None:
+        if not client.owners:
+            del self._clients[client.key]
             return
-        guest.alarm = guest.alarm or Alarm(partial(self._look, guest))
-        guest.used = self._alarms.now()
-        self._alarms.set(guest.alarm, guest.used + self._patience)
+        client.alarm = client.alarm or Alarm(partial(self._look, client))
+        client.used = self._alarms.now()
+        self._alarms.set(client.alarm, client.used + self._patience)
 
-    def _look(self, guest: HttpClient, now: float) -> None:
-        if guest.requests or guest.alarm is None or self._guests.get(guest.key) is not guest:
+    def _look(self, client: HttpClient, now: float) -> None:
+        if client.requests or client.alarm is None or self._clients.get(client.key) is not client:
             return
-        if now < guest.used + self._patience:
-            self._alarms.set(guest.alarm, guest.used + self._patience)
+        if now < client.used + self._patience:
+            self._alarms.set(client.alarm, client.used + self._patience)
         else:
-            self.forget(guest)
+            self.forget(client)

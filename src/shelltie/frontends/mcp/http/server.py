@@ -136,10 +136,12 @@ async def serve_http(
     leaving, left = anyio.create_memory_object_stream[HttpClient](math.inf)
     rooms = _rooms(server, how.settings.idle)
     names = address.names(listener, how.names, encrypted=encrypted)
-    guests = HttpClients(how.settings.idle, leaving.send_nowait)
+    clients = HttpClients(how.settings.idle, leaving.send_nowait)
     inside = UniqueRequestIds(rooms.handle_request, _BODY_MAX, silence)
-    door = AccessControl(inside, known, revoked, names, guests, listener, figures)
-    web = _Web(_settings(door, how.tls))
+    access = AccessControl(
+        inside, known, revoked, names, clients, listener, how.settings.requests, figures
+    )
+    web = _Web(_settings(access, how.tls))
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     with listener, signals as arriving, leaving, left:
         async with anyio.create_task_group() as tasks:
@@ -147,10 +149,10 @@ async def serve_http(
                 listener.listen()
                 tasks.start_soon(web.serve_at, listener)
                 tasks.start_soon(_clear, left, forget)
-                tasks.start_soon(_watch_tokens, door)
+                tasks.start_soon(_watch_tokens, access)
                 _announce(address.url(listener, encrypted=encrypted), how.tokens)
                 await _first(arriving)
-                await _finish(door, web, how.settings.drain, leave)
+                await _finish(access, web, how.settings.drain, leave)
             await web.end()
             tasks.cancel_scope.cancel()
 
@@ -163,22 +165,22 @@ async def _clear(left: MemoryObjectReceiveStream[HttpClient], forget: Forget) ->
                 tasks.start_soon(forget, owner)
 
 
-async def _watch_tokens(door: AccessControl) -> None:
+async def _watch_tokens(access: AccessControl) -> None:
     """Polls: the file may be where no kernel tells of changes, such as on another machine."""
     while True:
         await anyio.sleep(_LOOK)
-        await door.shut_out_revoked()
+        await access.shut_out_revoked()
 
 
-async def _finish(door: AccessControl, web: "_Web", drain: float, leave: Leave) -> None:
+async def _finish(access: AccessControl, web: "_Web", drain: float, leave: Leave) -> None:
     """Let what is nearly done be done, end the rest, and let the answers go out."""
-    door.close()
+    access.close()
     web.should_exit = True
     with anyio.move_on_after(drain):
-        await door.wait_idle()
+        await access.wait_idle()
     await leave()
     with anyio.move_on_after(_LAST_WORDS):
-        await door.wait_idle()
+        await access.wait_idle()
 
 
 async def _first(arriving: AsyncIterable[signal.Signals]) -> None:
@@ -187,7 +189,7 @@ async def _first(arriving: AsyncIterable[signal.Signals]) -> None:
 
 
 def _rooms(server: Server[Any], idle: float) -> StreamableHTTPSessionManager:
-    # The door looks at Host and Origin before anything else does.
+    # The access looks at Host and Origin before anything else does.
     checked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
         server,
