@@ -45,8 +45,7 @@ from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rule_examples import open_rules
 from shelltie.safety.rule_set import RuleFile
-from shelltie.settings import paths as whereabouts
-from shelltie.settings import trust
+from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
@@ -140,9 +139,9 @@ def judge_of(config: Config, project: Path) -> Judge:
 
 def _rule_files(project: Path) -> list[RuleFile]:
     """The user's own, and the project's, which only tighten until the project is trusted."""
-    own = [RuleFile(path) for path in sorted(whereabouts.rules_dir().glob("*.toml"))]
+    own = [RuleFile(path) for path in sorted(paths.rules_dir().glob("*.toml"))]
     snapshot = trust.look(project)
-    tight = not trust.is_trusted(snapshot, whereabouts.trust_file())
+    tight = not trust.is_trusted(snapshot, paths.trust_file())
     return [
         *own,
         *(
@@ -227,15 +226,15 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
 
 
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
-    approved = Approved(whereabouts.approved_file())
+    approved = Approved(paths.approved_file())
     placement = Placement(
         providers,
         demands(config),
-        workspace=config.sandbox.workspace or str(whereabouts.here()),
+        workspace=config.sandbox.workspace or str(paths.here()),
         instead_of_asking=config.isolation.unasked == "isolate",
     )
     return Admission(
-        judge=judge_of(config, whereabouts.here()),
+        judge=judge_of(config, paths.here()),
         profiles=profiles(config),
         broker=Broker(approved, approve_unknown_on_timeout=config.safety.on_timeout == "approve"),
         placement=placement,

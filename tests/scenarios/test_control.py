@@ -21,7 +21,7 @@ from shelltie.frontends.control.messages import REQUEST_MAX, MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
 from shelltie.frontends.control.socket_dirs import sweep
-from shelltie.settings import paths as whereabouts
+from shelltie.settings import paths as own_paths
 
 ROOT = os.geteuid() == 0
 OTHER_USER = ["setpriv", "--reuid", "65534", "--clear-groups"]
@@ -51,8 +51,8 @@ def tmp_path(public_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of whoever runs the tests are none of our business."""
-    monkeypatch.setattr(whereabouts, "RUNTIME", tmp_path / "run-user")
-    monkeypatch.setattr(whereabouts, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(own_paths, "RUNTIME", tmp_path / "run-user")
+    monkeypatch.setattr(own_paths, "SHARED", tmp_path / "shared")
 
 
 @pytest.fixture
