@@ -1,5 +1,6 @@
 """HTTP clients: which sessions are whose, and when an idle client counts as gone."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +43,7 @@ class HttpClients:
         self._left = left
         self._alarms = Alarms()
         self._clients: dict[str, HttpClient] = {}
+        self._open: Counter[str] = Counter()  # requests by credential
 
     @contextmanager
     def request(self, credential: str, session: str | None) -> Iterator[HttpClient]:
@@ -50,17 +52,20 @@ class HttpClients:
         client = self._clients.setdefault(client.key, client)
         with anyio.CancelScope() as request:
             client.requests.add(request)
+            self._open[credential] += 1
             try:
                 yield client
             finally:
                 client.requests.discard(request)
+                self._open[credential] -= 1
+                if not self._open[credential]:
+                    del self._open[credential]
                 if not client.requests and self._clients.get(client.key) is client:
                     self._wait(client)
 
     def open_requests(self, credential: str) -> int:
         """How many requests of a credential have no answer yet, in all its sessions."""
-        clients = self._clients.values()
-        return sum(len(one.requests) for one in clients if one.credential == credential)
+        return self._open[credential]
 
     def all(self) -> list[HttpClient]:
         """Whoever has something here, or asks for it."""
