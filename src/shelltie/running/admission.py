@@ -132,9 +132,17 @@ class Admission:
     ) -> None:
         """Tell that somebody wants this to run."""
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
-        stays = command.stays_open
-        told = CommandAsked(run, time.time(), command.text, cwd, caller, stays, secrets)
-        self._publish(told)
+        self._publish(
+            CommandAsked(
+                run,
+                time.time(),
+                command.text,
+                cwd,
+                caller,
+                stays_open=command.stays_open,
+                secrets=secrets,
+            )
+        )
 
     # Rating
 
@@ -229,10 +237,10 @@ class Admission:
                 run,
                 time.time(),
                 question.id,
-                answer.allowed,
-                answer.by,
-                str(answer.scope),
-                answer.reason,
+                allowed=answer.allowed,
+                by=answer.by,
+                scope=str(answer.scope),
+                reason=answer.reason,
             )
         )
         if answer.allowed:

@@ -257,17 +257,17 @@ class _Calls:
         channel = self.pipeline.channel(context, params, client, owner)
         notifier = self.notifiers.of(context, owner)
         wait = window(client, self.patience)
-        lasts = tool.may_become_task and declares(context)
+        as_task = tool.may_become_task and declares(context)
         call = ToolCall(
             params.name,
             params.arguments or {},
             owner,
             requester_of(client, channel, wait),
-            math.inf if lasts else anyio.current_time() + wait,
+            math.inf if as_task else anyio.current_time() + wait,
             notifier.follow,
         )
         async with notifier:
-            if not lasts:
+            if not as_task:
                 return channel.instead_of(await self._answer(tool, call))
             work = partial(self._answer, tool, call)
             tasks = self.pipeline.tasks
