@@ -7,7 +7,6 @@ import anyio
 import pytest
 
 from shelltie import Terminal, TerminalSize
-from shelltie.errors import InvalidParameters
 from shelltie.model import Command, Limits, Stream
 from shelltie.output.screen import Screen, ScreenText
 from shelltie.output.store import Store
@@ -179,15 +178,3 @@ async def test_a_screen_after_megabytes_is_that_of_their_end() -> None:
 
     assert shown.rows[0] == "new"
     assert "old" not in shown.text
-
-
-async def test_without_the_emulator_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr("importlib.import_module", missing)
-
-    with pytest.raises(InvalidParameters, match=r"shelltie\[screen\]"):
-        Screen(SIZE)

@@ -1,6 +1,9 @@
-"""Name and version of this package."""
+"""Name, version and start command of this package."""
 
+import shutil
+import sys
 from importlib import metadata
+from pathlib import Path
 
 
 def version() -> str:
@@ -9,3 +12,19 @@ def version() -> str:
         return metadata.version("shelltie")
     except metadata.PackageNotFoundError:  # run from a source tree
         return "0+source"
+
+
+def start_command() -> str:
+    """What a client writes to start this very shelltie: its name where PATH leads to it, or a path.
+
+    The environment of a checkout is replaced when its lock changes; `scripts/shelltie` stays.
+    """
+    own = Path(sys.argv[0]).absolute()
+    found = shutil.which("shelltie")
+    if found is not None and (own.name != "shelltie" or Path(found).resolve() == own.resolve()):
+        return "shelltie"
+    if own.name != "shelltie":
+        return f"{sys.executable} -m shelltie"
+    if own.parent.parent.parent.name == ".venv-run":
+        return str(own.parents[3] / "scripts" / "shelltie")
+    return str(own)

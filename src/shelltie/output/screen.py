@@ -6,7 +6,6 @@ from typing import Any
 import anyio
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import InvalidParameters
 from shelltie.model import TerminalSize
 from shelltie.output.store import Store
 
@@ -28,10 +27,7 @@ class ScreenText:
 
 
 class Screen:
-    """Draws what a store holds, from where it was the last time, in a thread: drawing is slow.
-
-    Raises: InvalidParameters without the emulator, which is an extra.
-    """
+    """Draws what a store holds, from where it was the last time, in a thread: drawing is slow."""
 
     def __init__(self, size: TerminalSize) -> None:
         self._emulator = _emulator(size)
@@ -59,11 +55,7 @@ class Screen:
         return ScreenText(rows, emulator.cursor.y, min(emulator.cursor.x, size.columns - 1))
 
 
-def _emulator(size: TerminalSize) -> Any:  # noqa: ANN401  its type comes with the extra
-    try:
-        module = importlib.import_module("shelltie.output.emulator")
-    except ModuleNotFoundError as error:
-        raise InvalidParameters(
-            "the screen needs an emulator: pip install 'shelltie[screen]'"
-        ) from error
+def _emulator(size: TerminalSize) -> Any:  # noqa: ANN401  the module is not imported here
+    # Few look at a screen, and pyte with its tables of widths is slow to import.
+    module = importlib.import_module("shelltie.output.emulator")
     return module.Emulator(size.rows, size.columns)

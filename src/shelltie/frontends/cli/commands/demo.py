@@ -1,6 +1,5 @@
 """`shelltie demo`: a silent command, the warning, the end of its process tree, the hint."""
 
-import shutil
 import signal
 import sys
 from argparse import Namespace
@@ -12,6 +11,7 @@ import anyio
 
 from shelltie.environment.child import RUN_MARK
 from shelltie.events import Event, LimitNear, LimitReached
+from shelltie.frontends.about import start_command
 from shelltie.frontends.api import Terminal
 from shelltie.frontends.cli.commands.run import explain
 from shelltie.frontends.cli.terminal import Style, marked
@@ -27,8 +27,8 @@ _SILENCE = 6.0
 _GRACE = EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0)
 _NEXT = """\
 Give it to your agent:
-  claude mcp add shelltie -- {program}
-  codex mcp add shelltie -- {program}
+  claude mcp add shelltie -- {program} mcp
+  codex mcp add shelltie -- {program} mcp
 Use it yourself:
   {program} run --total 10m --silence 1m -- make test"""
 
@@ -36,8 +36,7 @@ Use it yourself:
 def main(args: Namespace) -> int:
     """Show it for real; 0 if nothing is left in the end."""
     code = anyio.run(_show, Style(sys.stdout, args.color))
-    program = "shelltie" if shutil.which("shelltie") else str(Path(sys.argv[0]).absolute())
-    print("\n" + _NEXT.format(program=program))
+    print("\n" + _NEXT.format(program=start_command()))
     return code
 
 
