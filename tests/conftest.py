@@ -1,5 +1,6 @@
 """What every test may use: a terminal of its own, with nothing of the machine's settings."""
 
+import json
 import os
 import shutil
 import signal
@@ -84,6 +85,14 @@ def open_terminal(tmp_path: Path) -> Open:
             yield terminal
 
     return opened
+
+
+def write_policy(folder: Path, total: float | None, silence: float | None) -> str:
+    """The path of a timeout policy that gives every command these two limits."""
+    medium = {"exec_timeout_sec": total, "no_output_timeout_sec": silence}
+    file = folder / "policy.json"
+    file.write_text(json.dumps({"categories": {"medium": medium}}), encoding="utf-8")
+    return str(file)
 
 
 @pytest.fixture

@@ -170,11 +170,26 @@ _POLICY_SOURCES = ("category ", "default category ", "built-in fallback ", "lear
 
 
 @frozen
+class LimitNames:
+    """What a front-end calls the two limits, and how a value is passed there."""
+
+    total: str = "timeout_sec"
+    silence: str = "no_output_timeout_sec"
+    form: str = "{name}={seconds}"
+
+    def passed(self, limit: Limit, seconds: int) -> str:
+        """What to write there for that limit: `timeout_sec=60`, `--total 60s`."""
+        name = self.total if limit is Limit.TOTAL else self.silence
+        return self.form.format(name=name, seconds=seconds)
+
+
+@frozen
 class Limits:
     """How long a command may take, and where each number came from.
 
     A `literal` silence limit is the caller's own: it kills without looking for evidence of work.
-    Silence ends nothing before `silence_from`, in seconds from the start.
+    Silence ends nothing before `silence_from`, in seconds from the start. `pattern` is the one that
+    put the command into its category, and `names` are what its caller can give limits by.
     """
 
     total: float | None
@@ -185,6 +200,8 @@ class Limits:
     clamped: bool = False
     notes: tuple[str, ...] = ()
     silence_from: float = 0.0
+    pattern: str | None = None
+    names: LimitNames = LimitNames()
 
     @property
     def by_policy(self) -> bool:

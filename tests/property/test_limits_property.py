@@ -1,4 +1,5 @@
 import json
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy, or_endless, parse
 from shelltie.limits.policy_file import SCHEMA_FILE
 from shelltie.limits.resolve import AskedLimits, resolve
+from shelltie.model import Limits
+from shelltie.running.watchdog import LookAtTree, TimeOut, Watchdog
 from shelltie.shell.split import segments, strip_prefixes
 
 SECOND_DIALECT = ("timeouts", "long_running_overrides", "command_classification")
@@ -114,6 +117,34 @@ def test_more_time_never_means_less_patience(
     assert or_endless(less.silence) <= or_endless(more.silence)
     assert or_endless(less.total) <= or_endless(more.total)
     assert not more.literal
+
+
+def end_of(limits: Limits, printed: list[float]) -> float:
+    """When a watchdog ends a run that prints at these times and never works in between."""
+    watchdog = Watchdog(limits, 0.0)
+    for at in [*sorted(printed), math.inf]:
+        while (soon := watchdog.next_at) is not None and soon <= at:
+            steps = watchdog.due(soon)
+            if any(isinstance(step, LookAtTree | TimeOut) for step in steps):
+                return soon
+        watchdog.heard(at)
+    return math.inf
+
+
+@pytest.mark.proves("D11")
+@given(GOOD_POLICY, SHELL_TEXT, st.floats(0.01, 20_000), st.lists(st.floats(0, 20_000), max_size=8))
+@settings(deadline=None)
+def test_a_total_limit_of_the_caller_never_ends_a_command_sooner(
+    document: dict[str, Any], command: str, total: float, printed: list[float]
+) -> None:
+    policy = policy_of(document)
+
+    without = resolve(policy, command, AskedLimits())
+    given = resolve(policy, command, AskedLimits(total=total))
+
+    # Of what the caller gave only the number itself may end it, where that was not lowered.
+    assert end_of(given, printed) >= min(given.total or 0, end_of(without, printed))
+    assert or_endless(given.total) == min(total, or_endless(policy.max_total))
 
 
 @pytest.mark.proves("C-21")

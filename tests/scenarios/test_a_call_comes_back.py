@@ -1,6 +1,7 @@
 """Promise 1: a call always comes back, at its limit plus grace at the latest, and says why."""
 
 import signal
+from pathlib import Path
 from time import monotonic
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from shelltie import EscalationStep, Terminal
 from shelltie.events import Escalated, Event, LimitReached, RunEnded
-from tests.conftest import Open
+from tests.conftest import Open, write_policy
 from tests.tree import new_tag, nobody_left
 
 QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
@@ -26,16 +27,35 @@ async def test_a_quick_command_succeeds(terminal: Terminal) -> None:
 
 @pytest.mark.proves("T0-2", "S0-2", "S0-29", "S0-41", "S0-47", "S0-49", "C-4", "S0-26", "S0-28")
 @pytest.mark.proves("S0-32", "S0-33", "S0-34", "S0-35", "S0-46", "D10")
-async def test_a_silent_command_is_ended_at_its_silence_limit(terminal: Terminal) -> None:
+async def test_a_silent_command_is_ended_at_its_silence_limit(
+    open_terminal: Open, tmp_path: Path
+) -> None:
     tag = new_tag()
 
-    result = await terminal.run(f"sleep 600.{tag}", timeout=8)
+    async with open_terminal(policy_path=write_policy(tmp_path, 60, 2)) as terminal:
+        result = await terminal.run(f"sleep 600.{tag}")
 
     assert (result.status, result.exit_code) == ("timeout", -1)
     assert (result.timeout_reason, result.termination_mode) == ("no_output_timeout", "soft")
     assert result.timed_out_at_ms is not None
-    assert 2000 <= result.timed_out_at_ms < 8000  # a quarter of 8 s, not 8 s
+    assert 2000 <= result.timed_out_at_ms < 60_000
     await nobody_left(tag)
+
+
+@pytest.mark.proves("D11")
+async def test_more_time_never_ends_a_silent_command_sooner(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    async with open_terminal(policy_path=write_policy(tmp_path, 60, 3)) as terminal:
+        patient = await terminal.run("sleep 1.2", timeout=4)  # a quarter of it is 1 s
+        ended = await terminal.run("sleep 600", timeout=16)
+
+    assert patient.status == "success"
+    assert (patient.limits.exec_sec, patient.limits.silence_sec) == (4, 3)
+    assert (ended.limits.silence_sec, ended.timeout_reason) == (4, "no_output_timeout")
+    assert ended.limits.source == "timeout"
+    assert ended.hint is not None
+    assert "pass silence=8" in ended.hint
 
 
 @pytest.mark.proves(
@@ -152,7 +172,7 @@ async def test_background_children_may_be_kept_until_the_terminal_closes(
 
 @pytest.mark.proves("T0-20", "C-12")
 async def test_a_timeout_keeps_what_was_printed(terminal: Terminal) -> None:
-    result = await terminal.run("echo Starting build...; sleep 60", timeout=8)
+    result = await terminal.run("echo Starting build...; sleep 60", timeout=60, silence=2)
 
     assert result.stdout == "Starting build...\n"
     assert result.timeout_reason == "no_output_timeout"

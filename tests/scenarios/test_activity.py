@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import anyio
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from shelltie import Result, Terminal
 from shelltie.events import Event, SilentButWorking
 from shelltie.running.activity import Observer
-from tests.conftest import Open
+from tests.conftest import Open, write_policy
 from tests.tree import until
 
 SPIN = "import time; end = time.monotonic() + {0}\nwhile time.monotonic() < end: pass"
@@ -19,18 +20,22 @@ COPY = (
 )
 
 
-@pytest.mark.proves("C-14", "D10")
+@pytest.mark.proves("C-14", "D10", "D11")
 async def test_a_silent_tree_that_works_is_warned_about_and_not_ended(
-    open_terminal: Open,
+    open_terminal: Open, tmp_path: Path
 ) -> None:
     events: list[Event] = []
     results: list[Result] = []
+    policy = write_policy(tmp_path, 60, 4)
 
-    async with open_terminal(events.append) as terminal, anyio.create_task_group() as tasks:
+    async with (
+        open_terminal(events.append, policy_path=policy) as terminal,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def run(work: str) -> None:
             program = [sys.executable, "-c", work.format(6)]
-            results.append(await terminal.run(program, timeout=20))  # silence: a quarter of that
+            results.append(await terminal.run(program, timeout=20))  # silence: 5 s, of the policy
 
         for work in (SPIN, COPY):
             tasks.start_soon(run, work)
@@ -43,8 +48,11 @@ async def test_a_silent_tree_that_works_is_warned_about_and_not_ended(
 
 
 @pytest.mark.proves("D10", "C-14")
-async def test_the_total_limit_ends_a_silent_tree_that_works(terminal: Terminal) -> None:
-    result = await terminal.run([sys.executable, "-c", SPIN.format(60)], timeout=4)
+async def test_the_total_limit_ends_a_silent_tree_that_works(
+    open_terminal: Open, tmp_path: Path
+) -> None:
+    async with open_terminal(policy_path=write_policy(tmp_path, 4, 1)) as terminal:
+        result = await terminal.run([sys.executable, "-c", SPIN.format(60)])
 
     assert (result.status, result.timeout_reason) == ("timeout", "exec_timeout")
     assert result.cpu_ms_while_silent
@@ -60,9 +68,11 @@ async def test_a_silence_limit_of_the_caller_is_literal(terminal: Terminal) -> N
 
 
 @pytest.mark.proves("D10")
-async def test_evidence_may_be_switched_off(open_terminal: Open) -> None:
-    async with open_terminal(limits_idle_evidence="none") as terminal:
-        result = await terminal.run([sys.executable, "-c", SPIN.format(60)], timeout=4)
+async def test_evidence_may_be_switched_off(open_terminal: Open, tmp_path: Path) -> None:
+    policy = write_policy(tmp_path, 60, 1)
+
+    async with open_terminal(limits_idle_evidence="none", policy_path=policy) as terminal:
+        result = await terminal.run([sys.executable, "-c", SPIN.format(60)])
 
     assert result.timeout_reason == "no_output_timeout"
 

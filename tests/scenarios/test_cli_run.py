@@ -181,7 +181,7 @@ def test_a_silent_tree_is_warned_about_ended_and_explained(tag: str) -> None:
     assert done.stdout == b"ready\n"
     assert carriers(tag) == []
     assert re.match(r"shelltie: ⚠ No output for \d", said)
-    assert "no output for 5s, its silence limit, from --silence" in said
+    assert "timeout (silence): no output for 5s; limit from --silence" in said
     assert "0 left · SIGKILL was needed" in said
     assert "--silence 10s" in said
     assert all(len(line) <= 80 for line in said.splitlines())

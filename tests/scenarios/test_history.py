@@ -94,7 +94,7 @@ async def test_after_a_timeout_the_result_says_what_would_have_been_enough(
     async with open_terminal() as terminal:
         result = await terminal.run("sleep 30", cwd=tmp_path, timeout=0.3)
 
-    assert result.limits.source == "timeout_sec of the call"
+    assert result.limits.source == "timeout"
     assert result.usual is not None
     assert result.hint is not None
     assert "Of the last 25 runs of 'sleep' half took 15m or less" in result.hint

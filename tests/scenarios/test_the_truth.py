@@ -9,7 +9,7 @@ import pytest
 
 from shelltie import EscalationStep, InvalidParameters, Resources, Terminal, run_sync
 from shelltie.frontends.wire.run import Result
-from tests.conftest import Open
+from tests.conftest import Open, write_policy
 
 SEVEN = (
     ("status", str),
@@ -91,11 +91,12 @@ async def test_no_timeout_leaves_it_to_the_policy(terminal: Terminal, none: floa
     ],
 )
 async def test_all_seven_fields_are_in_every_answer(
-    terminal: Terminal, command: str, ended: tuple[str, str | None, str | None]
+    open_terminal: Open, tmp_path: Path, command: str, ended: tuple[str, str | None, str | None]
 ) -> None:
     escalation = QUICK if "hard" in ended else None
 
-    result = (await terminal.run(command, timeout=8, escalation=escalation)).to_json()
+    async with open_terminal(policy_path=write_policy(tmp_path, 8, 2)) as terminal:
+        result = (await terminal.run(command, escalation=escalation)).to_json()
 
     assert list(result)[:7] == [name for name, _ in SEVEN]
     for name, kind in SEVEN:

@@ -64,7 +64,7 @@ def test_limits_that_are_long_enough_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        replace(TABLE, source="timeout_sec of the call"),
+        replace(TABLE, source="timeout_sec"),
         replace(TABLE, source="session policy"),
         replace(TABLE, source="command_timeouts.cargo"),
         replace(TABLE, literal=True),
@@ -72,6 +72,17 @@ def test_limits_that_are_long_enough_stay_as_they_are() -> None:
 )
 def test_what_somebody_has_given_is_never_touched(limits: Limits) -> None:
     assert proposed(limits, known(*[1000.0] * 100)) is limits
+
+
+@pytest.mark.proves("D11")
+def test_a_silence_limit_that_was_left_to_the_policy_is_raised_up_to_the_given_total() -> None:
+    given = replace(TABLE, total=300.0, source="timeout_sec")
+
+    better = proposed(given, known(*[100.0] * 100, silence=50))
+    most = proposed(given, known(*[1000.0] * 100, silence=500))
+
+    assert (better.total, better.silence, most.silence) == (300, 180, 300)
+    assert better.source.startswith("timeout_sec; silence: learned from 100 runs")
 
 
 def test_no_silence_limit_stays_none() -> None:

@@ -6,14 +6,14 @@ import pytest
 from shelltie.limits.policy import TimeoutPolicy, fallback, parse
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits, calculate_timeouts, resolve
-from shelltie.model import Limits
+from shelltie.model import Limit, LimitNames, Limits
 
 SEED_FILE = Path(__file__).parent.parent / "corpus" / "terminal_timeout_policy.json"
 SEED_TEXT = SEED_FILE.read_text(encoding="utf-8")
 SEED, _ = parse(SEED_TEXT)
 SHIPPED, _ = parse(SHIPPED_FILE.read_text(encoding="utf-8"))
 
-EXTENDED = "category extended, pattern llamafactory-cli train"
+EXTENDED = "category extended"
 
 
 def seed(**changes: object) -> TimeoutPolicy:
@@ -79,11 +79,12 @@ SEEDS_PATTERNS = [
 @pytest.mark.parametrize(("pattern", "commands"), SEEDS_PATTERNS)
 def test_every_word_of_the_seeds_patterns_counts(pattern: str, commands: str) -> None:
     category, _, text = pattern.partition(": ")
-    source = f"category {category}, pattern {text}" if text else "default category medium"
+    expected = (f"category {category}", text) if text else ("default category medium", None)
 
     for command in commands.split(";"):
-        assert calculate_timeouts(SEED, command).source == source, command
-        assert calculate_timeouts(SEED, command.upper()).source == source, command
+        for written in (command, command.upper()):
+            limits = calculate_timeouts(SEED, written)
+            assert (limits.source, limits.pattern) == expected, written
 
 
 @pytest.mark.proves("S0-22")
@@ -96,23 +97,25 @@ def test_in_the_order_of_the_file_the_first_pattern_wins() -> None:
         for given in (patterns, backwards)
     )
 
-    assert found.source == "category long, pattern make.*"
-    assert turned.source == "category quick, pattern make all"
+    assert (found.source, found.pattern) == ("category long", "make.*")
+    assert (turned.source, turned.pattern) == ("category quick", "make all")
 
 
-@pytest.mark.proves("T0-5", "C-4", "S0-21", "D5", "S0-20", "S0-45", "S0-24")
+@pytest.mark.proves("T0-5", "C-4", "S0-21", "D5", "D11", "S0-20", "S0-45", "S0-24")
 @pytest.mark.parametrize(
     ("command", "given", "silence"),
     [
         ("unknown", 300, 60),
-        ("unknown", 60, 15),
+        ("unknown", 60, 30),
         ("unknown", 120, 30),
-        ("unknown", 30, 7.5),
-        ("unknown", 2, 1),
+        ("unknown", 20, 20),
+        ("unknown", 2, 2),
         ("unknown", 0.5, 0.5),
         ("echo x", 30, 10),
+        ("echo x", 5, 5),
         ("llamafactory-cli train", 900, 120),
-        ("llamafactory-cli train", 899, 60),
+        ("llamafactory-cli train", 130, 120),
+        ("llamafactory-cli train", 60, 60),
     ],
 )
 def test_a_total_limit_of_the_caller_brings_its_silence_limit(
@@ -121,21 +124,34 @@ def test_a_total_limit_of_the_caller_brings_its_silence_limit(
     limits = calculate_timeouts(SEED, command, given)
 
     assert numbers(limits) == (given, silence)
-    assert limits.source == "timeout_sec of the call"
+    assert limits.source == "timeout_sec"
+    assert limits.notes == ()
     assert not limits.literal
 
 
-@pytest.mark.proves("D5", "S0-21")
+@pytest.mark.proves("D11")
+def test_limits_are_named_as_their_caller_names_them() -> None:
+    names = LimitNames("--total", "--silence", "{name} {seconds}s")
+
+    limits = resolve(SEED, "ls", AskedLimits(total=9, silence=4, names=names))
+
+    assert limits.source == "--total; silence: --silence"
+    assert limits.names.passed(Limit.TOTAL, 18) == "--total 18s"
+    assert limits.names.passed(Limit.SILENCE, 8) == "--silence 8s"
+    assert LimitNames().passed(Limit.SILENCE, 8) == "no_output_timeout_sec=8"
+
+
+@pytest.mark.proves("D5", "D11", "S0-21")
 @pytest.mark.parametrize(("given", "silence"), [(300, 60), (121, 30), (3, 0)])
 def test_the_literal_formula_is_a_knob(given: float, silence: float) -> None:
-    policy = seed(explicit_silence={"literal_formula": True})
+    policy = seed(explicit_silence={"mode": "literal"})
 
     assert calculate_timeouts(policy, "llamafactory-cli train", given).silence == silence
 
 
 @pytest.mark.proves("C-4")
-def test_the_category_need_not_be_respected() -> None:
-    policy = seed(explicit_silence={"respect_category": False, "fraction": 0.5, "max_sec": 500})
+def test_the_fraction_may_hold_alone() -> None:
+    policy = seed(explicit_silence={"mode": "fraction", "fraction": 0.5, "max_sec": 500})
 
     assert calculate_timeouts(policy, "llamafactory-cli train", 900).silence == 450
     assert calculate_timeouts(policy, "echo", 30).silence == 15
@@ -202,9 +218,9 @@ def test_no_limit_is_longer_than_any_and_silence_is_chosen_apart() -> None:
     both = calculate_timeouts(policy, "wait & serve")
 
     assert numbers(both) == (None, None)
-    assert both.source == "category server, pattern ^serve"
-    assert both.notes == ("the silence limit comes from category patient, pattern ^wait",)
-    assert numbers(calculate_timeouts(policy, "wait", 60)) == (60, None)
+    assert (both.source, both.pattern) == ("category server", "^serve")
+    assert both.notes == ("the silence limit comes from category patient",)
+    assert numbers(calculate_timeouts(policy, "wait", 60)) == (60, 60)
 
 
 @pytest.mark.proves("T0-8", "C-11")
@@ -280,7 +296,7 @@ def test_a_silence_limit_of_the_caller_is_literal_and_may_be_off() -> None:
 
     assert numbers(given) == (600, 5)
     assert given.literal
-    assert given.source.endswith("; silence: no_output_timeout_sec of the call")
+    assert given.source == "category long; silence: no_output_timeout_sec"
     assert numbers(off) == (300, None)
     assert not off.literal
 
@@ -332,7 +348,7 @@ def test_no_limit_is_lowered_to_the_maximum() -> None:
         ("cargo test", (600, 60), "command_timeouts.cargo"),
         ("/usr/bin/cargo x", (600, 60), "command_timeouts.cargo"),
         ("cd x && cargo test", (600, 60), "command_timeouts.cargo"),
-        ("npm install && npm ci", (20, 5), "command_timeouts.npm"),
+        ("npm install && npm ci", (20, 20), "command_timeouts.npm"),
         ("cargo x && llamafactory-cli train", (900, 120), EXTENDED),
     ],
 )
@@ -357,7 +373,7 @@ def test_the_session_beats_the_policy_and_the_call_beats_the_session() -> None:
     assert of_session.source == "session policy; silence: session policy"
     assert numbers(of_call) == (80, None)
     assert numbers(mixed) == (80, 8)
-    assert mixed.source == "timeout_sec of the call; silence: session policy"
+    assert mixed.source == "timeout_sec; silence: session policy"
 
 
 def test_an_endless_text_is_looked_at_only_so_far() -> None:

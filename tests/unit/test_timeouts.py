@@ -7,7 +7,14 @@ import jsonschema
 import pytest
 
 from shelltie.basics.safe_regex import compile_pattern
-from shelltie.limits.policy import Category, IdleEvidence, MatchStrategy, TimeoutPolicy, parse
+from shelltie.limits.policy import (
+    Category,
+    IdleEvidence,
+    MatchStrategy,
+    SilenceMode,
+    TimeoutPolicy,
+    parse,
+)
 from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
 from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import EscalationStep
@@ -63,8 +70,7 @@ def test_every_key_has_its_meaning() -> None:
                 "fraction": 0.5,
                 "max_sec": 90,
                 "min_sec": 2,
-                "respect_category": False,
-                "literal_formula": True,
+                "mode": "fraction",
             },
             max_exec_timeout_sec=900,
             idle_evidence="none",
@@ -83,6 +89,7 @@ def test_every_key_has_its_meaning() -> None:
         "extended",
     ]
     assert (policy.explicit_silence.fraction, policy.explicit_silence.longest) == (0.5, 90)
+    assert policy.explicit_silence.mode is SilenceMode.FRACTION
     assert (policy.max_total, policy.warn_lead) == (900, 10)
     assert policy.idle_evidence is IdleEvidence.NONE
     assert policy.escalation == (
@@ -154,6 +161,7 @@ def test_a_bad_file_gives_medium_for_everything_and_says_why(text: str, reason: 
         ),
         ({"explicit_silence": {"min_sec": 99}}, "min_sec 99 is above max_sec 60"),
         ({"explicit_silence": {"max": 9}}, "explicit_silence.max: is not known"),
+        ({"explicit_silence": {"mode": "seed"}}, "explicit_silence.mode"),
         ({"escalation": ["SIGTERM", 5]}, 'escalation: must end with "SIGKILL"'),
         ({"escalation": ["SIGTREM", 5, "SIGKILL"]}, "escalation: 'SIGTREM' is not the name"),
         ({"escalation": ["SIGTERM", "SIGKILL"]}, "escalation: must be a number of seconds"),

@@ -44,6 +44,16 @@ def test_a_hang_of_36_minutes_is_warned_of_at_4_30_and_ended_at_5_00() -> None:
     ]
 
 
+@pytest.mark.proves("D11")
+def test_nobody_is_warned_of_a_silence_limit_that_the_total_one_comes_before() -> None:
+    watchdog = dog(20, 20, literal=False)
+
+    assert watch(watchdog, 60) == [
+        (10, Warn(Limit.TOTAL, idle=10, left=10)),
+        (20, TimeOut(Limit.TOTAL, idle=20, elapsed=20)),
+    ]
+
+
 @pytest.mark.proves("S3-5", "S3-59", "T3-3", "C-16")
 def test_steady_output_is_never_inactive_but_the_deadline_holds() -> None:
     watchdog = dog(100, 10)

@@ -16,7 +16,15 @@ from shelltie.events import Publish
 from shelltie.frontends.wire import terminal_events
 from shelltie.frontends.wire.run import Result, report
 from shelltie.limits.resolve import AskedLimits
-from shelltie.model import Caller, Command, Escalation, Resources, Survivors, TerminalSize
+from shelltie.model import (
+    Caller,
+    Command,
+    Escalation,
+    LimitNames,
+    Resources,
+    Survivors,
+    TerminalSize,
+)
 from shelltie.providers.provider import Provider
 from shelltie.running import retry
 from shelltie.running.options import Requester, RunOptions
@@ -25,14 +33,18 @@ from shelltie.running.supervisor import Supervisor
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
 
+PYTHON_NAMES = LimitNames("timeout", "silence")
+
 
 class Options(TypedDict, total=False):
     """What may be said about a command; all of it may be left out.
 
     `timeout` and `silence` are seconds, and 0 or None leaves them to the policy, except that a
-    silence of 0 switches that clock off. `env` adds to the environment; None unsets a name. With
-    `retry` (at most 2) a command that is proved to change nothing is run again after a timeout,
-    with twice the time, and any that could not be started for reasons that may pass.
+    silence of 0 switches that clock off. With a `timeout` alone the silence limit is the policy's,
+    or a quarter of the timeout (60 s at most) if that is longer.
+    `env` adds to the environment; None unsets a name. With `retry` (at most 2) a command that is
+    proved to change nothing is run again after a timeout, with twice the time, and any that could
+    not be started for reasons that may pass.
     `isolation` is none, sandbox, container or auto (the strongest that works), `provider` a place
     by its name; an isolated command may write in `workspace`, or else in `cwd`.
     """
@@ -57,7 +69,7 @@ class Terminal:
 
     `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
     whom they run: the record says so. `providers` are places to run beside our own, for calls that
-    name them.
+    name them. `limit_names` are what hints and sources call the two limits.
     """
 
     def __init__(
@@ -67,6 +79,7 @@ class Terminal:
         approve: Callback | None = None,
         caller: Caller | None = None,
         providers: Sequence[Provider] = (),
+        limit_names: LimitNames = PYTHON_NAMES,
     ) -> None:
         project = Path.cwd()
         self._config = config or load(project)
@@ -75,6 +88,7 @@ class Terminal:
         self._approve = approve
         self._providers = providers
         self._requester = Requester(caller or Caller())
+        self._limit_names = limit_names
         self._supervisor: Supervisor | None = None
 
     async def __aenter__(self) -> Self:
@@ -127,7 +141,7 @@ class Terminal:
         return await self.supervisor.start(*self._understood(command, options))
 
     def _understood(self, command: object, options: Options) -> tuple[Command, RunOptions]:
-        return parse_options(command, _own(options), self._requester)
+        return parse_options(command, _own(options), self._requester, self._limit_names)
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -156,6 +170,7 @@ def parse_options(
     command: object,
     options: Options,
     requester: Requester = Requester(),  # noqa: B008  frozen
+    limit_names: LimitNames = PYTHON_NAMES,
 ) -> tuple[Command, RunOptions]:
     """What a caller gave, in our words.
 
@@ -173,7 +188,7 @@ def parse_options(
         pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
         resources=options.get("resources") or Resources(),
     )
-    limits = asked(options.get("timeout"), options.get("silence"))
+    limits = asked(options.get("timeout"), options.get("silence"), limit_names)
     return made, RunOptions(
         limits=limits,
         escalation=options.get("escalation"),
@@ -192,16 +207,17 @@ def _path(name: str, given: object) -> str:
     return path
 
 
-def asked(timeout: object = None, silence: object = None) -> AskedLimits:
-    """The limits a caller gave.
+def asked(timeout: object, silence: object, names: LimitNames) -> AskedLimits:
+    """The limits a caller gave, by these names.
 
     Raises: InvalidParameters.
     """
     try:
         return AskedLimits(
-            total=seconds(timeout, "timeout_sec"),
-            silence=seconds(silence, "no_output_timeout_sec"),
+            total=seconds(timeout, names.total),
+            silence=seconds(silence, names.silence),
             silence_off=silence == 0,
+            names=names,
         )
     except ValueError as error:
         raise InvalidParameters(str(error)) from error

@@ -2,7 +2,8 @@
 
 Report early, kill late, on evidence: what is slower than nineteen of twenty runs were is told at
 once; it is ended only far beyond everything that was ever seen. A limit is never made shorter than
-the policy's, and one that a caller gave is never touched.
+the policy's, and one that a caller gave is never touched. Who gives a total limit only leaves the
+silence limit to the policy, and so to experience.
 """
 
 import math
@@ -113,16 +114,22 @@ def proposed(limits: Limits, known: Usual, cap: float | None = None) -> Limits:
 
     `cap` is the longest that the policy allows.
     """
-    if not limits.by_policy:
+    if limits.literal:
         return limits
     beyond = _FACTOR * (1 + 2 / math.sqrt(known.n)) * known.slack
-    total = _raised(limits.total, min(cap or _CAP, beyond * known.longest))
-    silence = _raised(limits.silence, min(_SILENCE_MOST, beyond * known.silence_longest))
+    total, silent = limits.total, min(_SILENCE_MOST, beyond * known.silence_longest)
+    if limits.by_policy:
+        total = _raised(total, min(cap or _CAP, beyond * known.longest))
+    elif total is not None:
+        silent = min(silent, total)
+    silence = _raised(limits.silence, silent)
     if (total, silence) == (limits.total, limits.silence):
         return limits
     source = (
         f"learned from {known.n} runs of {known.shape!r} (95 % took {_said(known.p95)} or less)"
     )
+    if not limits.by_policy:
+        source = f"{limits.source}; silence: {source}"
     # Before a run has lasted as long as others do, its silence says little.
     return replace(limits, total=total, silence=silence, source=source, silence_from=known.p95)
 

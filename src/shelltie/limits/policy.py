@@ -15,7 +15,6 @@ from shelltie.basics.validate import (
     did_you_mean,
     duration,
     duration_or_none,
-    json_boolean,
     json_list,
     json_object,
     json_text,
@@ -49,6 +48,18 @@ class IdleEvidence(StrEnum):
     ANY = "any"
 
 
+class SilenceMode(StrEnum):
+    """Which silence limit a command has whose caller gave a total limit only.
+
+    At least what the policy gives it; a fraction of the total limit; the same by the oldest
+    formula, which rounds down to 0.
+    """
+
+    PATIENT = "patient"
+    FRACTION = "fraction"
+    LITERAL = "literal"
+
+
 @frozen
 class Category:
     """A kind of command and its two limits; `None` is no limit."""
@@ -74,12 +85,11 @@ class ExplicitSilence:
     fraction: float = 0.25
     longest: float = 60.0
     shortest: float = 1.0
-    respect_category: bool = True
-    literal_formula: bool = False
+    mode: SilenceMode = SilenceMode.PATIENT
 
     def of(self, total: float) -> float:
         """`min(total // 4, 60)`, without its 0 for short totals unless that is asked for."""
-        if self.literal_formula:
+        if self.mode is SilenceMode.LITERAL:
             return min(total // 4, 60.0)
         return min(total, max(self.shortest, min(total * self.fraction, self.longest)))
 
@@ -298,12 +308,7 @@ def _explicit_silence(reader: DocumentReader, document: Mapping[str, object]) ->
         fraction=reader.option(given, "fraction", fraction, plain.fraction, within=within),
         longest=longest,
         shortest=shortest,
-        respect_category=reader.option(
-            given, "respect_category", json_boolean, plain.respect_category, within=within
-        ),
-        literal_formula=reader.option(
-            given, "literal_formula", json_boolean, plain.literal_formula, within=within
-        ),
+        mode=reader.option(given, "mode", one_of(SilenceMode), plain.mode, within=within),
     )
 
 
@@ -363,4 +368,4 @@ _KEYS = (
     "warn_lead_sec",
 )
 _CATEGORY_KEYS = ("description", "exec_timeout_sec", "no_output_timeout_sec")
-_SILENCE_KEYS = ("fraction", "max_sec", "min_sec", "respect_category", "literal_formula")
+_SILENCE_KEYS = ("mode", "fraction", "max_sec", "min_sec")

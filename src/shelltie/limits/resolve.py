@@ -7,8 +7,8 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.memo import memoized
 from shelltie.basics.times import seconds
-from shelltie.limits.policy import CategoryPattern, TimeoutPolicy, or_endless
-from shelltie.model import Limits
+from shelltie.limits.policy import CategoryPattern, SilenceMode, TimeoutPolicy, or_endless
+from shelltie.model import LimitNames, Limits
 from shelltie.shell.split import segments, strip_prefixes
 
 # What is longer is not looked at, so that no text can keep the event loop busy.
@@ -23,11 +23,14 @@ _BIN = lazy(r"(?!\./bin/)\S*/\.?s?bin/(?=\S)")
 
 @frozen
 class AskedLimits:
-    """What the caller gave; `None` leaves it to the policy, `silence_off` is no silence limit."""
+    """What the caller gave, by these `names`; `None` leaves it to the policy, `silence_off` is no
+    silence limit.
+    """
 
     total: float | None = None
     silence: float | None = None
     silence_off: bool = False
+    names: LimitNames = LimitNames()
 
 
 @frozen
@@ -39,6 +42,7 @@ class _Found:
     source: str
     category: str | None
     matched: bool = True  # by name or pattern, not by default
+    pattern: str | None = None
 
 
 def calculate_timeouts(
@@ -63,12 +67,13 @@ def resolve(
     """The limits of a command: the call decides, else its session, else the policy.
 
     In the policy a program's own limit comes before its category, and that before the default.
-    Of several commands in one text the longest limits hold.
+    Of several commands in one text the longest limits hold. A total limit of the call never makes
+    the silence limit shorter than the policy's own, or than itself.
     """
     found = _look_up(text, policy)
-    limits = _total(policy, found, asked, session)
+    limits = replace(_total(policy, found, asked, session), names=asked.names)
     limits = _silence(limits, asked, session)
-    if limits.silence is not None and limits.silence >= or_endless(limits.total):
+    if limits.literal and or_endless(limits.silence) >= or_endless(limits.total):
         limits = _noted(limits, "silence cannot end it before its total limit does")
     if len(text) > _TEXT_MAX:
         limits = _noted(limits, f"only the first {_TEXT_MAX} characters were looked at")
@@ -80,16 +85,16 @@ def _total(
 ) -> Limits:
     """The total limit, with the silence limit that belongs to it."""
     if asked.total is not None:
-        return _asked_for(policy, found, asked.total)
+        return _asked_for(policy, found, asked.total, asked.names.total)
     if session and session.total is not None:
         return _explicit(policy, found, session.total, "session policy")
     return _clamped(policy, _longest(found))
 
 
-def _asked_for(policy: TimeoutPolicy, found: Sequence[_Found], total: float) -> Limits:
+def _asked_for(policy: TimeoutPolicy, found: Sequence[_Found], total: float, source: str) -> Limits:
     """A call gets what it asks for, up to a day where the policy does not say how much."""
     given = min(total, _ASKED_MAX) if policy.max_total is None else total
-    limits = _explicit(policy, found, given, "timeout_sec of the call")
+    limits = _explicit(policy, found, given, source)
     if given == total:
         return limits
     note = "a call may ask for 24 h at most, unless max_exec_timeout_sec of the policy allows more"
@@ -101,21 +106,18 @@ def _explicit(policy: TimeoutPolicy, found: Sequence[_Found], total: float, sour
     category = _longest(matched).category if matched else None
     limits = _clamped(policy, Limits(total, None, source, category))
     assert limits.total is not None
-    rule = policy.explicit_silence
-    silence = rule.of(limits.total)
-    # More time must not mean less patience: what fits in the given time keeps its own silence.
-    if rule.respect_category and not rule.literal_formula:
-        kept = [one.silence for one in matched if or_endless(one.total) <= limits.total]
-        if None in kept:
-            return replace(limits, silence=None)
-        silence = max([silence, *(limit for limit in kept if limit is not None)])
+    silence, rule = policy.explicit_silence.of(limits.total), policy.explicit_silence
+    if rule.mode is SilenceMode.PATIENT:
+        # Who gives a command more time does not want it to end sooner than the policy would.
+        own = or_endless(_longest(found).silence)
+        silence = max(silence, min(own, limits.total))
     return replace(limits, silence=silence)
 
 
 def _longest(found: Sequence[_Found]) -> Limits:
     most = max(found, key=lambda one: (or_endless(one.total), or_endless(one.silence)))
     quietest = max(found, key=lambda one: or_endless(one.silence))
-    limits = Limits(most.total, quietest.silence, most.source, most.category)
+    limits = Limits(most.total, quietest.silence, most.source, most.category, pattern=most.pattern)
     if quietest.silence != most.silence:
         limits = _noted(limits, f"the silence limit comes from {quietest.source}")
     return limits
@@ -130,7 +132,7 @@ def _clamped(policy: TimeoutPolicy, limits: Limits) -> Limits:
 
 
 def _silence(limits: Limits, asked: AskedLimits, session: AskedLimits | None) -> Limits:
-    for given, whose in ((asked, "no_output_timeout_sec of the call"), (session, "session policy")):
+    for given, whose in ((asked, asked.names.silence), (session, "session policy")):
         if given and given.silence_off:
             return replace(
                 limits, silence=None, source=f"{limits.source}; no silence limit: {whose}"
@@ -194,8 +196,8 @@ def _first_match(policy: TimeoutPolicy, command: str) -> CategoryPattern | None:
 
 def _in_category(policy: TimeoutPolicy, entry: CategoryPattern) -> _Found:
     category = policy.categories[entry.category]
-    source = f"category {category.name}, pattern {entry.pattern.text}"
-    return _Found(category.total, category.silence, source, category.name)
+    source, pattern = f"category {category.name}", entry.pattern.text
+    return _Found(category.total, category.silence, source, category.name, pattern=pattern)
 
 
 def _default(policy: TimeoutPolicy) -> _Found:

@@ -125,7 +125,7 @@ def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
             f"The last line looks like a question: {last_line!r}. Answer through stdin, or use its"
             " non-interactive flag (--yes, -y, --no-input)."
         )
-    longer = f"no_output_timeout_sec={_longer(limits.silence)}"
+    longer = limits.names.passed(Limit.SILENCE, _longer(limits.silence))
     if outcome.cpu_while_silent is not None and outcome.cpu_while_silent >= 0.02:
         return (
             f"It printed nothing for {silence} but used the CPU; if that is normal, pass {longer}."
@@ -137,7 +137,7 @@ def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
 
 
 def _after_total(outcome: Outcome, limits: Limits) -> str:
-    longer = f"timeout_sec={_longer(limits.total)}"
+    longer = limits.names.passed(Limit.TOTAL, _longer(limits.total))
     if outcome.idle < min(5, (limits.total or 0) / 2):
         return f"It was still printing when its time was over: pass {longer}, or do less at once."
     silent = human_duration(outcome.idle)

@@ -158,7 +158,7 @@ class Watchdog:
     @property
     def _look_at(self) -> float:
         """When the coming end of silence wants a warning or a first look."""
-        if self._looked:
+        if self._looked or self._silence_ends >= self._deadline:
             return math.inf
         return self._silence_ends - self._lead_before(self._limits.silence)
 

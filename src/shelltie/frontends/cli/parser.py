@@ -232,7 +232,9 @@ _DURATION = lazy(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
 _PART = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
 _CODES = """\
 TIME is 90s, 10m, 1h 30m, 250ms or a number of seconds. What is not given, the
-policy decides; --silence 0 is no silence limit.
+policy decides; with --total alone, silence may last as long as the policy says,
+or a quarter of the total (60 s at most) if that is longer; --silence 0 is no
+silence limit. Limits under 5 s end a command without a warning before.
 
 exit codes: the command's own; 124 timed out; 125 shelltie failed; 126 refused
 or not executable; 127 not found; 128+n ended by signal n; 2 wrong usage"""

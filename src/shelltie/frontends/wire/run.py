@@ -33,6 +33,7 @@ class LimitsReport:
     category: str | None
     clamped: bool
     notes: tuple[str, ...]
+    pattern: str | None = None
 
 
 @frozen
@@ -296,7 +297,13 @@ def _reasons(verdict: Verdict | None) -> tuple[ReasonReport, ...]:
 def limits_report(limits: Limits) -> LimitsReport:
     """Limits for the wire."""
     return LimitsReport(
-        limits.total, limits.silence, limits.source, limits.category, limits.clamped, limits.notes
+        limits.total,
+        limits.silence,
+        limits.source,
+        limits.category,
+        limits.clamped,
+        limits.notes,
+        limits.pattern,
     )
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration, human_size
 from shelltie.environment import child
 from shelltie.errors import (
@@ -41,6 +40,7 @@ from shelltie.model import (
     Ended,
     EscalationStep,
     Limit,
+    LimitNames,
     Outcome,
     State,
     Stream,
@@ -59,13 +59,7 @@ _FIRST_FIELDS = (
     *("signal", "limits", "truncated", "survivors", "leaked", "provider", "isolation"),
     *("verdict", "warnings", "hint", "runId"),
 )
-# Hints and sources use the names of the tool call; here the same things are options.
-_OPTIONS = (
-    (lazy(r"\bno_output_timeout_sec=(\d+)"), r"--silence \1s"),
-    (lazy(r"\btimeout_sec=(\d+)"), r"--total \1s"),
-    (lazy(r"\bno_output_timeout_sec of the call"), "--silence"),
-    (lazy(r"\btimeout_sec of the call"), "--total"),
-)
+_LIMIT_NAMES = LimitNames("--total", "--silence", "{name} {seconds}s")
 
 
 def main(args: Namespace) -> int:
@@ -101,7 +95,9 @@ class Leashed:
         self._listen_to_signals()
         inside = child.inherited().get(child.RUN_MARK, "")
         caller = Caller(client="shelltie run", agent=inside)
-        async with Terminal(publish=self._publish, caller=caller) as terminal:
+        async with Terminal(
+            publish=self._publish, caller=caller, limit_names=_LIMIT_NAMES
+        ) as terminal:
             terminal.supervisor.admission.broker.add(TerminalChannel())
             # To get a place, or somebody's yes, may take a while: a signal ends that, too.
             with self._starting:
@@ -221,14 +217,14 @@ def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     total, _, silence = result.limits.source.partition("; silence: ")
     if outcome.limit is Limit.SILENCE:
         limit, source = result.limits.silence_sec, silence or total
-        reason = f"no output for {human_duration(limit or 0)}, its silence limit"
+        reason = f"no output for {human_duration(limit or 0)}"
     else:
         limit, source = result.limits.exec_sec, total
-        reason = f"it ran for {human_duration(limit or 0)}, its total limit"
-    yield "✗", f"timed out: {reason}, from {cut(_for_shell(source), _SOURCE_MAX)}"
+        reason = f"it ran for {human_duration(limit or 0)}"
+    yield "✗", f"timeout ({outcome.limit}): {reason}; limit from {cut(source, _SOURCE_MAX)}"
     yield "·", f"{_tree_ended(outcome)} · exit {exits.TIMED_OUT}"
     if result.hint:
-        yield "→", _for_shell(result.hint)
+        yield "→", result.hint
 
 
 def _tree_ended(outcome: Outcome) -> str:
@@ -239,12 +235,6 @@ def _tree_ended(outcome: Outcome) -> str:
         pids = ", ".join(map(str, outcome.leaked_pids)) or "somebody"
         return f"{tree} not ended: {pids} left"
     return f"{tree} ended, 0 left · {how} · ran {human_duration(outcome.duration)}"
-
-
-def _for_shell(text: str) -> str:
-    for pattern, option in _OPTIONS:
-        text = pattern.sub(option, text)
-    return text
 
 
 def in_order(result: Result) -> dict[str, object]:

@@ -1,11 +1,13 @@
 """MCP tool `run`: schema, arguments, retries and result."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mcp_types import CallToolResult
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.errors import CommandDenied, TerminalError
 from shelltie.frontends.api import Options, parse_options
 from shelltie.frontends.mcp.handover import Handover, running_fields
@@ -34,7 +36,7 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
 )
 from shelltie.frontends.wire.run import refusal_report, report
-from shelltie.model import Bar
+from shelltie.model import Bar, LimitNames
 from shelltie.running.placement import LEVELS
 from shelltie.running.retry import MOST, Attempts
 from shelltie.settings.config import Config
@@ -73,7 +75,9 @@ class RunArguments:
         "Total seconds it may take; 0 or absent: the policy decides.", minimum=0
     )
     no_output_timeout_sec: float | None = optional(
-        "Seconds it may be silent; absent: the policy decides; 0: no such limit", minimum=0
+        "Seconds it may be silent; 0: no such limit; absent: the policy decides, or a quarter of"
+        " timeout_sec (60 at most) if that is longer.",
+        minimum=0,
     )
     cwd: str | None = optional(CWD)
     env: Mapping[str, str] | None = optional(ENV)
@@ -126,6 +130,7 @@ _LIMITS: dict[str, Any] = {
     "category": TEXT_OR_NULL,
     "clamped": FLAG,
     "notes": TEXTS,
+    "pattern": TEXT_OR_NULL,
 }
 _REASON: dict[str, Any] = {
     "type": "object",
@@ -217,7 +222,7 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
     Raises: TerminalError; then nothing was started.
     """
     given, supervisor = read(call.arguments, RunArguments), handover.supervisor
-    command, first = parse_options(given.command, given.options(), call.requester)
+    command, first = parse_options(given.command, given.options(), call.requester, LimitNames())
     again = config.retry.attempts if given.retry is None else given.retry
     attempts = Attempts(first, again, supervisor.max_total)
     session = None
@@ -229,6 +234,7 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
         runs[-1], config.output.shown, redact=config.output.redact, attempts=runs, notes=notes
     )
     answer = made.to_json()
+    answer["limits"] = as_json(replace(made.limits, pattern=None))
     if session is not None:
         answer |= running_fields(session, shown=not made.truncated)
     return result(answer, ok=answer["status"] in ("success", "running"))

@@ -21,7 +21,7 @@ from shelltie.frontends.wire import lost_run
 from shelltie.frontends.wire import session as said
 from shelltie.frontends.wire.run import report, status_of, timeout_reason
 from shelltie.frontends.wire.session import RedactedReading
-from shelltie.model import Command, Limits, State, TerminalSize
+from shelltie.model import Command, LimitNames, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
@@ -32,6 +32,7 @@ from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
 from shelltie.settings.sections import Waiting
 
 _LONG = 64 * 1024
+_LIMIT_NAMES = LimitNames("timeoutSeconds", "silenceSeconds")
 
 
 @frozen
@@ -301,9 +302,9 @@ def _command(given: schemas.StartArguments) -> Command:
 
 
 def _limits(given: schemas.StartArguments) -> Limits:
-    limits = asked(given.timeout, given.silence)
+    limits = asked(given.timeout, given.silence, _LIMIT_NAMES)
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
-    return Limits(limits.total, limits.silence, source, literal=True)
+    return Limits(limits.total, limits.silence, source, literal=True, names=_LIMIT_NAMES)
 
 
 def _shell_command(given: schemas.StartArguments) -> Command:
