@@ -44,6 +44,15 @@ def python_package(name: str, version: str) -> Path:
     return place
 
 
+@cache
+def python_programs(*requirements: str) -> Path:
+    """The directory of the programs that these packages bring, in an environment of their own."""
+    place = CACHE / "python" / "+".join(requirements)
+    install = f"python -m venv {place} && {place}/bin/pip install -qq {' '.join(requirements)}"
+    _once(place, ["sh", "-c", install.replace("python", sys.executable, 1)])
+    return place / "bin"
+
+
 def _once(place: Path, install: Sequence[str | Path]) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{place.name}.lock").open("w") as lock:
