@@ -94,6 +94,18 @@ class Adaptive(StrEnum):
 
 
 @frozen
+class ForwardedPort:
+    """A port that an isolated command listens on, `inside`, and where it is reached `outside`.
+
+    Where there is no such place, `problem` says why.
+    """
+
+    inside: str
+    outside: str | None
+    problem: str | None = None
+
+
+@frozen
 class TerminalSize:
     """Rows and columns of a pty."""
 

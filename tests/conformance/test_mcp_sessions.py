@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import httpx2
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -825,3 +826,43 @@ async def test_a_secret_that_a_start_sets_is_withheld_and_that_is_said(
     (warning,) = answer["warnings"]
     assert warning.startswith("API_KEY of the call was withheld")
     assert f"Warning: {warning}" in text
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.proves("D16")
+async def test_a_sandboxed_server_is_reached_where_every_answer_says(
+    connect: Any,  # noqa: ANN401  as above
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "home")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/index.html").write_text("from inside")
+    shown = {"sandbox_workspace": str(tmp_path / "project"), "sandbox_readable": (sys.base_prefix,)}
+    command = f"{Path(sys.executable).resolve()} -u -m http.server 0 --bind 127.0.0.1"
+    async with connect(**shown) as call:
+        answers = [
+            await call(
+                "terminal_start",
+                command=command,
+                cwd=str(tmp_path / "project"),
+                isolation="sandbox",
+                waitFor="Serving HTTP",
+            ),
+            await call("terminal_continue", sessionId="term-1", maxWait=0),
+            await call("terminal_output", sessionId="term-1"),
+        ]
+        listed, _ = await call("terminal_list")
+        (port,) = answers[0][0]["ports"]
+        async with httpx2.AsyncClient() as client:
+            page = await client.get(f"http://{port['outside']}/", timeout=30)
+        _, after = await call("terminal_stop", sessionId="term-1")
+
+    line = f"listens on {port['inside']} inside the sandbox; forwarded to {port['outside']}"
+    assert [line in text for _, text in answers] == [True] * 3
+    assert [answer["ports"] for answer, _ in answers] == [[port]] * 3
+    assert listed["sessions"][0]["ports"] == [port]
+    assert page.text == "from inside"
+    assert "forwarded" not in after

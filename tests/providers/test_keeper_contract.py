@@ -4,14 +4,16 @@ import errno
 import os
 import select
 import signal
+import socket
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
 from shelltie.errors import CannotStart, ConfigWrong
 from shelltie.keeper.binaries import KeeperKind, choose
-from shelltie.keeper.link import Link
+from shelltie.keeper.link import Link, taken_socket
 from shelltie.keeper.protocol import Exited, Failed, Gone, Signalled, Started
 from shelltie.model import Resources
 from tests.leashes import PATH, output_of, printed_ready, read, start, start_printing
@@ -415,3 +417,22 @@ def test_a_keeper_we_do_not_have_is_a_wrong_setting() -> None:
 async def test_a_keeper_that_cannot_be_started_says_so() -> None:
     with pytest.raises(CannotStart):
         Link(("/no/such/keeper",), KeeperKind.C)
+
+
+@pytest.mark.proves("D16")
+@pytest.mark.parametrize(("version", "address"), [(4, "127.0.0.1"), (6, "::1")])
+async def test_a_socket_of_the_keepers_network_is_lent(
+    any_link: Link, version: int, address: str
+) -> None:
+    family = socket.AF_INET6 if version == 6 else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        with any_link.ask_socket(version) as answer, anyio.fail_after(30):
+            await anyio.wait_readable(answer)
+            lent = taken_socket(answer)
+        assert lent is not None
+        with lent:
+            lent.setblocking(True)
+            lent.connect(server.getsockname())
+
+    assert lent.family == family
+    assert await output_of(any_link, "echo", "goes on") == b"goes on\n"

@@ -469,3 +469,38 @@ async def _copied(source: asyncio.StreamReader, target: asyncio.StreamWriter) ->
     while data := await source.read(65536):
         target.write(data)
     target.close()
+
+
+_LISTENS = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int server = socket(AF_INET, SOCK_STREAM, 0), one;
+    if (bind(server, (struct sockaddr *)&here, sizeof here) || listen(server, 5)) return 1;
+    while ((one = accept(server, NULL, NULL)) >= 0) write(one, "from inside", 11), close(one);
+}
+"""
+
+
+@pytest.mark.proves("D16")
+async def test_what_listens_in_a_container_is_reached_at_the_loopback(
+    opened: Open, workspace: Path
+) -> None:
+    (workspace / "listens.c").write_text(_LISTENS)
+    compiler = ("cc", "-static", "-o", str(workspace / "listens"))
+    subprocess.run([*compiler, str(workspace / "listens.c")], check=True)
+    async with opened() as terminal:
+        run = await terminal.start(["./listens"], timeout=300, silence=300)
+        run.watch_ports()
+        await until(lambda: bool(run.ports) or run.outcome is not None, 60)
+        (port,) = run.ports or ()
+        assert port.outside is not None
+        host, _, number = port.outside.partition(":")
+        async with await anyio.connect_tcp(host, int(number)) as stream:
+            received = b"".join([chunk async for chunk in stream])
+        await run.kill("enough")
+
+    assert host == "127.0.0.1"
+    assert received == b"from inside"

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,30 @@ async def test_all_runs_and_sessions_of_all_servers_are_listed() -> None:
     assert rows[1]["outputBytes"] == len("hello\r\n")
     assert (rows[3]["sessionId"], rows[3]["state"]) == (None, "running")
     assert len(str(rows[3]["id"])) == ULID
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.proves("D16")
+async def test_where_a_sandboxed_server_is_reached_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    python = Path(sys.executable).resolve()
+    settings = {
+        "SHELLTIE_SANDBOX_WORKSPACE": str(tmp_path / "project"),
+        "SHELLTIE_SANDBOX_READABLE": sys.base_prefix,
+    }
+    async with served(**settings) as server:
+        await server.start(
+            f"{python} -u -m http.server 0 --bind 127.0.0.1",
+            cwd=str(tmp_path / "project"),
+            isolation="sandbox",
+            waitFor="Serving HTTP",
+        )
+        (row,) = await listed()
+        _, table, _ = await shelltie("ps")
+
+    (port,) = row["ports"]
+    assert re.fullmatch(r"127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+", port)
+    assert f"term-1: {port}\n" in table
 
 
 async def test_without_anything_ps_says_so() -> None:

@@ -33,7 +33,7 @@
 #define SOURCE_DIGEST "unknown"
 #endif
 
-enum { RUN = 1, SHOOT = 2, BODY_MAX = 8 * 1024 * 1024 };
+enum { RUN = 1, SHOOT = 2, SOCKET = 3, BODY_MAX = 8 * 1024 * 1024 };
 
 int server, signals;
 
@@ -122,12 +122,35 @@ static void shoot(long id) {
         if (leashes[i].id == id && leashes[i].pid) kill(leashes[i].pid, SIGKILL);
 }
 
+/* Sends a descriptor beside one byte; -1 if it could not be sent. */
+static int pass(int to, int descriptor) {
+    char space[CMSG_SPACE(sizeof descriptor)] = {0};
+    struct iovec one = {.iov_base = "", .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *carried = CMSG_FIRSTHDR(&message);
+    carried->cmsg_level = SOL_SOCKET;
+    carried->cmsg_type = SCM_RIGHTS;
+    carried->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(carried), &descriptor, sizeof descriptor);
+    return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -1;
+}
+
+/* A socket stays in the network namespace in which it was made, whoever connects it then. */
+static void lend_socket(long version) {
+    int made = socket(version == 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return; /* whoever asked sees the end of file */
+    pass(frame.descriptors[0], made);
+    close(made);
+}
+
 static void serve_frame(void) {
     uint32_t length = le32toh(frame.head[0]), kind = le32toh(frame.head[1]);
     bool sound = frame.body && !frame.body[length - 1], complete = frame.count >= DESCRIPTORS;
     long id = sound ? strtol(frame.body, NULL, 10) : 0;
     if (!sound && complete) refuse(length > BODY_MAX ? E2BIG : EINVAL);
     if (sound && kind == SHOOT) shoot(id);
+    if (sound && kind == SOCKET && frame.count) lend_socket(id);
     if (sound && kind == RUN && complete) run(id);
     /* When we have too many descriptors these do not arrive: only this socket can tell then. */
     if (sound && kind == RUN && !complete) say(server, "swept %ld\n", id);
@@ -234,16 +257,7 @@ static void occupy_stdio(void) {
 /* Whoever listens may look whether our root is the one that was ordered. */
 static int show_root(int listener) {
     int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    char space[CMSG_SPACE(sizeof root)] = {0};
-    struct iovec one = {.iov_base = "", .iov_len = 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-    struct cmsghdr *carried = CMSG_FIRSTHDR(&message);
-    carried->cmsg_level = SOL_SOCKET;
-    carried->cmsg_type = SCM_RIGHTS;
-    carried->cmsg_len = CMSG_LEN(sizeof root);
-    memcpy(CMSG_DATA(carried), &root, sizeof root);
-    int shown = sendmsg(listener, &message, MSG_NOSIGNAL) == 1 ? 0 : -1;
+    int shown = pass(listener, root);
     close(root);
     return shown;
 }

@@ -31,6 +31,7 @@ from shelltie.keeper.protocol import (
     parse_word,
     run_frame,
     shoot_frame,
+    socket_frame,
 )
 from shelltie.keeper.sigstop import GIVEN_UP, KeeperWatch, StoppableProcess
 from shelltie.keeper.start import complaint, start_keeper
@@ -309,6 +310,22 @@ class Link:
         with suppress(OSError):  # without a keeper nobody can
             self._send(shoot_frame(leash_id))
 
+    def ask_socket(self, version: int) -> socket.socket:
+        """Ask for a stream socket of the keeper's network namespace, of IP version 4 or 6.
+
+        On what is returned the socket comes (`taken_socket`), or the end of file.
+        Raises: OSError.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            try:
+                self._send(socket_frame(version), (theirs.fileno(),))
+            except OSError:
+                ours.close()
+                raise
+        return ours
+
     def conclude(self, leash: Leash) -> None:
         """A leash has gone without its last word."""
         if self._alive:  # the keeper sweeps, and then says so
@@ -460,6 +477,16 @@ class Link:
         self._parcels.clear()
         if self._alive:
             self._loop.remove_writer(self._socket)
+
+
+def taken_socket(answer: socket.socket) -> socket.socket | None:
+    """The socket that a keeper was asked for; `None` if it could make none."""
+    with suppress(OSError):
+        _, descriptors, _, _ = socket.recv_fds(answer, 1, 1)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+            return socket.socket(fileno=descriptor)
+    return None
 
 
 def _checked_frame(

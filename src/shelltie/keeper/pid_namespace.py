@@ -40,7 +40,7 @@ def outside(leash: int, inner: tuple[int, ...]) -> tuple[int, ...]:
     """Our pids of those below a leash that call themselves so; who is gone has none."""
     depth = len(_names(leash))
     wanted = set(inner)
-    below = _descendants(leash) if depth else ()
+    below = descendants(leash) if depth else ()
     return tuple(pid for pid in below if wanted.intersection(_names(pid)[depth - 1 : depth]))
 
 
@@ -50,7 +50,8 @@ def is_first(pid: int) -> bool:
     return len(names) > 1 and names[-1] == 1
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
+    """Everybody below a process, in our numbers, as far as there are not too many."""
     queue = [pid]
     for one in queue:  # which grows meanwhile
         children = [child for task in _tasks(one) for child in _numbers(f"{task}/children")]

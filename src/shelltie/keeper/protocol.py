@@ -10,6 +10,9 @@ Server to keeper, frames of `<II` (body length, kind) and a body of NUL-terminat
            up to four files of cgroups, which the leash joins by writing 0. Of the flags, t is a
            terminal, and dDEVICE.INODE the directory that cwd must lead to; else chdir has failed
     SHOOT  id                                      kill the leash itself: it does not answer
+    SOCKET version                                 make a stream socket of IP version 4 or 6 in the
+           keeper's network namespace; carries one descriptor, a socket on which the made one is
+           passed back beside one byte, or which ends
 
 Keeper to server, lines:
 
@@ -36,7 +39,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.model import Directory, Resources
 
 HEADER = struct.Struct("<II")
-RUN, SHOOT = 1, 2
+RUN, SHOOT, SOCKET = 1, 2, 3
 BODY_MAX = 8 * 1024 * 1024  # more than any kernel lets a program be given
 
 _LETTERS = {
@@ -148,6 +151,12 @@ def shoot_frame(leash_id: int) -> bytes:
     """The frame that kills a leash which does not answer."""
     body = f"{leash_id}\0".encode()
     return HEADER.pack(len(body), SHOOT) + body
+
+
+def socket_frame(version: int) -> bytes:
+    """The frame that asks for a socket; the one to answer on travels beside it."""
+    body = f"{version}\0".encode()
+    return HEADER.pack(len(body), SOCKET) + body
 
 
 def parse_word(line: bytes) -> LeashWord:

@@ -27,7 +27,7 @@ import time
 from typing import NoReturn
 
 HEADER, BODY_MAX, READ_SIZE = struct.Struct("<II"), 8 * 1024 * 1024, 64 * 1024
-RUN, SHOOT, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 4, 8
+RUN, SHOOT, SOCKET, CONTROL, DESCRIPTORS, DESCRIPTORS_MAX = 1, 2, 3, 3, 4, 8
 PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 2, 4, 36
 TICK, STUCK_MAX = 0.02, 32
 END = signal.SIGRTMIN + 5 if sys.platform == "linux" else signal.SIGUSR2  # a leash is to kill all
@@ -372,6 +372,18 @@ class Frame:
         with socket.socket(fileno=self.descriptors.pop(CONTROL)) as control:
             say(control, f"failed fork {error}\ngone 0 0")
 
+    def lend_socket(self, version: int) -> None:
+        """A socket stays in the network namespace in which it was made, whoever connects it."""
+        family = socket.AF_INET6 if version == 6 else socket.AF_INET
+        # Whoever asked sees the end of file if there can be none.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=self.descriptors.pop()) as answer,
+            socket.socket(family) as made,
+        ):
+            answer.setblocking(False)
+            socket.send_fds(answer, [b"\0"], [made.fileno()])
+
     def close(self) -> None:
         for descriptor in self.descriptors:
             os.close(descriptor)
@@ -429,6 +441,8 @@ class Keeper:
                 frame.refuse(errno.E2BIG if frame.skipped else errno.EINVAL)
         elif kind == SHOOT:
             self._signal_leashes(signal.SIGKILL, int(leash_id))
+        elif kind == SOCKET and frame.descriptors:
+            frame.lend_socket(int(leash_id))
         elif kind == RUN and complete:
             self._run(int(leash_id), frame, body)
         elif kind == RUN:  # we have too many descriptors, so these did not arrive

@@ -18,6 +18,8 @@ Files, in reading order:
   policies     what holds in every sandbox and container
   late         a place that is imported when it is first used
   pool         sandboxes that stay open
+  listening_ports  what a session listens on in a sandbox
+  port_forward     the same, reached at 127.0.0.1
   workspace/   what an isolated command may change
   bubblewrap/  sandbox
   container/   Docker, Podman

@@ -1,11 +1,11 @@
 """Provider protocol: a place to run turns a Prepared command into a Process."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shelltie.basics.frozen import frozen
 from shelltie.keeper.protocol import LeashWord
-from shelltie.model import Bar, Directory, Isolation, Resources, TerminalSize
+from shelltie.model import Bar, Directory, ForwardedPort, Isolation, Resources, TerminalSize
 
 OTHER_DIRECTORY = (
     "is not the directory any more that was asked about: nothing was run. Call again, and let it be"
@@ -66,6 +66,28 @@ class Process(Protocol):
 
     def poll(self) -> None:
         """Hear what has already been said, without waiting."""
+        ...
+
+
+class PortWatch(Protocol):
+    """Forwards what a command listens on, in a place that has a network of its own."""
+
+    def watch(self) -> None:
+        """Forward what it listens on from now on, until it ends."""
+        ...
+
+    def look(self) -> tuple[ForwardedPort, ...]:
+        """What it listens on now."""
+        ...
+
+
+@runtime_checkable
+class ForwardingProcess(Protocol):
+    """A process whose ports can be reached: by `ports`, or by themselves if that is `None`."""
+
+    @property
+    def ports(self) -> PortWatch | None:
+        """How they are forwarded."""
         ...
 
 

@@ -15,7 +15,7 @@ from shelltie.keeper.link import Leash, Link
 from shelltie.keeper.protocol import Gone, LeashWord, Lost, Noted
 from shelltie.model import Resources, TerminalSize
 from shelltie.providers import cgroup
-from shelltie.providers.provider import Prepared
+from shelltie.providers.provider import PortWatch, Prepared
 
 _EXHAUSTED = {
     "memory": "it wanted more memory than its limit, and the kernel ended some or all of it",
@@ -34,13 +34,19 @@ class _Ends(NamedTuple):
 class LeashedProcess:
     """A command that a keeper on this machine holds, in whatever namespaces."""
 
-    __slots__ = ("_leash", "stderr", "stdin", "stdout")
+    __slots__ = ("_leash", "ports", "stderr", "stdin", "stdout")
 
     def __init__(self, leash: Leash, ends: _Ends) -> None:
         self._leash = leash
         self.stdout = ends.stdout
         self.stderr = ends.stderr
         self.stdin = ends.stdin
+        self.ports: PortWatch | None = None
+
+    @property
+    def leash(self) -> int:
+        """The pid of its leash; 0 until the command runs."""
+        return self._leash.pid
 
     def resize(self, size: TerminalSize) -> None:
         """See `Process`."""

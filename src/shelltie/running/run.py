@@ -27,6 +27,7 @@ from shelltie.model import (
     Command,
     Escalation,
     EscalationStep,
+    ForwardedPort,
     Isolation,
     Limit,
     Outcome,
@@ -40,7 +41,7 @@ from shelltie.model import (
 )
 from shelltie.output.reader import PipeReader
 from shelltie.output.store import Store
-from shelltie.providers.provider import Prepared, Process, Provider
+from shelltie.providers.provider import ForwardingProcess, Prepared, Process, Provider
 from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, EndTimes, exit_status
@@ -204,6 +205,22 @@ class Run:
         if self.outcome is not None or self._terminal is None or self._process is None:
             raise RunOver("it has ended" if self.outcome else "it has no terminal to resize")
         self._process.resize(size)
+
+    def watch_ports(self) -> None:
+        """Have what it listens on in its sandbox be reachable from outside, until it ends."""
+        process = self._process
+        if isinstance(process, ForwardingProcess) and process.ports is not None:
+            process.ports.watch()
+
+    @property
+    def ports(self) -> tuple[ForwardedPort, ...] | None:
+        """What it listens on now, if ports are watched; `None` where none can be reached."""
+        process = self._process
+        if self.isolation is Isolation.NONE or self.outcome is not None or process is None:
+            return ()
+        if not isinstance(process, ForwardingProcess):
+            return None
+        return () if process.ports is None else process.ports.look()
 
     @property
     def warnings(self) -> tuple[str, ...]:

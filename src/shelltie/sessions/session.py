@@ -78,6 +78,7 @@ class Session:
         self._catch_up()
         run.on_output.append(self._hear)
         run.on_ended.append(self.end)
+        run.watch_ports()
         if run.outcome is not None:
             self.end()
 

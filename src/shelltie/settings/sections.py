@@ -182,11 +182,11 @@ class IsolationSettings:
 
 @frozen
 class SandboxSettings:
-    """What holds in every sandbox; `tmp_size` and `idle` also in every container.
+    """What holds in every sandbox; `tmp_size`, `idle` and `forward` also in every container.
 
     `network` is `off`, `loopback` (a loopback of its own) or `on`. What is written to a private
     place is in memory, so each of them has a size. `bwrap` is the program, unless it is to be
-    looked for.
+    looked for. With `forward` what a session listens on can be reached at 127.0.0.1.
     """
 
     workspace: str | None = None
@@ -196,6 +196,7 @@ class SandboxSettings:
     tmp_size: int = setting(1024 * _MIB, checks.room)
     bwrap: str | None = setting(None, checks.absolute)
     idle: float = 300.0
+    forward: bool = setting(True, project=checks.both)
 
 
 @frozen

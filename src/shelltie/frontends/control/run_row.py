@@ -34,6 +34,7 @@ class Listed:
     waiting_for_input: bool
     password: bool
     left: bool
+    ports: tuple[str, ...]  # that an isolated session listens on, and where each is reached
 
     @property
     def id(self) -> str:

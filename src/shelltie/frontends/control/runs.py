@@ -211,6 +211,7 @@ def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
         waiting_for_input=seen is not None and seen.waits_for_input,
         password=seen is not None and seen.waits_for_input and seen.password,
         left=outcome is not None and not run.settled,
+        ports=tuple(f"{one.inside} → {one.outside or one.problem}" for one in run.ports or ()),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import inline
 from shelltie.errors import CommandDenied, TerminalError, TooManySessions
@@ -15,7 +16,7 @@ from shelltie.frontends.wire.run import (
     termination_mode,
     timeout_reason,
 )
-from shelltie.model import State
+from shelltie.model import ForwardedPort, State
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.screen import ScreenText
 from shelltie.output.text import clean, crop, last_line
@@ -108,6 +109,7 @@ class SessionReport:
     timeout_reason: str | None = None
     termination_mode: str | None = None
     cancelled: bool = False
+    ports: tuple[ForwardedPort, ...] | None = ()  # of an isolated one; None: none can be reached
 
 
 def session_report(
@@ -146,6 +148,7 @@ def session_report(
         timeout_reason=timeout_reason(outcome),
         termination_mode=termination_mode(outcome),
         cancelled=outcome is not None and outcome.state is State.KILLED,
+        ports=session.run.ports,
     )
 
 
@@ -280,6 +283,7 @@ def listed(session: Session) -> dict[str, object]:
         "exitCode": None if outcome is None else outcome.exit.number,
         "uptimeSeconds": round(_age(session), 1),
         "waitingForInput": not session.complete and seen is not None and seen.waits_for_input,
+        "ports": None if (ports := session.run.ports) is None else [*map(as_json, ports)],
     }
 
 
@@ -346,12 +350,24 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
         lines.append(f"Waiting for input: {'a password' if report.password else 'yes'}")
     if report.found is not None:
         lines.append(f"Found: {str(report.found).lower()}")
+    lines += port_lines(report.ports, report.isolation)
     lines += [f"Warning: {warning}" for warning in report.warnings]
     if report.hint and not report.running and report.hint not in report.warnings:
         lines.append(f"Note: {report.hint}")
     if report.read_from is not None:
         lines.append(f"Read on with terminal_output from: {report.read_from}")
     return lines
+
+
+def port_lines(ports: Iterable[ForwardedPort] | None, isolation: str | None) -> list[str]:
+    """What a session listens on in its sandbox or container, and where that can be reached."""
+    if ports is None:
+        return [f"Ports: what it listens on inside the {isolation} cannot be reached from outside"]
+    return [
+        f"Port: listens on {one.inside} inside the {isolation};"
+        f" {one.problem or f'forwarded to {one.outside}'}"
+        for one in ports
+    ]
 
 
 def _ended(report: SessionReport) -> list[str]:

@@ -20,6 +20,7 @@ from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
+from shelltie.providers.port_forward import spawn_forwarding
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.boundaries import checked, within
@@ -117,7 +118,10 @@ class BubblewrapProvider:
         sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
         with self._rooms.entered(sandbox, prepared, env, listen) as (inside, hear):
-            return spawn(sandbox.link, inside, hear)
+            settings = self._policy.settings
+            if settings.network == "on":  # what it listens on is this machine's
+                return spawn(sandbox.link, inside, hear)
+            return spawn_forwarding(sandbox.link, inside, hear, enabled=settings.forward)
 
     async def close(self) -> None:
         """See `Provider`."""

@@ -23,8 +23,9 @@ from shelltie.providers.container.mounts import (
 )
 from shelltie.providers.policies import ContainerPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool
+from shelltie.providers.port_forward import spawn_forwarding
 from shelltie.providers.provider import Prepared
-from shelltie.providers.spawn import LeashedProcess, limited, spawn
+from shelltie.providers.spawn import LeashedProcess, limited
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import RememberedFiles, guards_of
 
@@ -89,7 +90,8 @@ class ContainerProvider:
         env = variables(prepared.env, self._policy, room.variables)
         listen = limited(room.group, listen)
         with self._rooms.entered(room, prepared, env, listen) as (inside, hear):
-            return spawn(room.link, inside, hear)
+            enabled = self._policy.sandbox.forward
+            return spawn_forwarding(room.link, inside, hear, enabled=enabled)
 
     async def close(self) -> None:
         """See `Provider`."""

@@ -130,6 +130,7 @@ class ListArguments:
 
 
 _STATUS: Schema = {"enum": ["running", "success", "timeout", "error"]}
+_PORTS: Schema = or_null({"type": "array", "items": {"type": "object"}})
 _REPORT: Schema = {
     "id": TEXT,
     "command": TEXT,
@@ -156,6 +157,7 @@ _REPORT: Schema = {
     "timeoutReason": TIMEOUT_REASON,
     "terminationMode": TERMINATION_MODE,
     "cancelled": FLAG,
+    "ports": _PORTS,
 }
 _FAILED: Schema = {
     "error": TEXT,
@@ -271,6 +273,7 @@ _LISTED: Schema = {
     "exitCode": or_null({"type": "integer"}),
     "uptimeSeconds": {"type": "number"},
     "waitingForInput": FLAG,
+    "ports": _PORTS,
 }
 _LOST: Schema = {
     "id": TEXT,
