@@ -18,7 +18,7 @@ BEGIN, END = "<!-- tools: written by scripts/mcp-tools -->\n", "<!-- end of tool
 SETTINGS: dict[str, Any] = {
     "tools_access_enabled": True,
     "access_allowlist_path": "builtin",
-    "safety_profiles_session_unknown": "allow",
+    "safety_profiles_bash_unknown": "allow",
     "persistent_minInterval": 0.1,
     "persistent_settleInterval": 10.0,
 }

@@ -21,7 +21,7 @@ from tests.asking import ROOT, SHELLTIE
 from tests.conformance.raw_mcp import SERVER, RawClient, request, server_environment
 
 ALLOWED = {
-    "SHELLTIE_SAFETY_PROFILES_SESSION_UNKNOWN": "allow",
+    "SHELLTIE_SAFETY_PROFILES_BASH_UNKNOWN": "allow",
     "SHELLTIE_PERSISTENT_MININTERVAL": "0.05",
     "SHELLTIE_PERSISTENT_SETTLEINTERVAL": "20",  # who wants to see something, waits for it
     "SHELLTIE_LIMITS_GRACE": "0.5",

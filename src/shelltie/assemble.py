@@ -6,12 +6,11 @@ What a process may never use is imported when it is used.
 import asyncio
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
@@ -35,7 +34,7 @@ from shelltie.providers.provider import Provider
 from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.writer import Terms
-from shelltie.running.admission import Admission, Decisions
+from shelltie.running.admission import Admission
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import RunDefaults
 from shelltie.running.placement import Demands, Placement
@@ -47,6 +46,7 @@ from shelltie.safety.rule_examples import open_rules
 from shelltie.safety.rule_set import RuleFile
 from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
+from shelltie.settings.sections import SafetyProfile
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
 from shelltie.telemetry.metrics import Metrics
@@ -71,21 +71,18 @@ def keeper_of(config: Config) -> str | None:
     return None if config.keeper == "auto" else config.keeper
 
 
-def profiles(config: Config) -> dict[str, Decisions]:
-    """What follows from each rating: for one-shot commands, for sessions, for agents of editors."""
-    return _by_profile(config.safety.profiles)
+def profiles(config: Config) -> dict[str, SafetyProfile]:
+    """What follows from each rating, by profile."""
+    section = config.safety.profiles
+    return {f.name: getattr(section, f.name) for f in fields(section)}
 
 
 def demands(config: Config) -> dict[str, Demands]:
     """Where a command of each rating must run, by profile."""
-    return _by_profile(config.isolation.profiles)
-
-
-def _by_profile(section: Any) -> dict[str, Mapping[Rating, Any]]:  # noqa: ANN401  either of two
-    named = {f.name: getattr(section, f.name) for f in fields(section)}
+    section = config.isolation.profiles
     return {
-        name: {rating: getattr(profile, rating) for rating in Rating}
-        for name, profile in named.items()
+        f.name: {rating: getattr(getattr(section, f.name), rating) for rating in Rating}
+        for f in fields(section)
     }
 
 
@@ -231,16 +228,29 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         providers,
         demands(config),
         workspace=config.sandbox.workspace or str(paths.here()),
-        instead_of_asking=config.isolation.unasked == "isolate",
+        instead_of_asking=_isolated_unasked(config),
     )
     return Admission(
         judge=judge_of(config, paths.here()),
         profiles=profiles(config),
-        broker=Broker(approved, approve_unknown_on_timeout=config.safety.on_timeout == "approve"),
+        broker=Broker(
+            approved,
+            approve_unknown_on_timeout=config.safety.on_timeout == "approve",
+            undelivered=config.safety.patience.undelivered,
+        ),
         placement=placement,
         publish=bus.publish,
         patience=config.safety.patience,
     )
+
+
+def _isolated_unasked(config: Config) -> Collection[str]:
+    """The profiles whose unknown commands run isolated where nobody can be asked about them."""
+    if config.isolation.unasked != "isolate":
+        return ()
+    if config.safety.preset == "strict":
+        return [f.name for f in fields(config.safety.profiles)]
+    return ("bash", "session")
 
 
 def _history(config: Config, bus: Bus) -> History | None:

@@ -3,6 +3,7 @@
 TerminalError
     CommandDenied
         ConfirmationRequired
+        RefusedByPerson
         CommandNotAllowed
         UnsafeArguments
     CannotStart
@@ -80,6 +81,10 @@ class ConfirmationRequired(CommandDenied):
     """Somebody must say yes first, and nobody did."""
 
     code = "CONFIRMATION_REQUIRED"
+
+
+class RefusedByPerson(CommandDenied):
+    """Who was asked said no; it keeps the code of any refusal."""
 
 
 class CommandNotAllowed(CommandDenied):

@@ -29,6 +29,7 @@ def server_environment() -> Mapping[str, str]:
         **os.environ,
         "SHELLTIE_ENVIRONMENT_PATH": "inherit",
         "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "allow",
+        "SHELLTIE_SAFETY_UNDELIVERED_TIMEOUT": "60",  # the command line of a test takes its time
     }
 
 

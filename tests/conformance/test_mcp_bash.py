@@ -10,6 +10,7 @@ from shelltie import Config
 from shelltie.events import Event, RunStarted
 from shelltie.frontends.mcp.tools import session_schemas
 from shelltie.settings.sections import ApprovalTimeouts
+from shelltie.verdict import Rating
 from tests.conformance.servers import server_of
 from tests.conformance.test_mcp_confirm import Person
 from tests.conformance.test_mcp_sessions import Caller
@@ -49,17 +50,22 @@ async def test_an_unknown_command_that_nobody_answers_for_is_refused_in_the_end(
     assert canary.exists() == (on_timeout == "approve")
     if on_timeout == "deny":
         assert (result.is_error, answer["errorCode"]) == (True, "CONFIRMATION_REQUIRED")
-        assert text.startswith("User did not approve command execution")
+        assert text.startswith("Not run: a person must approve")
+        assert "nobody answered within 2s" in text
 
 
-@pytest.mark.proves("S2-44", "S2-45", "T2-18", "T2-19")
+@pytest.mark.proves("S2-44", "S2-45", "T2-18", "T2-19", "D13")
 async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever(
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        assert terminal.supervisor.admission.patience == ApprovalTimeouts(
-            unknown=10, dangerous=None
-        )
+        patience = terminal.supervisor.admission.patience
+        assert patience.for_rating(Rating.UNKNOWN, "bash") == 10
+        for profile in ("run", "session", "acp"):
+            assert patience.for_rating(Rating.UNKNOWN, profile) is None
+        for profile in ("run", "session", "bash", "acp"):
+            assert patience.for_rating(Rating.DANGEROUS, profile) is None
+    assert ApprovalTimeouts(unknown=3).for_rating(Rating.UNKNOWN, "bash") == 3
 
 
 @pytest.mark.proves("S2-50", "S2-53", "S2-12")
@@ -69,7 +75,7 @@ async def test_an_answer_waits_as_the_settings_say(open_terminal: Open) -> None:
         "persistent_settleInterval": 3.0,
         "persistent_maxInterval": 20.0,
     }
-    settings: dict[str, object] = {"safety_profiles_session_unknown": "allow", **intervals}
+    settings: dict[str, object] = {**intervals}
     count = "for i in 1 2 3; do echo $i; sleep 0.2; done"
     async with open_terminal(**settings) as terminal:
         async with Client(server_of(terminal, Config.of(**settings))) as client:

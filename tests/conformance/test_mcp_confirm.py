@@ -81,6 +81,7 @@ def connect(open_terminal: Open) -> Connect:
         merged = {
             "safety_dangerousCommands": ("launch",),
             "safety_dangerous_timeout": 20.0,
+            "safety_undelivered_timeout": 20.0,
             **settings,
         }
         async with open_terminal(**merged) as terminal:

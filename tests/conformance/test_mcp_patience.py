@@ -19,6 +19,7 @@ from shelltie.frontends.mcp.tools import run as tools
 from tests.asking import shelltie
 from tests.conformance.raw_mcp import RawClient, call, raw_server, request
 from tests.conformance.servers import server_of
+from tests.conformance.test_mcp_confirm import Person
 from tests.conftest import Open
 from tests.served import served
 from tests.tree import new_tag, nobody_left, tagged, until
@@ -26,7 +27,7 @@ from tests.tree import new_tag, nobody_left, tagged, until
 QUICK = {
     "persistent_minInterval": 0.05,
     "persistent_settleInterval": 0.2,
-    "safety_profiles_session_unknown": "allow",
+    "safety_profiles_bash_unknown": "allow",
 }
 ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 TOOLS = [tools.RUN, *session_schemas.TOOLS, *contexts.TOOLS]
@@ -259,8 +260,9 @@ async def test_a_question_to_a_person_takes_its_time_from_the_same_window(
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        terminal.supervisor.admission.broker.reachable = True  # though nobody is there
-        async with Client(server_of(terminal, Config.of(mcp_patience=0.5))) as client:
+        terminal.supervisor.admission.broker.reachable = True
+        server, person = server_of(terminal, Config.of(mcp_patience=0.5)), Person(None)
+        async with Client(server, mode="legacy", elicitation_callback=person) as client:
             answer, _ = await ask(client, "run", command="git push --force")
 
     assert (answer["status"], answer["errorCode"]) == ("error", "CONFIRMATION_REQUIRED")

@@ -72,7 +72,7 @@ class Caller:
 def connect(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of callers
     @asynccontextmanager
     async def connected(era: Any = "auto", **settings: object) -> AsyncIterator[Caller]:  # noqa: ANN401  the SDK's literal
-        merged = {"safety_profiles_session_unknown": "allow", **PATIENT, **settings}
+        merged = {"safety_profiles_bash_unknown": "allow", **PATIENT, **settings}
         async with open_terminal(**merged) as terminal:
             config = Config.of(**merged)
             async with Client(server_of(terminal, config), mode=era) as client:
@@ -301,9 +301,10 @@ async def test_a_dangerous_command_waits_for_a_person_however_long_it_takes(
     open_terminal: Open, tmp_path: Path
 ) -> None:
     (tmp_path / "build").mkdir()
-    config = Config.of(safety_profiles_session_unknown="allow", safety_unknown_timeout=0.01)
+    config = Config.of(safety_unknown_timeout=0.01)
     answers: list[str] = []
-    async with open_terminal(safety_unknown_timeout=0.01) as terminal:
+    settings = {"safety_unknown_timeout": 0.01, "safety_undelivered_timeout": 60.0}
+    async with open_terminal(**settings) as terminal:
         broker = terminal.supervisor.admission.broker
         broker.reachable = True
         async with (
@@ -534,7 +535,8 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
 ) -> None:
     canary = tmp_path / "canary"
     async with connect(
-        safety_profiles_session_unknown="ask",
+        safety_preset="strict",
+        safety_profiles_bash_unknown="ask",
         safety_unknown_timeout=0.2,
         isolation_unasked="refuse",
     ) as call:
@@ -545,7 +547,8 @@ async def test_bash_runs_what_is_safe_and_refuses_what_nobody_approves(
 
     assert (safe["ok"], safe["exitCode"], safe["output"]) == (True, 0, "hello\n")
     assert text == "Exit Code: 0\n\nOutput:\nhello\n"
-    assert said.startswith("User did not approve command execution")
+    assert said.startswith("Not run: a person must approve")
+    assert "nobody can be asked here" in said
     assert refused["errorCode"] == started["errorCode"] == "CONFIRMATION_REQUIRED"
     assert refused["verdict"] == "unknown"
     assert not canary.exists()

@@ -411,9 +411,7 @@ async def test_the_policy_and_auto_take_a_container(
         auto = await terminal.run("ls", isolation="auto")
         with pytest.raises(CommandDenied, match="demands container"):
             await terminal.run("mkdir less", provider="local")
-        unasked = await terminal.supervisor.run(
-            Command("mkdir more"), RunOptions(profile="session")
-        )
+        unasked = await terminal.supervisor.run(Command("mkdir more"), RunOptions(profile="bash"))
 
     assert (safe.isolation, unknown.isolation, auto.isolation) == ("none", "container", "container")
     assert any("isolation is container, by container" in one for one in auto.warnings)

@@ -204,22 +204,25 @@ async def test_the_policy_chooses_by_verdict(open_terminal: Open) -> None:
 
 
 @pytest.mark.proves("D1")
-async def test_an_unknown_command_of_a_session_that_nobody_can_be_asked_about_is_isolated(
-    open_terminal: Open, public_path: Path
+@pytest.mark.parametrize(
+    ("preset", "profile"), [("balanced", "bash"), ("strict", "session"), ("strict", "run")]
+)
+async def test_an_unknown_command_that_asks_is_isolated_where_nobody_can_be_asked(
+    open_terminal: Open, public_path: Path, preset: str, profile: str
 ) -> None:
     text = f"mkdir made; touch {public_path}/canary"
-    wish = RunOptions(profile="session")
-    async with open_terminal() as terminal:
+    wish = RunOptions(profile=profile)
+    async with open_terminal(safety_preset=preset) as terminal:
         run = await terminal.supervisor.run(Command(text), wish)
         with pytest.raises(ConfirmationRequired):
             await terminal.supervisor.run(Command("rm -rf made"), wish)
-    async with open_terminal(isolation_unasked="refuse") as terminal:
+    async with open_terminal(isolation_unasked="refuse", safety_preset=preset) as terminal:
         with pytest.raises(ConfirmationRequired):
             await terminal.supervisor.run(Command(text), wish)
 
     assert run.isolation is Isolation.SANDBOX
     assert run.outcome is not None
-    assert any("ran isolated, by bubblewrap" in note for note in run.outcome.warnings)
+    assert any("so it ran isolated" in note for note in run.outcome.warnings)
     assert Path("made").is_dir()
     assert not (public_path / "canary").exists()
 
@@ -228,7 +231,7 @@ async def test_an_unknown_command_of_a_session_that_nobody_can_be_asked_about_is
 @pytest.mark.usefixtures("no_sandbox")
 async def test_and_where_there_is_no_isolation_it_is_refused(terminal: Terminal) -> None:
     with pytest.raises(ConfirmationRequired):
-        await terminal.supervisor.run(Command("mkdir made"), RunOptions(profile="session"))
+        await terminal.supervisor.run(Command("mkdir made"), RunOptions(profile="bash"))
 
     assert not Path("made").exists()
 
@@ -240,13 +243,13 @@ async def test_who_can_be_asked_is_asked_and_a_yes_is_for_this_machine() -> None
         asked.append(question.provider)
         return Answer(allowed="yes" in question.command.text)
 
-    wish = RunOptions(profile="session")
+    wish = RunOptions(profile="bash")
     async with Terminal(approve=approve) as terminal:
         yes = await terminal.supervisor.run(Command("mkdir yes"), wish)
         with pytest.raises(CommandDenied):
             await terminal.supervisor.run(Command("mkdir no"), wish)
         await terminal.supervisor.run(
-            Command("mkdir yes2"), RunOptions("session", isolation="sandbox")
+            Command("mkdir yes2"), RunOptions("bash", isolation="sandbox")
         )
 
     assert yes.isolation is Isolation.NONE

@@ -27,7 +27,7 @@ def test_only_the_two_options_that_were_offered_are_a_yes(option: str, scope: Sc
 
 
 @pytest.mark.parametrize(
-    "option", ["allow", "allow-", "allow-always", "allow-once ", "ALLOW-ONCE", "reject-once", ""]
+    "option", ["allow", "allow-", "allow-forever", "allow-once ", "ALLOW-ONCE", "reject-once", ""]
 )
 def test_an_option_that_was_not_offered_is_a_no(option: str) -> None:
     answer = permission_answer(ASKED, selected(option), "the editor")

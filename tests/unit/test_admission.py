@@ -13,15 +13,11 @@ from shelltie.providers.local import LocalProvider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Demands, Placement
-from shelltie.settings.sections import ApprovalTimeouts
+from shelltie.settings.sections import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Decision, Rating, Verdict
 
-RUNS = {
-    Rating.SAFE: Decision.ALLOW,
-    Rating.UNKNOWN: Decision.ALLOW,
-    Rating.DANGEROUS: Decision.ASK,
-}
-ASKS = {**RUNS, Rating.UNKNOWN: Decision.ASK}
+RUNS = SafetyProfile()
+ASKS = SafetyProfile(unknown=Decision.ASK)
 SURROUNDINGS = Surroundings(None, "inherited", "/")
 ISOLATES_UNKNOWN = {Rating.UNKNOWN: "sandbox"}
 

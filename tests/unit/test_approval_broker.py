@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -337,7 +338,7 @@ async def test_the_refusal_says_how_to_allow_it_later(reachable: Broker) -> None
     answer = await reachable.ask(asked, 0)
 
     assert f"shelltie approve {asked.id}" in answer.reason
-    assert answer.reason.startswith("nobody answered. ")  # not "within 0ms"
+    assert answer.reason.startswith("nobody could be asked now")  # not "answered within 0ms"
     assert [(one.question, one.late) for one in reachable.pending()] == [(asked, True)]
 
 
@@ -560,3 +561,81 @@ async def test_when_the_server_leaves_whoever_waits_is_told_and_nobody_else_is_a
         assert "shelltie is leaving" in answer.reason
     assert (len(waited), len(voice.asked), voice.withdrawn) == (1, 1, 1)
     assert reachable.pending() == []
+
+
+@pytest.mark.proves("D13")
+async def test_what_no_channel_can_put_to_a_person_comes_back_with_the_way_to_say_yes() -> None:
+    broker = Broker(undelivered=0.01)
+    broker.reachable = True
+    broker.add(Silent("nobody's"))
+    asked = question()
+
+    with anyio.fail_after(30):
+        answer = await broker.ask(asked, 3600)
+    await broker.answer(asked.id, asked.digest, YES)
+    again = await broker.ask(question(), 3600)
+
+    assert (answer.allowed, answer.by) == (False, NOBODY)
+    assert "nobody could be asked" in answer.reason
+    assert "answered" not in answer.reason
+    assert "refused" not in answer.reason
+    assert f"shelltie approve {asked.id} " in answer.reason
+    assert "repeat the same call (within 10m)" in answer.reason
+    assert again.allowed
+
+
+@pytest.mark.proves("D13")
+async def test_a_question_that_can_be_put_waits_as_long_as_the_call_can() -> None:
+    broker, person = Broker(undelivered=0.0), Voice("dialogue", YES)
+    broker.reachable = True
+    broker.add(person)
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await broker.ask(question(), 3600))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await person.heard.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert not answers
+            person.speak.set()
+
+    assert answers[0].allowed
+
+
+@pytest.mark.proves("D13")
+async def test_a_dialogue_that_is_closed_and_one_that_fails_are_told_apart() -> None:
+    reasons = []
+    for channel in (Voice("closes", at_once=True), Broken("fails")):
+        broker = Broker(undelivered=0.0)
+        broker.reachable = True
+        broker.add(channel)
+        with anyio.fail_after(30):
+            reasons.append((await broker.ask(question(), 3600)).reason)
+
+    assert reasons[0].startswith("nobody answered: the dialogue was closed")
+    assert reasons[1].startswith("nobody could be asked")
+
+
+@pytest.mark.proves("D13")
+async def test_while_a_person_watches_what_is_pending_a_question_waits_for_them() -> None:
+    broker = Broker(undelivered=0.0)
+    broker.reachable = True
+    broker.note_watcher()
+    asked, answers = question(), list[Answer]()
+
+    async def ask() -> None:
+        answers.append(await broker.ask(asked, 3600))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while not broker.pending():
+                await anyio.lowlevel.checkpoint()
+            broker.note_watcher()
+            await broker.answer(asked.id, asked.digest, YES)
+
+    assert broker.watched
+    assert answers[0].allowed

@@ -7,6 +7,7 @@ from shelltie.contexts.allowlist import PROJECT_FILE
 from shelltie.errors import ConfigWrong
 from shelltie.settings import layers, trust
 from shelltie.settings.config import Config
+from shelltie.settings.sections import PRESETS
 from shelltie.verdict import Decision
 
 
@@ -288,3 +289,71 @@ def test_no_two_settings_have_one_name_in_python_or_the_environment() -> None:
     names = [key.replace(".", "_").upper() for key, _, _ in Config().rows()]
 
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.proves("D12")
+def test_a_preset_sets_every_decision_and_a_key_of_its_own_overrides_it(home: Path) -> None:
+    (home / "user/shelltie/config.toml").write_text(
+        '[safety]\npreset = "strict"\nprofiles.acp.unknown = "deny"\n', encoding="utf-8"
+    )
+
+    strict = load(home)
+    relaxed = load(home, SHELLTIE_SAFETY_PRESET="relaxed")
+    usual = Config().safety.profiles
+
+    assert strict.safety.profiles.run.unknown is Decision.ASK
+    assert strict.safety.profiles.acp.unknown is Decision.DENY
+    origins = {key: origin for key, _, origin in strict.rows()}
+    assert origins["safety.profiles.run.unknown"] == "safety.preset = strict"
+    assert relaxed.safety.profiles.session == PRESETS["relaxed"].session
+    assert relaxed.safety.profiles.acp.unknown is Decision.DENY
+    assert usual == PRESETS["balanced"]
+    assert usual.run == usual.session
+    assert (usual.run.unknown, usual.run.dangerous) == (Decision.ALLOW, Decision.ASK)
+    assert usual.bash.unknown is Decision.ASK
+
+
+@pytest.mark.proves("D12")
+@pytest.mark.parametrize("order", [("safety_preset", "safety_profiles_run_unknown"), ()])
+def test_in_python_a_key_overrides_the_preset_wherever_it_stands(order: tuple[str, ...]) -> None:
+    values = {"safety_profiles_run_unknown": "allow", "safety_preset": "strict"}
+
+    config = Config.of(**{name: values[name] for name in order or values})
+
+    assert config.safety.profiles.run.unknown is Decision.ALLOW
+    assert config.safety.profiles.session.unknown is Decision.ASK
+
+
+@pytest.mark.proves("D12")
+def test_a_preset_of_a_project_may_only_tighten_until_it_is_trusted(home: Path) -> None:
+    user, project = home / "user/shelltie/config.toml", home / "project/.shelltie.toml"
+    project.write_text('[safety]\npreset = "relaxed"\n', encoding="utf-8")
+    loosened = load(home)
+    project.write_text('[safety]\npreset = "strict"\n', encoding="utf-8")
+    tightened = load(home)
+    user.write_text('[safety]\npreset = "relaxed"\n', encoding="utf-8")
+    both = load(home)
+    project.write_text('[safety.profiles.run]\nunknown = "ask"\n', encoding="utf-8")
+    one_key = load(home)
+
+    assert loosened.safety == Config().safety
+    assert any("safety.preset may only tighten" in note for note in loosened.ignored)
+    assert tightened.safety.profiles == PRESETS["strict"]
+    # What cannot be undone was refused; to be asked about it would be milder.
+    assert both.safety.profiles.run.irreversible is Decision.DENY
+    assert both.safety.profiles.run.unknown is Decision.ASK
+    assert one_key.safety.profiles.run.unknown is Decision.ASK
+    assert one_key.safety.profiles.run.dangerous is Decision.ALLOW
+
+
+@pytest.mark.proves("D12")
+def test_a_locked_preset_locks_its_decisions(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    system = tmp_path / "system.toml"
+    system.write_text('locked = ["safety.preset"]\nsafety.preset = "strict"\n', encoding="utf-8")
+    monkeypatch.setattr(layers, "system_file", lambda: system)
+
+    config = load(home, SHELLTIE_SAFETY_PROFILES_RUN_UNKNOWN="allow")
+
+    assert config.safety.profiles.run.unknown is Decision.ASK

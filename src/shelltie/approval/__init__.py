@@ -15,5 +15,7 @@ Files, in reading order:
   broker    asks every channel; the first answer wins
   card      the question as a person reads it
   always    commands that were approved for good
+  deletions     what `rm` deletes, where the parser proved it
+  irreversible  what nothing could undo
   ancestry  whether a process descends from one of our leashes
 """

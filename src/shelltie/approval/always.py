@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from shelltie.approval.question import Question, fingerprint
+from shelltie.approval.question import Question, Scope, fingerprint
 from shelltie.basics.times import iso_utc
 from shelltie.errors import ConfigWrong
 from shelltie.model import Command, TerminalSize
@@ -100,6 +100,15 @@ def entry(question: Question) -> dict[str, object]:
     pty = {} if command.pty is None else {"pty": True}
     since = iso_utc(time.time(), "seconds")
     return {**words, "cwd": command.cwd, "provider": question.provider, **pty, "since": since}
+
+
+def offered_scopes(question: Question) -> tuple[Scope, ...]:
+    """How far a yes to this may go: what cannot be kept in a file is not offered for good."""
+    try:
+        entry(question)
+    except ConfigWrong:
+        return Scope.ONCE, Scope.SESSION
+    return Scope.ONCE, Scope.SESSION, Scope.ALWAYS
 
 
 def shown_rule(question: Question) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -22,10 +23,15 @@ from shelltie.verdict import Rating
 
 OPEN_MAX = 100  # questions, asked and late ones together
 RETRY = 600.0  # how long a late question may be answered, and a late answer be used
+_WATCHER_COUNTS = 3.0  # seconds after each look of one who watches what is pending
 _READABLE = 128 * 1024  # characters; what nobody can read, nobody can approve
 _SESSION_MAX = 1000
 _OLD_IDS_MAX = 20  # of one question that was asked again and again
 
+UNASKED = (
+    "nobody can be asked here. Run it at a terminal, where it asks, and answer `a` to have it run"
+    " here as well from then on"
+)
 _UNHELD = (
     "a command got rid of what held it: only the client's own dialogue counts, and terminals that"
     " were open before the server, until it is restarted"
@@ -76,12 +82,14 @@ class _Open:
     question: Question
     ids: deque[str]
     asking: int = 0  # channels that have said nothing yet
+    put: bool = False  # a channel has put it to a person
     late: bool = False
     claimed: bool = False  # an answer is being taken; there is no second one
     answer: Answer | None = None
     comes_back: bool = False  # whoever wants the command repeats the call, with an answer
     unreached: bool = False  # a channel could not ask, so that nobody knows of the question
     until: float = 0.0
+    unheard: anyio.Event = field(default_factory=anyio.Event)  # no channel asks, or no longer
     over: anyio.Event = field(default_factory=anyio.Event)
     dropped: anyio.Event = field(default_factory=anyio.Event)
 
@@ -98,7 +106,8 @@ class Broker:
     """Everything that is asked in one server. It belongs to one event loop.
 
     `reachable`: somebody may list its questions and call `answer`, so that asking makes sense even
-    without a channel.
+    without a channel. A question that no channel puts to a person waits `undelivered` seconds for
+    that, if this is not `None`, and longer only while someone watches what is pending.
     """
 
     def __init__(
@@ -106,12 +115,15 @@ class Broker:
         approved: Approved | None = None,
         *,
         approve_unknown_on_timeout: bool = False,
+        undelivered: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.reachable = False
         self.unheld = False  # somebody whom this server started may be held by nobody
         self._approved = approved
         self._approve_unknown = approve_unknown_on_timeout
+        self._undelivered = undelivered
+        self._watched_until = -math.inf
         self._clock = clock
         self._channels: list[Channel] = []
         self._open: dict[str, _Open] = {}
@@ -154,7 +166,7 @@ class Broker:
         everybody = self._channels if own is None else [*self._channels, own]
         channels = [channel for channel in everybody if channel.can_ask]
         if not channels and not self.reachable:
-            return _no("nobody can be asked here: allow the command in your settings first")
+            return _no(UNASKED)
         if _length(question) > _READABLE:
             return _no("it is too long for anybody to read: write it to a file and run that")
         if not self._make_room():
@@ -163,7 +175,7 @@ class Broker:
         try:
             with anyio.move_on_after(patience):
                 await self._hear(one, channels)
-            answer = one.answer or self._silence(one, None if one.unreached else patience)
+            answer = one.answer or self._silence(one, patience)
         except BaseException:
             self._drop(one)
             raise
@@ -212,6 +224,15 @@ class Broker:
             raise InvalidParameters(f"{question} has just been answered, or taken back")
         return taken, one.late
 
+    @property
+    def watched(self) -> bool:
+        """Whether a person looks at what is pending right now."""
+        return self._watched_until > anyio.current_time()
+
+    def note_watcher(self) -> None:
+        """A person looks at what is pending, and will for a while: questions can be put to them."""
+        self._watched_until = anyio.current_time() + _WATCHER_COUNTS
+
     # One question
 
     def _list(self, question: Question) -> _Open:
@@ -231,13 +252,27 @@ class Broker:
         async with anyio.create_task_group() as tasks:
             for channel in channels:
                 tasks.start_soon(self._through, channel, one)
+            if not channels:
+                one.unheard.set()
+            if self._undelivered is not None:
+                tasks.start_soon(self._give_up_undelivered, one, self._undelivered)
             await one.over.wait()
             tasks.cancel_scope.cancel()
+
+    async def _give_up_undelivered(self, one: _Open, patience: float) -> None:
+        """Let the caller go who waits for an answer to what is put to no person."""
+        await one.unheard.wait()
+        until = anyio.current_time() + patience
+        while (left := max(until, self._watched_until) - anyio.current_time()) > 0:
+            one.put = one.put or self._watched_until > until
+            await anyio.sleep(left)
+        one.over.set()
 
     async def _through(self, channel: Channel, one: _Open) -> None:
         answer: Answer | Later | None = None
         try:
             answer = await channel.ask(one.question)
+            one.put = one.put or answer is None
         except Exception:  # noqa: BLE001  a channel is anybody's code; it must not silence others
             _log.debug("%s could not ask", channel.name, exc_info=True)
         if isinstance(answer, Answer):
@@ -247,6 +282,8 @@ class Broker:
             one.over.set()
         one.unreached = one.unreached or answer is UNREACHED
         one.asking -= 1
+        if not one.asking:
+            one.unheard.set()
         if not one.asking and (one.unreached or not self.reachable):
             one.over.set()
 
@@ -277,15 +314,16 @@ class Broker:
             one.late, one.until = True, self._clock() + RETRY
             return _no("whoever wants it is asked, and repeats the call with the answer")
         dangerous = one.question.verdict.rating is Rating.DANGEROUS
-        if self._approve_unknown and not dangerous and patience is not None:
+        unreached = one.unreached or (one.unheard.is_set() and not one.put)
+        if self._approve_unknown and not dangerous and patience is not None and not unreached:
             return Answer(allowed=True, by="timeout", reason="nobody objected in time")
+        told = _what_happened(one, patience, unreached=unreached)
         if not self.reachable:
-            return _no("nobody answered")
+            return _no(UNASKED if unreached else told)
         one.late, one.until = True, self._clock() + RETRY
-        waited = f" within {human_duration(patience)}" if patience else ""
         return _no(
-            f"nobody answered{waited}. A person may still allow it:"
-            f" shelltie approve {one.question.id}; then repeat the same call"
+            f"{told}. A person says yes with:"
+            f" shelltie approve {one.question.id} . Then repeat the same call"
             f" (within {human_duration(RETRY)})" + self._disowned(one.question)
         )
 
@@ -348,6 +386,15 @@ class Broker:
         for one in [one for one in self._open.values() if one.late and one.until <= now]:
             self._drop(one)
         self._retries = {name: kept for name, kept in self._retries.items() if kept[0] > now}
+
+
+def _what_happened(one: _Open, patience: float | None, *, unreached: bool) -> str:
+    """Why there is no answer; that nobody could be asked is not that nobody answered."""
+    if unreached:
+        return "nobody could be asked now, because no dialogue or terminal of a person is open"
+    if one.unheard.is_set():
+        return "nobody answered: the dialogue was closed without an answer"
+    return "nobody answered" + (f" within {human_duration(patience)}" if patience else "")
 
 
 def _length(question: Question) -> int:

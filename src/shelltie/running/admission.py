@@ -7,9 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from shelltie.approval.broker import Broker
+from shelltie.approval.irreversible import decide
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
-from shelltie.errors import CommandDenied, ConfirmationRequired, TerminalError
+from shelltie.errors import (
+    CommandDenied,
+    ConfirmationRequired,
+    RefusedByPerson,
+    TerminalError,
+)
 from shelltie.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -25,10 +31,8 @@ from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.ports import CommandJudge
 from shelltie.running.run import Run
-from shelltie.settings.sections import ApprovalTimeouts
+from shelltie.settings.sections import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
-
-Decisions = Mapping[Rating, Decision]
 
 _UNSEEN = (
     "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
@@ -56,7 +60,7 @@ class Admission:
     def __init__(
         self,
         judge: CommandJudge,
-        profiles: Mapping[str, Decisions],
+        profiles: Mapping[str, SafetyProfile],
         broker: Broker,
         placement: Placement,
         publish: Publish,
@@ -87,13 +91,19 @@ class Admission:
             admitted = await self._approve(
                 run, command, verdict, options, placed, withheld=withheld, instead=instead
             )
-            if self._decision(verdict, options) is Decision.ASK:
+            if self._decision(command, verdict, options) is Decision.ASK:
                 # A person may take minutes; the place is not kept open for that long.
                 await self.placement.make_ready(admitted.provider, options)
             return admitted
 
     async def admit_into(
-        self, run: RunId, command: Command, requester: Requester, *, live_shell: bool
+        self,
+        run: RunId,
+        command: Command,
+        requester: Requester,
+        *,
+        live_shell: bool,
+        profile: str = "session",
     ) -> None:
         """Let a command be given to what runs already, where nothing is isolated.
 
@@ -101,9 +111,9 @@ class Admission:
         Raises: CommandDenied, IsolationUnavailable.
         """
         self.publish_asked(run, command, requester.caller, {})
-        options = RunOptions("session", requester=requester)
+        options = RunOptions(profile, requester=requester)
         with self._publishing_refusal(run, command):
-            verdict = await self._rate(command, "session", live_shell=live_shell)
+            verdict = await self._rate(command, profile, live_shell=live_shell)
             await self.placement.require_isolation(self.placement.default, options, verdict)
             await self._approve(run, command, verdict, options, (self.placement.default, ()))
 
@@ -154,16 +164,18 @@ class Admission:
         if live_shell:
             return _doubted(verdict, command.text)
         decisions = self._profiles[profile]
-        decides = decisions[Rating.SAFE] != decisions[Rating.UNKNOWN]
+        decides = decisions.safe != decisions.unknown
         if decides or self.placement.depends_on_safety(profile):
             return await self.judge.confirm(command, verdict)
         return verdict
 
     # Asking
 
-    def _decision(self, verdict: Verdict, options: RunOptions) -> Decision:
+    def _decision(self, command: Command, verdict: Verdict, options: RunOptions) -> Decision:
         assert options.profile is not None  # else nobody rates it
-        return self._profiles[options.profile][verdict.rating]
+        cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
+        profile = self._profiles[options.profile]
+        return decide(profile, verdict, cwd, self.placement.workspace_for(options))
 
     async def _isolated_instead(
         self, placed: Placed, verdict: Verdict, options: RunOptions
@@ -172,7 +184,7 @@ class Admission:
         lets = self.placement.isolates_instead_of_asking(verdict.rating, options.profile)
         channel = options.requester.channel
         own = channel is not None and channel.can_ask
-        if not lets or own or self.broker.can_ask:
+        if not lets or own or self.broker.can_ask or self.broker.watched:
             return None
         if placed[0].isolation is not Isolation.NONE:
             return placed
@@ -193,7 +205,7 @@ class Admission:
 
         Raises: CommandDenied; then it may not.
         """
-        decision = self._decision(verdict, options)
+        decision = self._decision(command, verdict, options)
         self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
@@ -204,12 +216,19 @@ class Admission:
             # A yes that was given before counts, and the question stays for one that comes late.
             requester = replace(requester, patience=0.0)
         try:
+            patience = _shorter(
+                self.patience.for_rating(verdict.rating, options.profile), requester.patience
+            )
+            requester = replace(requester, patience=patience)
             directory = await self._ask(run, command, verdict, requester, placed[0].name, withheld)
         except ConfirmationRequired as unanswered:
             if instead is None:
                 raise
             provider, notes = instead
-            told = f"{unanswered}. So it ran isolated, by {provider.name}"
+            told = (
+                "nobody could be asked, so it ran isolated. To have it run outside, a person says:"
+                f" shelltie approve {unanswered.details['question']} . Then repeat the same call"
+            )
             return Admitted(verdict, provider, (*notes, told))
         return Admitted(verdict, *placed, directory)
 
@@ -226,12 +245,11 @@ class Admission:
 
         Raises: CommandDenied.
         """
-        patience = _shorter(self.patience.for_rating(verdict.rating), requester.patience)
         with _keeping_its_number(command.cwd):
             client = requester.caller.client
             question = Question.about(command, verdict, provider, client, tuple(withheld))
             self._publish(ApprovalAsked(run, time.time(), question.id))
-            answer = await self.broker.ask(question, patience, requester.channel)
+            answer = await self.broker.ask(question, requester.patience, requester.channel)
         self._publish(
             ApprovalAnswered(
                 run,
@@ -252,7 +270,7 @@ class Admission:
                 {"question": question.id},
             )
         reason = f": {answer.reason}" if answer.reason else ""
-        raise CommandDenied(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
+        raise RefusedByPerson(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
 
     @contextmanager
     def _publishing_refusal(self, run: RunId, command: Command) -> Iterator[None]:

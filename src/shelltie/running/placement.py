@@ -4,7 +4,7 @@ A level that was asked for and cannot be had is an error. Nothing runs in a weak
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
@@ -39,7 +39,8 @@ class _Level:
 
 class Placement:
     """Chooses the provider for a command. The first is for what is not isolated; `workspace` is
-    where isolated commands may write unless a call names another directory.
+    where isolated commands may write unless a call names another directory. Unknown commands of the
+    profiles in `instead_of_asking` are isolated where nobody can be asked about them.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Placement:
         demands: Mapping[str, Demands],
         *,
         workspace: str = ".",
-        instead_of_asking: bool = False,
+        instead_of_asking: Collection[str] = (),
     ) -> None:
         self.default = providers[0]
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
@@ -106,7 +107,7 @@ class Placement:
 
     def isolates_instead_of_asking(self, rating: Rating, profile: str | None) -> bool:
         """Whether a command that nobody can be asked about may run where it does no harm."""
-        return self._instead and profile == "session" and rating is Rating.UNKNOWN
+        return profile in self._instead and rating is Rating.UNKNOWN
 
     async def strongest_isolated(self, options: RunOptions) -> Placed | None:
         """The strongest isolation there is, if there is any."""

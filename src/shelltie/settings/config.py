@@ -59,17 +59,26 @@ class Config:
         Raises: ConfigWrong.
         """
         keys = {key.replace(".", "_"): key for key in SETTINGS}
-        config = cls()
+        given = dict[str, object]()
         for name, value in values.items():
             if name not in keys:
                 raise ConfigWrong(f"unknown setting {name}; {nearest(name, keys)}")
             if value is not None:
-                config = config.changed(keys[name], checked(keys[name], value, "Config.of"))
-        return config
+                given[keys[name]] = checked(keys[name], value, "Config.of")
+        return cls().changed_by(given)
 
     def changed(self, key: str, value: object) -> "Config":
-        """The same with another value of one setting."""
+        """The same with another value of one setting; a preset brings all of its decisions."""
         config: Config = _changed(self, SETTINGS[key].path, value)
+        if key == PRESET_KEY:
+            return replace(config, safety=_with_preset(config.safety))
+        return config
+
+    def changed_by(self, values: Mapping[str, object]) -> "Config":
+        """The same with other values of these; a key of its own overrides the preset."""
+        config = self
+        for key in sorted(values, key=lambda key: key != PRESET_KEY):
+            config = config.changed(key, values[key])
         return config
 
     @property
@@ -124,6 +133,18 @@ def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[
 
 
 SETTINGS = dict(_settings(Config))  # by key
+PRESET_KEY = "safety.preset"
+
+
+def _with_preset(safety: sections.SafetySettings) -> sections.SafetySettings:
+    return replace(safety, profiles=sections.PRESETS[safety.preset])
+
+
+def preset_values(preset: object) -> dict[str, object]:
+    """What a preset sets, by key."""
+    safety = sections.SafetySettings(profiles=sections.PRESETS[str(preset)])
+    profiles = dict(_settings(safety.profiles, "safety.profiles."))
+    return {key: setting.default for key, setting in profiles.items()}
 
 
 def checked(key: str, value: object, origin: str) -> object:

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from shelltie.errors import ConfigWrong
 from shelltie.settings import trust
-from shelltie.settings.config import SETTINGS, Config, checked, nearest
+from shelltie.settings.config import (
+    PRESET_KEY,
+    SETTINGS,
+    Config,
+    checked,
+    nearest,
+    preset_values,
+)
 from shelltie.settings.paths import (
     ONLY_RUNTIME,
     project_file,
@@ -71,7 +78,7 @@ def load(
     locked = system.pop("locked", [])
     if not isinstance(locked, list):
         raise ConfigWrong(f"{system_file()}: locked must be a list of keys")
-    layers = _Layers(frozenset(map(str, locked)))
+    layers = _Layers(_with_parts(frozenset(map(str, locked))))
     layers.apply(_known(system, str(system_file())), str(system_file()), system=True)
     user = user_file(environ)
     layers.apply(_known(_read(user), str(user)), str(user))
@@ -84,10 +91,14 @@ def load(
     for name, key, value in _from_environment(environ):
         layers.apply({key: value}, name)
     layers.apply(overrides or {}, "command line")
-    config = Config(state=StateSettings(str(state_dir(environ))))
-    for key, setting in layers.values.items():
-        config = config.changed(key, setting)
-    return replace(config, origins=layers.origins, ignored=tuple(layers.ignored))
+    config = Config(state=StateSettings(str(state_dir(environ)))).changed_by(layers.values)
+    return replace(config, origins=layers.every_origin(), ignored=tuple(layers.ignored))
+
+
+def _with_parts(locked: frozenset[str]) -> frozenset[str]:
+    """A preset that nobody may change is one whose decisions nobody may."""
+    whole = PRESET_KEY in locked
+    return locked.union(preset_values(SETTINGS[PRESET_KEY].default) if whole else ())
 
 
 @dataclass(slots=True)
@@ -111,17 +122,41 @@ class _Layers:
         own = _known(given, origin)
         self.apply(own if trusted else dict(self._tightened(own, origin)), origin)
 
+    def every_origin(self) -> dict[str, str]:
+        """Where each value came from; what a preset sets, from there."""
+        if PRESET_KEY not in self.values:
+            return self.origins
+        told = f"{PRESET_KEY} = {self.values[PRESET_KEY]}"
+        return {**dict.fromkeys(preset_values(self.values[PRESET_KEY]), told), **self.origins}
+
+    def _current(self, key: str) -> object:
+        preset = self.values.get(PRESET_KEY, SETTINGS[PRESET_KEY].default)
+        usual = {**preset_values(preset), PRESET_KEY: preset}
+        return self.values.get(key, usual.get(key, SETTINGS[key].default))
+
     def _tightened(self, own: Mapping[str, object], origin: str) -> Iterator[tuple[str, object]]:
-        for key, value in own.items():
-            given, setting = checked(key, value, origin), SETTINGS[key]
-            current = self.values.get(key, setting.default)
-            merged = current if setting.project is None else setting.project(current, given)
-            if merged != current:
+        parts = self._stricter_preset(own, origin)
+        for key, value in {**parts, **own}.items():
+            given, current = checked(key, value, origin), self._current(key)
+            merged = _merged(key, current, given)
+            if merged != current or key in parts:
                 yield key, merged
-            elif given != current:
+            elif given != current and key in own:
                 self.ignored.append(
                     f"{origin}: {key} may only tighten until you run `shelltie trust`; ignored"
                 )
+
+    def _stricter_preset(self, own: Mapping[str, object], origin: str) -> dict[str, object]:
+        """The decisions of a stricter preset: each only tightens what holds now."""
+        current = self._current(PRESET_KEY)
+        given = checked(PRESET_KEY, own.get(PRESET_KEY, current), origin)
+        return {} if _merged(PRESET_KEY, current, given) == current else preset_values(given)
+
+
+def _merged(key: str, current: object, given: object) -> object:
+    """What holds after a file that is not trusted has said something."""
+    project = SETTINGS[key].project
+    return current if project is None else project(current, given)
 
 
 def _read(path: Path) -> dict[str, object]:

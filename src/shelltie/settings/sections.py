@@ -112,40 +112,72 @@ def _decision(default: Decision) -> Any:  # noqa: ANN401  as above
 
 @frozen
 class SafetyProfile:
-    """What follows from each rating."""
+    """What follows from each rating; `irreversible` is the least that follows for a dangerous
+    command which nothing could undo.
+    """
 
     safe: Decision = no_setting(Decision.ALLOW)
     unknown: Decision = _decision(Decision.ALLOW)
     dangerous: Decision = _decision(Decision.ASK)
+    irreversible: Decision = _decision(Decision.ALLOW)
+
+    def for_rating(self, rating: Rating) -> Decision:
+        """What follows from it, unless it is irreversible."""
+        return {
+            Rating.SAFE: self.safe,
+            Rating.UNKNOWN: self.unknown,
+            Rating.DANGEROUS: self.dangerous,
+        }[rating]
 
 
 @frozen
 class SafetyProfiles:
-    """For one-shot commands, for sessions, for agents of editors."""
+    """For one-shot commands, for sessions, for the tool `bash`, for agents of editors."""
 
     run: SafetyProfile = SafetyProfile()
-    session: SafetyProfile = SafetyProfile(unknown=Decision.ASK)
+    session: SafetyProfile = SafetyProfile()
+    bash: SafetyProfile = SafetyProfile()
     acp: SafetyProfile = SafetyProfile()
+
+
+_TRUSTING = SafetyProfile(dangerous=Decision.ALLOW, irreversible=Decision.DENY)
+_USUAL = SafetyProfile()
+_CAREFUL = SafetyProfile(unknown=Decision.ASK)
+# `safety.preset`: every decision of every profile. A key of its own overrides it.
+PRESETS = {
+    #                         run        session    bash       acp
+    "relaxed": SafetyProfiles(_TRUSTING, _TRUSTING, _TRUSTING, _TRUSTING),
+    "balanced": SafetyProfiles(_USUAL, _USUAL, _CAREFUL, _USUAL),
+    "strict": SafetyProfiles(_CAREFUL, _CAREFUL, _CAREFUL, _CAREFUL),
+}
+PRESET = "balanced"
 
 
 @frozen
 class ApprovalTimeouts:
-    """How long an answer is waited for; `None` is as long as the caller waits."""
+    """Seconds that an answer is waited for; `None` is as long as the caller waits, but ten for an
+    unknown command of `bash`. Where no dialogue, terminal or watcher can show the question to a
+    person, it waits `undelivered`.
+    """
 
-    unknown: float | None = setting(10.0, key="unknown_timeout")
+    unknown: float | None = setting(None, key="unknown_timeout")
     dangerous: float | None = setting(None, key="dangerous_timeout")
+    undelivered: float = setting(2.0, key="undelivered_timeout")
 
-    def for_rating(self, rating: Rating) -> float | None:
+    def for_rating(self, rating: Rating, profile: str | None) -> float | None:
         """The time for a command of that rating."""
-        return self.dangerous if rating is Rating.DANGEROUS else self.unknown
+        if rating is Rating.DANGEROUS:
+            return self.dangerous
+        return 10.0 if self.unknown is None and profile == "bash" else self.unknown
 
 
 @frozen
 class SafetySettings:
     """How commands are rated, and who is asked for how long."""
 
+    preset: str = _ordered(PRESET, tuple(PRESETS))
     rating_mode: Literal["listed", "proven"] = _ordered("proven", _RATING_MODES)
-    profiles: SafetyProfiles = SafetyProfiles()
+    profiles: SafetyProfiles = PRESETS[PRESET]
     safe_commands: tuple[str, ...] = setting((), key="safeCommands")
     dangerous_commands: tuple[str, ...] = setting((), key="dangerousCommands", project=checks.more)
     patience: ApprovalTimeouts = inline(ApprovalTimeouts())
@@ -164,10 +196,11 @@ class IsolationProfile:
 
 @frozen
 class IsolationProfiles:
-    """For one-shot commands, for sessions, for agents of editors."""
+    """For one-shot commands, for sessions, for the tool `bash`, for agents of editors."""
 
     run: IsolationProfile = IsolationProfile()
     session: IsolationProfile = IsolationProfile()
+    bash: IsolationProfile = IsolationProfile()
     acp: IsolationProfile = IsolationProfile()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from shelltie.approval.always import offered_scopes
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics.visible_text import brief
@@ -12,10 +13,15 @@ from shelltie.frontends.wire.question import is_short, without_secrets
 
 _WIDTH = 100
 _TITLE = 200
-_ALLOWED = {"allow-once": Scope.ONCE, "allow-session": Scope.SESSION}
+_ALLOWED = {
+    "allow-once": Scope.ONCE,
+    "allow-session": Scope.SESSION,
+    "allow-always": Scope.ALWAYS,
+}
 _OPTIONS = (
     ("allow-once", "Allow once", "allow_once"),
     ("allow-session", "Allow exactly this until shelltie ends", "allow_always"),
+    ("allow-always", "Always allow exactly this, in this directory", "allow_always"),
     ("reject-once", "Do not run it", "reject_once"),
 )
 
@@ -38,6 +44,7 @@ def permission_request(
     `secret` is for its tool call: an agent that knew the id could show other words under it.
     `hidden` are values never to repeat.
     """
+    scopes = offered_scopes(question)
     question = without_secrets(question, hidden)
     lines = card(question, now=question.asked_at, width=_WIDTH)
     whole = not hides_danger(question, width=_WIDTH)
@@ -54,7 +61,7 @@ def permission_request(
         "options": [
             {"optionId": option, "name": name, "kind": kind}
             for option, name, kind in _OPTIONS
-            if whole or option not in _ALLOWED
+            if option not in _ALLOWED or (whole and _ALLOWED[option] in scopes)
         ],
     }
 

@@ -64,7 +64,11 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     inherited, keeper = child.inherited(), keeper_of(config)
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
         patience = config.safety.patience
-        supervisor.admission.patience = replace(patience, dangerous=patience.dangerous or _DIALOGUE)
+        supervisor.admission.patience = replace(
+            patience,
+            unknown=patience.unknown or _DIALOGUE,
+            dangerous=patience.dangerous or _DIALOGUE,
+        )
         sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (
             steerable(supervisor, sessions, inherited, about),

@@ -35,14 +35,17 @@ class FoundQuestion:
         return self.pending.question
 
 
-def everything() -> tuple[list[Server], list[FoundQuestion], list[str]]:
-    """Every server, every question in them, and what else they have to say."""
+def everything(*, watch: bool = False) -> tuple[list[Server], list[FoundQuestion], list[str]]:
+    """Every server, every question in them, and what else they have to say.
+
+    Who says to `watch` looks again soon, so that servers wait for an answer.
+    """
     servers = client.servers(child.inherited())
     found: list[FoundQuestion] = []
     told: list[str] = []
     for server in servers:
         try:
-            said = client.ask(server.path, "pending")
+            said = client.ask(server.path, "pending", watch=watch)
             found += _questions(server, said)
         except NoServerAnswer as error:
             told.append(inline(str(error)))

@@ -422,7 +422,7 @@ def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     check.add_argument(
         "--profile",
-        choices=("run", "session", "acp"),
+        choices=("run", "session", "bash", "acp"),
         default="run",
         help="whose rules decide (run)",
     )

@@ -37,6 +37,8 @@ def commands(broker: Broker) -> dict[str, Perform]:
 
     async def pending(_: Peer, given: MessageFields) -> MessageFields:
         wanted = given.get("id")
+        if given.get("watch") is True:
+            broker.note_watcher()
         found = broker.pending() if wanted is None else [broker.find(as_short_id(str(wanted)))]
         return {"questions": [to_json(one) for one in found], "problem": broker.problem}
 

@@ -10,6 +10,7 @@ import json
 import secrets as chance
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -23,26 +24,20 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from shelltie.approval.always import offered_scopes
 from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Later
-from shelltie.approval.question import Answer, Question
+from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.confirm_text import message_for
 from shelltie.frontends.mcp.request import RequestContext
 
-_KEY = "allow"
-_FORM = {
-    "type": "object",
-    "properties": {
-        _KEY: {
-            "type": "boolean",
-            "title": "Allow this command",
-            "description": "Yes lets exactly this command run, once. Anything else is no.",
-            "default": False,
-        }
-    },
-    "required": [_KEY],
+_KEY, _SCOPE = "allow", "scope"
+_SCOPES = {
+    Scope.ONCE: "once",
+    Scope.SESSION: "this session (until shelltie ends)",
+    Scope.ALWAYS: "always, exactly this command in this directory",
 }
 _NAME_ROOM = 60
 _BAD_STATE = (
@@ -75,7 +70,7 @@ class Dialogue:
         """See `Channel`."""
         message = await message_for(question, self._secrets)
         session, call = self._context.session, self._context.request_id
-        said = await session.elicit_form(message.text, _FORM, call)
+        said = await session.elicit_form(message.text, form_of(question), call)
         return answer_of(said, self.name, whole=message.whole)
 
     def instead_of(self, result: CallToolResult) -> CallOutcome:
@@ -114,7 +109,7 @@ class Round:
         if self._wanted is None or _unanswered(result) != self._wanted[0].id:
             return result
         question, text = self._wanted
-        form = ElicitRequestFormParams(message=text, requested_schema=_FORM)
+        form = ElicitRequestFormParams(message=text, requested_schema=form_of(question))
         return InputRequiredResult(
             input_requests={_KEY: ElicitRequest(params=form)}, request_state=self._keep(question)
         )
@@ -192,8 +187,40 @@ def answer_of(said: ElicitResult, name: str, *, whole: bool = True) -> Answer | 
     """
     if said.action == "cancel":
         return None
-    allowed = said.action == "accept" and (said.content or {}).get(_KEY) is True
-    return Answer(allowed=allowed, by=name) if whole or not allowed else None
+    content = said.content or {}
+    allowed = said.action == "accept" and content.get(_KEY) is True
+    if allowed and not whole:
+        return None
+    scope = content.get(_SCOPE)
+    return Answer(
+        allowed=allowed,
+        scope=Scope(str(scope)) if allowed and scope in _SCOPES else Scope.ONCE,
+        by=name,
+    )
+
+
+def form_of(question: Question) -> dict[str, Any]:
+    """The fields of a dialogue. Only a yes is required: what is left out of the rest is once."""
+    scopes = offered_scopes(question)
+    return {
+        "type": "object",
+        "properties": {
+            _KEY: {
+                "type": "boolean",
+                "title": "Allow this command",
+                "description": "Yes lets exactly this command run. Anything else is no.",
+                "default": False,
+            },
+            _SCOPE: {
+                "type": "string",
+                "title": "How long the yes holds",
+                "enum": [str(scope) for scope in scopes],
+                "enumNames": [_SCOPES[scope] for scope in scopes],
+                "default": str(Scope.ONCE),
+            },
+        },
+        "required": [_KEY],
+    }
 
 
 def _unanswered(result: CallToolResult) -> object:

@@ -10,7 +10,7 @@ from shelltie.approval.question import Question
 from shelltie.basics.frozen import frozen
 from shelltie.frontends.wire.question import is_short, without_secrets
 
-_ADVICE = "Allow it only if you want exactly this to run, once."
+_ADVICE = "Allow it only if you want exactly this to run."
 # In Markdown this is a block of code, in which a command's own Markdown means nothing.
 _MARGIN = " " * 4
 

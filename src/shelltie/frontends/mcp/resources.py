@@ -19,6 +19,7 @@ from shelltie.output.text import excerpt
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
 from shelltie.settings.config import Config
+from shelltie.verdict import Rating
 
 POLICY, RUNS = "shelltie://policy", "shelltie://runs"
 _SESSION = lazy(r"shelltie://sessions/([\w-]{1,64})", re.ASCII)
@@ -137,8 +138,8 @@ class ClientResources:
 
     def _policy_now(self) -> dict[str, object]:
         decided = {
-            name: {str(rating): str(decision) for rating, decision in decisions.items()}
-            for name, decisions in profiles(self._config).items()
+            name: {str(rating): str(profile.for_rating(rating)) for rating in Rating}
+            for name, profile in profiles(self._config).items()
         }
         return {**policy_report(self._policy), "safety": decided}
 

@@ -16,7 +16,7 @@ from shelltie.frontends.service.provider import (
     SessionStatus,
 )
 from shelltie.frontends.wire.run import report
-from shelltie.frontends.wire.session import NOT_APPROVED, merged
+from shelltie.frontends.wire.session import merged, refusal_text
 from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
 from shelltie.running.options import Requester, RunOptions
@@ -90,7 +90,7 @@ class LocalTerminal:
         except CommandDenied as refusal:
             return ExecuteCommandResult(
                 ok=False, output="", exit_code=126, stdout="", stderr="",
-                error=f"{NOT_APPROVED}: {refusal}",
+                error=refusal_text(refusal),
             )  # fmt: skip
         result = report(run)
         error = result.error

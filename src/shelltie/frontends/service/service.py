@@ -267,7 +267,7 @@ class TerminalService:
         Raises: CommandDenied.
         """
         provider = self.require_active_terminal(agent)
-        await self._admit(script, agent)
+        await self._admit(script, agent, "bash")
         if isinstance(provider, LocalTerminal):
             return await provider.run_script(script, options, None)
         return await provider.run_script(script, options)
@@ -279,14 +279,16 @@ class TerminalService:
         """
         provider = self.require_sessions(agent)
         if not isinstance(provider, LocalTerminal):  # which judges by itself
-            await self._admit(options.command, agent)
+            await self._admit(options.command, agent, "session")
         return await provider.start_interactive_session(options)
 
-    async def _admit(self, text: str, agent: str) -> None:
+    async def _admit(self, text: str, agent: str, profile: str) -> None:
         supervisor, _ = self._running()
         command = Command(text, cwd=str(self._root))
         requester = Requester(Caller(agent=agent))
-        await supervisor.admission.admit_into(new_run_id(), command, requester, live_shell=False)
+        await supervisor.admission.admit_into(
+            new_run_id(), command, requester, live_shell=False, profile=profile
+        )
 
     async def get_command_safety_level(self, text: str) -> str:
         """`safe`, `unknown` or `dangerous`."""

@@ -8,7 +8,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import inline
-from shelltie.errors import CommandDenied, TerminalError, TooManySessions
+from shelltie.errors import CommandDenied, RefusedByPerson, TerminalError, TooManySessions
 from shelltie.frontends.wire.run import (
     Result,
     refusal_report,
@@ -68,7 +68,8 @@ def visible(
 
 
 CROP = 10_000
-NOT_APPROVED = "User did not approve command execution"
+NOT_APPROVED = "User did not approve command execution"  # a person said no, and nothing else
+NOT_RUN = "Not run"
 _CROPPED = "\n[...Output truncated...]"
 _CROPPED_RESULT = "\n [...Results were too long, truncated...]"
 _COLUMNS = (12, 30, 8, 7)
@@ -325,7 +326,9 @@ def merged(result: Result) -> str:
 
 def refusal_text(error: TerminalError) -> str:
     """Why nothing was run."""
-    return f"{NOT_APPROVED}: {error}" if isinstance(error, CommandDenied) else str(error)
+    if isinstance(error, RefusedByPerson):
+        return f"{NOT_APPROVED}: {error}"
+    return f"{NOT_RUN}: {error}" if isinstance(error, CommandDenied) else str(error)
 
 
 def details(error: TerminalError) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from shelltie.approval.irreversible import decide
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
@@ -26,11 +27,11 @@ from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Adaptive, Command, Limits
 from shelltie.record.history import History
-from shelltie.running.admission import Decisions
 from shelltie.running.options import check_command
 from shelltie.running.ports import CommandJudge
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
+from shelltie.settings.sections import SafetyProfile
 from shelltie.shell.shape import shape
 from shelltie.verdict import Decision, Rating, Verdict
 
@@ -58,6 +59,7 @@ def main(args: Namespace) -> int:
     checks = _Checks(
         judge_of(config, Path.cwd()),
         profiles(config)[args.profile],
+        config.sandbox.workspace or str(Path.cwd()),
         policy_file(config, Path.cwd()).current(),
         _Learned(config),
     )
@@ -103,10 +105,16 @@ class _Checks:
     """Everything that decides about a command, and nothing that runs one."""
 
     def __init__(
-        self, judge: CommandJudge, decisions: Decisions, policy: TimeoutPolicy, learned: _Learned
+        self,
+        judge: CommandJudge,
+        profile: SafetyProfile,
+        workspace: str,
+        policy: TimeoutPolicy,
+        learned: _Learned,
     ) -> None:
         self._judge = judge
-        self._decisions = decisions
+        self._profile = profile
+        self._workspace = workspace
         self._policy = policy
         self._learned = learned
 
@@ -120,7 +128,8 @@ class _Checks:
         verdict = await self._judge.judge(command)
         limits = resolve(self._policy, text, AskedLimits())
         limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
-        return _Answer(text, verdict, self._decisions[verdict.rating], limits, usual)
+        decision = decide(self._profile, verdict, str(Path.cwd()), self._workspace)
+        return _Answer(text, verdict, decision, limits, usual)
 
     async def many(self) -> None:
         """An object a line in, an object a line out."""

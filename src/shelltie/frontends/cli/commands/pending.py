@@ -81,7 +81,7 @@ async def _watch(args: Namespace) -> NoReturn:
     known: set[tuple[int, str]] = set()
     ink = Style(sys.stdout, args.color)
     while True:
-        for one in everything()[1]:
+        for one in everything(watch=True)[1]:
             if (one.server.pid, one.question.id) in known:
                 continue
             known.add((one.server.pid, one.question.id))

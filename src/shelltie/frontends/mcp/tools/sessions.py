@@ -60,11 +60,11 @@ class SessionTools:
         self._screens: dict[str, Screen] = {}
 
     async def bash(self, call: ToolCall) -> CallToolResult:
-        """Run a command to its end, by the stricter rules of sessions."""
+        """Run a command to its end, by stricter rules than `run`."""
         command, _ = parse_options(read(call.arguments, schemas.BashArguments).command, Options())
         limits = Limits(self._settings.bash_timeout, None, "bash.timeoutSeconds")
         run = await self._supervisor.start(
-            command, RunOptions("session", limits, requester=call.requester)
+            command, RunOptions("bash", limits, requester=call.requester)
         )
         session = await self._handover.wait(FollowedRun(run), call)
         made = report(run, redact=self._settings.redact)
