@@ -11,7 +11,8 @@ import pytest
 
 from shelltie import CommandDenied, Terminal
 from shelltie.model import Command, TerminalSize
-from shelltie.safety.disk_checks import CommandPlace, are_near, hazard
+from shelltie.safety.disk_checks import CommandPlace, are_near
+from shelltie.safety.git_config import hazard
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Code, Rating, Verdict

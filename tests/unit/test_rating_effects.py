@@ -430,7 +430,7 @@ def test_danger_in_a_sed_script_is_found(script: str) -> None:
             "{print $1 / 2 / 3}",
             "NR==1||NR==3",
         ),
-        *("{if ($1 > 5) print $2}", 'BEGIN{print 1 > "/dev/stderr"}', "{print ($1 > 2)}", "/[/|]/"),
+        *("{if ($1 > 5) print $2}", 'BEGIN{print 1 > "/dev/stderr"}', "{print ($1 > 2)}", "/[a|]/"),
         *('{gsub(/"/, ""); print}', "{a[$1]++} END {for (k in a) print k}", 'BEGIN{x="a|b > c"}'),
     ],
 )

@@ -32,5 +32,8 @@ Files, in reading order:
   sed              sed scripts
   awk              awk programs
   other_languages  PowerShell, cmd.exe, python -c, node -e
+  file_lists       find, ls and git ls-files as sources of names
+  file_reads       where names of files lead on disk
+  git_config       what git would run in a repository
   disk_checks      what must hold on disk
 """

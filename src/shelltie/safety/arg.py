@@ -1,5 +1,6 @@
 """Arg: one argument of a command, literal or not known before run time. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -12,7 +13,7 @@ from shelltie.verdict import Span
 HOLE = "\0"  # stands for what is known only at run time
 _BRACES_MAX = 32
 _PATTERN = lazy(r"[*?\[{]|[@!+]\(")
-_BRACES = lazy(r"\{([^{}]*,[^{}]*)\}")
+_BRACES = lazy(r"\{([^{}]*,[^{}]*)\}|\{(\w)\.\.(\w)\}|\{(\d{1,4})\.\.(\d{1,4})\}")
 
 
 @frozen
@@ -82,7 +83,8 @@ def written(word: Word) -> Iterator[Arg]:
     value = word.value or ""
     # A tilde alone stands for one known place.
     pattern = word.pattern and _PATTERN.search(value) is not None
-    texts = list(islice(_unbraced(value), _BRACES_MAX)) if pattern else [value]
+    texts = list(islice(_unbraced(value), _BRACES_MAX + 1)) if pattern else [value]
+    complete = len(texts) <= _BRACES_MAX and not any("{" in text for text in texts if pattern)
     for text in texts:
         yield Arg(
             (text,),
@@ -92,12 +94,13 @@ def written(word: Word) -> Iterator[Arg]:
             exact=not pattern,
             pattern=pattern,
             single=not pattern,
+            bound=complete,
             parts=word.parts,
         )
 
 
 def _unbraced(text: str) -> Iterator[str]:
-    """`a{b,c}` is `ab` and `ac`."""
+    """`a{b,c}` is `ab` and `ac`, and so is `a{b..c}`."""
     waiting = [text]
     while waiting:
         text = waiting.pop(0)
@@ -106,4 +109,19 @@ def _unbraced(text: str) -> Iterator[str]:
             yield text
             continue
         before, after = text[: braces.start()], text[braces.end() :]
-        waiting[:0] = [before + choice + after for choice in braces[1].split(",")]
+        waiting[:0] = [before + choice + after for choice in _choices(braces)]
+
+
+def _choices(braces: re.Match[str]) -> list[str]:
+    if braces[1] is not None:
+        return braces[1].split(",")
+    if braces[4] is not None:
+        first, last = int(braces[4]), int(braces[5])
+        return [str(number) for number in _between(first, last)]
+    return [chr(code) for code in _between(ord(braces[2]), ord(braces[3]))]
+
+
+def _between(first: int, last: int) -> list[int]:
+    """Both ends included, in either direction; a few more than are looked at."""
+    step = 1 if first <= last else -1
+    return list(islice(range(first, last + step, step), _BRACES_MAX + 2))

@@ -104,8 +104,8 @@ def _after(words: Sequence[Arg], *, value: str = "", plain: str) -> Sequence[Arg
 
 def _test(case: Inspection) -> None:
     for before, arg in zip(case.words, case.words[1:], strict=False):
-        if before.value in ("-v", "-R"):
-            rate_variable_name(case, arg)
+        if before.value in ("-v", "-R") or (not before.exact and before.head[:2] in ("", "-")):
+            rate_variable_name(case, arg)  # `[ "$x" 'a[$(cmd)]' ]`: the operator may be -v
     for arg in case.words:
         if not arg.exact and not arg.single and not _is_numeric(case, arg):
             # `[ $x = y ]` may become `[ -v a[$(cmd)] = y ]`
@@ -155,14 +155,21 @@ def _read(case: Inspection) -> None:
         elif arg.value in _READ_VALUES and arg.value != "-s":
             skip = True
         elif not arg.head.startswith("-"):
-            rate_variable_name(case, arg)
-            rate_pair(case, arg.head, ("",), arg, before_command=False)
+            _read_name(case, arg)
+        elif "a" in arg.head:  # `read -ax`
+            _read_name(case, arg.after(arg.head.index("a") + 1))
+
+
+def _read_name(case: Inspection, arg: Arg) -> None:
+    rate_variable_name(case, arg)
+    rate_pair(case, arg.head, ("",), arg, before_command=False)
 
 
 def _mapfile(case: Inspection) -> None:
     for place, arg in enumerate(case.words):
-        if arg.head.startswith("-C"):
-            text = arg.after(2) if arg.head != "-C" else None
+        letters, option, _ = arg.head.partition("C")
+        if option and letters.startswith("-"):
+            text = arg.after(len(letters) + 1) if not arg.head.endswith("C") else None
             case.unknown(Code.EXEC_FLAG, f"{case.program} -C runs a command for each line", arg)
             case.shell([text] if text else case.words[place + 1 : place + 2], f"{case.program} -C")
             scan_given(case)
@@ -170,10 +177,12 @@ def _mapfile(case: Inspection) -> None:
 
 
 def _wait(case: Inspection) -> None:
-    for before, arg in zip(case.words, case.words[1:], strict=False):
-        if before.head.startswith("-") and before.head.endswith("p"):
+    for place, arg in enumerate(case.words):
+        letters, option, _ = arg.head.partition("p")
+        if option and letters.startswith("-"):
             case.unknown(Code.ENV_INJECTION, "wait -p sets a variable", arg)
-            rate_variable_name(case, arg)
+            for named in (arg.after(len(letters) + 1), *case.words[place + 1 : place + 2]):
+                rate_variable_name(case, named)
 
 
 def _let(case: Inspection) -> None:

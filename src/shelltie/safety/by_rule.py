@@ -7,8 +7,14 @@ from shelltie.safety import other_languages
 from shelltie.safety.arg import Arg, literal, unseen
 from shelltie.safety.awk import rate_awk
 from shelltie.safety.dataflow import Origin, origin_of, rate_input, rate_network
+from shelltie.safety.file_lists import DISCREET
 from shelltie.safety.inspection import Inspection
-from shelltie.safety.lists import is_harmless_target, protection, secrecy
+from shelltie.safety.lists import (
+    is_harmless_target,
+    is_help_harmless,
+    protection,
+    secrecy,
+)
 from shelltie.safety.option_split import Given, SplitArguments, roles, slots_for, split
 from shelltie.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.safety.rule_set import Node
@@ -64,7 +70,9 @@ def read(case: Inspection, arg: Arg) -> None:
     )
     if worst is not Rating.SAFE:
         case.say(worst, Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
-    if not (arg.exact or arg.pattern or (arg.bound and arg.single)):
+    case.files.update(arg.guesses)
+    told = arg.exact or (arg.bound and (arg.pattern or arg.single))
+    if not told and (case.where.wrappers or case.program not in DISCREET):
         case.unknown(
             Code.DYNAMIC_ARGUMENT, f"which file {arg.text} is, is known only at run time", arg
         )
@@ -182,7 +190,7 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
     case.rule = rule.name if rule.family else ""
     if rule.requires:
         case.conditions.add(rule.requires)
-    if _asks_for_help(place):
+    if _asks_for_help(place) and (rule.verdict is Rating.SAFE or is_help_harmless(case.program)):
         return
     if rule.verdict is not Rating.SAFE:
         case.say(rule.verdict, rule.code or Code.UNKNOWN_PROGRAM, f"{_shown(rule)} {rule.why}")

@@ -6,8 +6,9 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 
 import sysconfig
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TypeVar, TypeVarTuple
@@ -17,7 +18,8 @@ import anyio.to_thread
 
 from shelltie.basics.memo import memoized
 from shelltie.model import Command
-from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
+from shelltie.safety.disk_checks import CommandPlace, Found, are_near, doubts
+from shelltie.safety.file_reads import secrets_among
 from shelltie.safety.lists import Effect, effect, is_secret_path
 from shelltie.safety.name_lists import Lists
 from shelltie.safety.rating import Examined, Most, RatingMode, examine
@@ -29,6 +31,7 @@ from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _REMEMBERED = 1024
 _REMEMBERED_LENGTH = 4096
+_SHOWN_MAX = 20
 # What the event loop may look at itself, which takes 20 ms at most.
 _SHORT = 512
 _FEW = Most(commands=30, words=300, characters=_SHORT)
@@ -91,15 +94,18 @@ class Judge:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
         if verdict.rating is not Rating.SAFE:
             return verdict
-        if not await self._agrees(command):
-            return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
         examined = await self._look(command)
+        own = () if command.argv is not None else (command.text,)
+        for text in (*own, *examined.texts):
+            if not await self._agrees(text):
+                return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
         looks = self._place(command, examined), examined.conditions, examined.programs
-        if not _is_long(command) and are_near(*looks):
+        if not _is_long(command) and not examined.files and are_near(*looks):
             found = doubts(*looks)
         else:
-            found = await anyio.to_thread.run_sync(doubts, *looks)
-        reasons = [_reason(code, message, command) for code, message in found]
+            found = await anyio.to_thread.run_sync(_on_disk, *looks, examined.files)
+        whole = Span(0, len(command.text))
+        reasons = [Reason(code, rating, message, whole) for rating, code, message in found]
         return replace(_with(verdict, reasons), agreed=True)
 
     async def judge(self, command: Command) -> Verdict:
@@ -138,26 +144,36 @@ class Judge:
         path = command.env.get("PATH") or self._path
         return CommandPlace(Path(command.cwd), path, command.pty is not None, examined.directories)
 
-    async def _agrees(self, command: Command) -> bool:
+    async def _agrees(self, text: str) -> bool:
         """Whether another parser reads the text as we do, and the shell as both of them."""
-        if command.argv is not None:
-            return True
         if self._shell != "bash":
             return False
-        if (known := self._agreed.get(command.text)) is not None:
-            self._agreed.move_to_end(command.text)
+        if (known := self._agreed.get(text)) is not None:
+            self._agreed.move_to_end(text)
             return known
-        script = await self._beside(command, parse, command.text)
-        if self._shfmt is None:
+        command = Command(text)
+        script = await self._beside(command, parse, text)
+        if self._shfmt is None or script.plain:
             return script.plain
         # In a thread: asyncio takes twice as long to start a process.
         output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
         agreed = output is not None and await self._beside(command, agree, script, output) is None
-        if len(command.text) <= _REMEMBERED_LENGTH:
-            self._agreed[command.text] = agreed
+        if len(text) <= _REMEMBERED_LENGTH:
+            self._agreed[text] = agreed
         if len(self._agreed) > _REMEMBERED:
             self._agreed.popitem(last=False)
         return agreed
+
+
+def _on_disk(
+    place: CommandPlace,
+    conditions: Collection[str],
+    programs: Collection[str],
+    files: Collection[str],
+) -> list[Found]:
+    """Everything that speaks against safe on disk. Blocks."""
+    shown = ((rating, Code.SECRET_READ, why) for rating, why in secrets_among(place, files))
+    return [*doubts(place, conditions, programs), *islice(shown, _SHOWN_MAX)]
 
 
 _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"

@@ -152,6 +152,12 @@ def _protection(path: str) -> Code | None:
     return Code.PROTECTED_PATH if _SYSTEM.fullmatch(path) else None
 
 
+def paths_in(text: str) -> Iterator[str]:
+    """The paths that a word may hold; none if it is an address."""
+    if len(text) <= _LENGTH_MAX and not _ADDRESS.match(text):
+        yield from _meanings(text, ())
+
+
 def _meanings(text: str, directories: Iterable[str]) -> Iterator[str]:
     """The paths a word may hold: itself, and what stands in `--name=path`, `@path`, `host:path`."""
     waiting = [text]
@@ -182,6 +188,14 @@ def _normal(path: str) -> str:
         return path
     path = re.sub(r"^/+", "/", posixpath.normpath(path.strip()))
     return _HOME.sub("~", path, count=1) if _HOME.match(path) else path
+
+
+_HELPFUL = frozenset(table("help")["names"].split())
+
+
+def is_help_harmless(program: str) -> bool:
+    """Whether it prints its help or version without loading anything of the project first."""
+    return program in _HELPFUL
 
 
 _LISTS = table("variables")

@@ -24,6 +24,7 @@ from shelltie.safety.shell_syntax import (
 )
 from shelltie.safety.values import Values
 from shelltie.safety.wrappers import places_of, scan_suffixes, scan_words
+from shelltie.shell.doubts import is_posix
 from shelltie.shell.parse import READ_MAX, parse
 from shelltie.shell.script import Script, Simple
 from shelltie.verdict import Code, Judged, Rating, Reason, Span, Verdict, foremost
@@ -39,6 +40,8 @@ _SYSTEM_DIRECTORY = lazy(
 _OWN_PROGRAM = lazy(r"/proc/(?:self|thread-self|\d+)/exe")  # the shell's own, or another
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
 _NOTHING = Span(0, 0)
+_BASHES = frozenset(("bash", "rbash", "eval", "trap"))
+_Mark = tuple[int, int, int, int, set[str], dict[str, None]]
 
 
 @frozen
@@ -58,7 +61,9 @@ class Examined:
     """A verdict, and what must hold when the command runs for it to stay safe.
 
     `programs` are the names that will be looked up, `directories` those that the text goes to,
-    `None` for one that only the run will tell. Unless `complete`, there was too much in it.
+    `None` for one that only the run will tell. Unless `complete`, there was too much in it. The
+    second parser must read `texts` as we do, too: those that a bash inside is given. `files` are
+    shown, as they are named or by a pattern; what a name leads to is known on disk alone.
     """
 
     verdict: Verdict
@@ -66,6 +71,8 @@ class Examined:
     programs: tuple[str, ...] = ()
     directories: tuple[str | None, ...] = ()
     complete: bool = True
+    texts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def rate(
@@ -116,6 +123,8 @@ class _Rater:
     directories: dict[str | None, None] = field(default_factory=dict)
     guessing: bool = False
     in_texts: dict[tuple[str, Span], bool] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
     def examined(self) -> Examined:
         rating = max((it.rating for it in self.reasons), key=lambda it: it.rank, default=None)
@@ -127,6 +136,8 @@ class _Rater:
             tuple(self.programs),
             tuple(self.directories),
             complete=not self.too_much,
+            texts=tuple(dict.fromkeys(self.texts)),
+            files=tuple(dict.fromkeys(self.files)),
         )
 
     def problems(self, script: Script) -> None:
@@ -196,6 +207,7 @@ class _Rater:
             case.dangerous(Code.TOO_LONG, f"{label}: too long to be looked at", place)
         if case.where.is_input and (pattern := self.lists.dangerous_in(text)) is not None:
             case.dangerous(Code.LISTED, f"matches your dangerous pattern {pattern}")
+        self._keep_text(case, script, label)
         guessing, self.guessing = self.guessing, False
         # What is run itself is shown line by line.
         run = case.where.place(span)
@@ -203,6 +215,14 @@ class _Rater:
         where = case.where.inner(script, label, span)
         self.script(replace(where, moves=case.moves, fed=fed))
         self.guessing = guessing
+
+    def _keep_text(self, case: Inspection, script: Script, label: str) -> None:
+        """Only bash reads a text as bash does."""
+        if case.program in _BASHES:
+            self.texts.append(script.text)
+        elif not is_posix(script.text):
+            message = f"{label}: another shell than bash may read it otherwise"
+            case.unknown(Code.PARSER_DISAGREEMENT, message)
 
     def command(self, args: Sequence[Arg], case: Inspection, label: str) -> None:
         if not args or self._is_too_deep(case):
@@ -227,12 +247,14 @@ class _Rater:
             self.in_texts[key] = self._only_danger(mark)
         return self.in_texts[key]
 
-    def _mark(self) -> tuple[int, int, set[str], dict[str, None]]:
-        return len(self.reasons), len(self.judged), set(self.conditions), dict(self.programs)
+    def _mark(self) -> _Mark:
+        counts = len(self.reasons), len(self.judged), len(self.texts), len(self.files)
+        return *counts, set(self.conditions), dict(self.programs)
 
-    def _only_danger(self, mark: tuple[int, int, set[str], dict[str, None]]) -> bool:
+    def _only_danger(self, mark: _Mark) -> bool:
         """Forget what was found since, but for the danger: the command may not be there at all."""
-        reasons, judged, self.conditions, self.programs = mark
+        reasons, judged, texts, files, self.conditions, self.programs = mark
+        del self.texts[texts:], self.files[files:]
         bad = [it for it in self.reasons[reasons:] if it.rating is Rating.DANGEROUS]
         kept = [it for it in self.judged[judged:] if it.rating is Rating.DANGEROUS]
         self.reasons[reasons:] = bad
@@ -334,6 +356,7 @@ class _Rater:
         rating = max((it.rating for it in case.reasons), key=lambda it: it.rank, default=None)
         self.reasons += case.reasons
         self.conditions |= case.conditions
+        self.files += sorted(case.files)
         self.directories.update(dict.fromkeys(places_of(case)))
         if case.args:
             argv = tuple(arg.value if arg.exact else None for arg in case.args)

@@ -332,7 +332,11 @@ def _stdin(block: Block) -> Role | None:
 
 def _requires(block: Block) -> str | None:
     value = block.text("requires")
-    if value and value not in _CONDITIONS and not re.fullmatch(r"absent( [^\s]+)+", value):
+    if (
+        value
+        and value not in _CONDITIONS
+        and not re.fullmatch(r"(?:absent|python-path)( [^\s]+)+", value)
+    ):
         advice = did_you_mean(value, _CONDITIONS) or f"; known: {', '.join(_CONDITIONS)}"
         block.wrong("requires", f"{value!r} is not known{advice}")
     return value or None

@@ -20,7 +20,8 @@ _REGEX_FLAGS = lazy(r"[IM]*")
 _LINE = lazy(r"[^\n]*")
 _ALONE = "=dDgGhHnNpPxlqQFz{}"
 _LABELLED = "btT:"
-_LABEL = lazy(r"[^;\n}]*")
+_LABEL = lazy(r"[ \t]*[^;\s}]*[ \t]*")
+_AFTER_LABEL = lazy(r"[;\n}]|$")
 _EXIT = lazy(r"[ \t]*\d*")
 _TEXT = lazy(r"(?:[^\\\n]|\\.)*", re.DOTALL)
 _FLAGS = lazy(r"[gpiImM0-9]*")
@@ -75,7 +76,7 @@ class _Script:
         elif name == "#":
             self._skip(_LINE)
         elif name in _LABELLED:
-            self._skip(_LABEL)
+            self._label()
         elif name in "aic":
             self._skip(_TEXT)
         elif name in "sy":
@@ -86,6 +87,11 @@ class _Script:
             self._runs(self._take(_LINE).strip())
         else:
             raise _Lost(f"the sed command {name!r} is not known")
+
+    def _label(self) -> None:
+        self._skip(_LABEL)
+        if not _AFTER_LABEL.match(self.text, self.at):  # GNU sed goes on there, others do not
+            raise _Lost("something follows a label in the sed script")
 
     def _address(self) -> None:
         for _ in range(2):

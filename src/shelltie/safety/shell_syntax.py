@@ -30,6 +30,10 @@ _SETS = lazy(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", re.ASC
 _SETS_BEFORE = lazy(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII)
 _DEFAULT = lazy(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
 _PROMPT = lazy(r"@[PA]\}|\$\{!")
+# `${x:-$((z))}`, `${PWD#${PWD:z}}`: what stands inside another expansion is expanded as well.
+_NESTED = lazy(
+    r"(?<!^)(?:\$\(\(|\$\[|\$\{[\w@*#?!-]+(?:\[[^]]*\])?:(?![-=?+])(?![\d\s:]*\})|@[PA]\}|\$\{!)"
+)
 _SUBSTITUTION = lazy(r"\$\([^()]*\)|`[^`]*`")
 _HEX = lazy(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
@@ -39,7 +43,7 @@ def rate_variable_name(case: Inspection, arg: Arg) -> None:
     for guess in arg.guesses:
         if _COMMAND.search(guess):
             case.dangerous(Code.DYNAMIC_ARGUMENT, f"the subscript in {arg.text} runs code", arg)
-        elif HOLE in guess or "[" in guess:
+        elif HOLE in guess or "[" in guess or not case.where.values.tells(arg):
             evaluated(case, f"{arg.text} may run code in a subscript", arg)
 
 
@@ -83,16 +87,22 @@ def rate_expansions(case: Inspection) -> None:
     for word in words_of(case.simple):
         for part in word.parts:
             arg = Arg((), part.text, word.span, part.text)
-            if part.kind is PartKind.EXPANSION:
-                _rate_settings(case, _DEFAULT.findall(part.text), arg)
             if part.kind is PartKind.ARITHMETIC:
                 _rate_arithmetic(case, part, arg)
-            elif part.kind is PartKind.EXPANSION and (piece := _SUBSTRING.match(part.text)):
-                rate_names(case, piece[1], arg)
-            elif part.kind is PartKind.EXPANSION and _PROMPT.search(part.text):
-                evaluated(case, f"{part.text} evaluates a value", arg)
-            elif part.kind is PartKind.EXPANSION and _SUBSCRIPT.search(part.text):
-                evaluated(case, f"{part.text} evaluates a subscript", arg)
+            elif part.kind is PartKind.EXPANSION:
+                _rate_expansion(case, part.text, arg)
+
+
+def _rate_expansion(case: Inspection, text: str, arg: Arg) -> None:
+    _rate_settings(case, _DEFAULT.findall(text), arg)
+    if _NESTED.search(text):
+        evaluated(case, f"{text} evaluates a value inside another expansion", arg)
+    elif piece := _SUBSTRING.match(text):
+        rate_names(case, piece[1], arg)
+    elif _PROMPT.search(text):
+        evaluated(case, f"{text} evaluates a value", arg)
+    elif _SUBSCRIPT.search(text):
+        evaluated(case, f"{text} evaluates a subscript", arg)
 
 
 def _rate_arithmetic(case: Inspection, part: Part, arg: Arg) -> None:
@@ -103,16 +113,27 @@ def _rate_arithmetic(case: Inspection, part: Part, arg: Arg) -> None:
 
 
 def words_of(simple: Simple) -> Iterator[Word]:
-    """Every word of a command, those of its redirections and assignments included."""
-    yield from simple.words
-    for assignment in simple.assignments:
-        if assignment.value is not None:
-            yield assignment.value
-    for redirect in simple.redirects:
-        yield from (word for word in (redirect.target, redirect.body) if word is not None)
+    """Every word of a command, those of its redirections, assignments and arrays included."""
+    values = (assignment.value for assignment in simple.assignments)
+    named = (word for it in simple.redirects for word in (it.target, it.body))
+    waiting = [*simple.words, *(word for word in (*values, *named) if word is not None)]
+    while waiting:
+        word = waiting.pop()
+        yield word
+        waiting += (inner for part in word.parts for inner in part.words)
 
 
 _EVALUATED = lazy(r"\$\(|`")
+# Variables with the integer attribute: `OPTIND='a[$(cmd)]'` runs cmd.
+_INTEGERS = frozenset(
+    (
+        *("OPTIND", "OPTERR", "HISTCMD", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID"),
+        *("EPOCHSECONDS", "EPOCHREALTIME", "BASH_SUBSHELL", "BASH_MONOSECONDS", "PPID", "UID"),
+        *("EUID", "COMP_CWORD", "COMP_POINT", "COMP_TYPE", "COMP_KEY", "FUNCNEST", "TMOUT"),
+        *("COLUMNS", "LINES", "HISTSIZE", "HISTFILESIZE", "MAILCHECK", "BASH_ARGC", "SHLVL"),
+    )
+)
+_DIGITS = lazy(r"\d+")
 # Their value goes through the shell's expansions before it is shown.
 _PROMPTS = frozenset(("PS0", "PS1", "PS2", "PS4"))
 
@@ -126,9 +147,18 @@ def rate_assignments(case: Inspection) -> None:
         guesses = arg.guesses if args else ("",)
         if "[" in assignment.name:
             subscript(case, assignment.name, arg)
+        for element in _elements(word):
+            if element.text.startswith("["):
+                subscript(case, element.text.partition("]")[0], arg)
         name = _NAME.match(assignment.name)
         if name and not _only_splits_a_line(case, name[0]):
             rate_pair(case, name[0], guesses, arg, before_command=bool(case.simple.words))
+
+
+def _elements(word: Word | None) -> Iterator[Word]:
+    """What stands between the brackets of `a=(…)`."""
+    if word is not None:
+        yield from (element for part in word.parts for element in part.words)
 
 
 def _only_splits_a_line(case: Inspection, name: str) -> bool:
@@ -158,6 +188,8 @@ def rate_pair(
     case: Inspection, name: str, values: Sequence[str], arg: Arg, *, before_command: bool
 ) -> None:
     """`name=value`, wherever a command or the shell is told so."""
+    if name in _INTEGERS and not all(map(_DIGITS.fullmatch, values)):
+        evaluated(case, f"{name} is a number: the shell evaluates what it is set to", arg)
     for value in values:
         match effect(name, value):
             case Effect.LOADS:
@@ -234,6 +266,7 @@ def _reads(case: Inspection, arg: Arg) -> None:
         rating = secrecy(guess, case.directories)
         if rating is not Rating.SAFE:
             case.say(rating, Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
+    case.files.update(arg.guesses)
     if not (arg.exact or (arg.bound and arg.single)):
         case.unknown(
             Code.DYNAMIC_ARGUMENT, f"which file {arg.text} is, is known only at run time", arg

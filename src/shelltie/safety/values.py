@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice, product
 
@@ -17,6 +18,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.output.secret_names import is_everyday_word, is_secret_name
 from shelltie.safety.arg import HOLE, Arg, unseen, written
 from shelltie.safety.echo import printed
+from shelltie.safety.file_lists import lists_harmless_names
 from shelltie.shell.script import Assignment, Part, PartKind, Script, Simple, Word
 from shelltie.verdict import Span
 
@@ -42,12 +44,17 @@ _DEFAULT = lazy(r"\$\{(\w+):?[-=]([^$`{}]*)\}")
 _EXPANDED = lazy(r"\$(?:\{!?)?([A-Za-z_]\w*)(?!\w|:?\+)", re.ASCII)
 CASE = "case"  # stands for itself, not for a variable
 _SETTERS = frozenset(("export", "declare", "typeset", "local", "readonly"))
-_PRINT_NAMES = (
-    *(["pwd"], ["dirname"], ["basename"], ["realpath"], ["readlink"], ["which"], ["find"], ["ls"]),
-    *(["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"]),
-)
+_PRINT_NAMES = (["pwd"], ["which"], ["command", "-v"], ["git", "rev-parse"], ["git", "ls-files"])
 _SET_BY_ARITHMETIC = lazy(r"\b([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
 _READERS = frozenset(("read", "mapfile", "readarray", "getopts"))
+# They may set any name: by an option, by a word known only at run time, or by text of their own.
+_HIDDEN_SETTERS = frozenset(
+    (*_READERS, *_SETTERS, "printf", "wait", "eval", "source", ".", "unset", "builtin", "command")
+)
+_SET_BY_SHELL = lazy(
+    r"_|BASH.*|(?:OLD)?PWD|REPLY|MAPFILE|OPTARG|COPROC|PIPESTATUS|DIRSTACK|FUNCNAME"
+)
+_HIDDEN_SETTER = lazy(r"\{\w+\}[<>]|\$\{!?\w+:?=|\bcoproc\b|\+=|\w\[[^]]*\]\+?=|\bselect\b")
 
 
 class Values:
@@ -67,6 +74,9 @@ class Values:
         self._bound: dict[str, int] = {}  # and where in the text for the first time
         self._assigned: dict[str, int] = {}  # where the first command that gives a value ends
         self._opaque: set[str] = set()  # set to something that the text does not tell
+        self._listed: set[str] = (
+            set()
+        )  # set to names of files that a command lists, and nothing else
         self._set_at: dict[str, Span] = {}  # from the first place to the last
         self.files: Mapping[str, Arg] | None = None  # that the script writes, once looked up
         self.directories: tuple[str, ...] = ()
@@ -82,8 +92,10 @@ class Values:
         """The arguments one word becomes; usually one."""
         if word.value is not None:
             return tuple(written(word))
-        ways = list(islice(product(*map(self._ways, word.parts)), _WAYS_MAX))
-        texts = ["".join(way) for way in ways]
+        ways = list(islice(product(*map(self._ways, word.parts)), _WAYS_MAX + 1))
+        texts = ["".join(way) for way in ways[:_WAYS_MAX]]
+        if len(ways) > _WAYS_MAX:
+            return (replace(self._made(word, texts), bound=False),)
         if len(texts) == 1 and _SPLIT in texts[0]:
             pieces = [piece for piece in texts[0].split(_SPLIT) if piece]
             return tuple(self._made(word, [piece]) for piece in pieces)
@@ -133,11 +145,37 @@ class Values:
         return self._known.get(name, ())
 
     def is_number(self, name: str) -> bool:
-        """Whether a variable can hold nothing but a number: safe to use in arithmetic."""
-        if name in _NUMBERS or name.isdigit():
+        """Whether a variable can hold nothing but a number: safe to use in arithmetic.
+
+        Not where the text has ways to set one that are not followed: `read`, `${x:=…}`, `a[0]=…`.
+        """
+        if name in _NUMBERS:
             return True
+        known = self.all_of(name)
+        return bool(known) and all(map(_NUMBER.fullmatch, known))
+
+    def all_of(self, name: str) -> tuple[str, ...]:
+        """Everything that a variable can hold; nothing if the text does not tell all of it."""
+        if name in self._opaque or self._sets_unseen or _SET_BY_SHELL.fullmatch(name):
+            return ()
         known = self._known.get(name, ())
-        return bool(known) and name not in self._opaque and all(map(_NUMBER.fullmatch, known))
+        return known if len(known) < _WAYS_MAX else ()
+
+    def tells(self, arg: Arg) -> bool:
+        """Whether the text tells everything that an argument can be."""
+        return all(
+            part.kind is PartKind.TEXT
+            or (part.kind is PartKind.VARIABLE and bool(self.all_of(part.text)))
+            for part in arg.parts
+        )
+
+    @cached_property
+    def _sets_unseen(self) -> bool:
+        """Whether variables may be set by other ways than `x=…` and `for x in …`."""
+        if _HIDDEN_SETTER.search(self._script.text):
+            return True
+        programs = [it.words[0] for it in self._script.commands if it.words and it.loop is None]
+        return any(word.value is None or word.value in _HIDDEN_SETTERS for word in programs)
 
     def output_of(self, places: Sequence[int]) -> str | None:
         """What these commands print, if that stands in the text: `echo rm`."""
@@ -223,8 +261,11 @@ class Values:
             case PartKind.TEXT | PartKind.ARITHMETIC | PartKind.PROCESS:
                 return True
             case PartKind.VARIABLE:
-                first = self._bound.get(part.text, at)
-                return first < at or part.text in _GIVEN or part.text in _NUMBERS
+                given = part.text in _NUMBERS or (
+                    part.text in _GIVEN and part.text not in self._bound
+                )
+                told = self._bound.get(part.text, at) < at and bool(self.all_of(part.text))
+                return given or told or part.text in self._listed
             case PartKind.COMMAND:
                 return self._prints_names(part.commands)
             case _:
@@ -245,12 +286,24 @@ class Values:
                 self._assigned.setdefault(name, simple.span.end)
             if simple.words and simple.words[0].value in _READERS:
                 self._opaque.update(_bindings(simple))
+        self._listed = {*self._names_of_files()}
         for _ in range(_PASSES):
             for simple in self._script.commands:
                 self._learn_from(simple)
         if separators := "".join(self.known("IFS")):
             self._blanks = re.compile(rf"[\s{re.escape(separators)}]+")
         self.directories = tuple(islice(self._visited(), _WAYS_MAX))
+
+    def _names_of_files(self) -> Iterator[str]:
+        """Variables with nothing else in them: `find … | while read f`."""
+        commands = self._script.commands
+        set_by = [(name, simple) for simple in commands for name in _bindings(simple)]
+        times = Counter(name for name, _ in set_by)
+        for name, simple in set_by:
+            places = _sources_of(simple)
+            feeders = [commands[place] for place in places if place < len(commands)]
+            if times[name] == 1 and feeders and lists_harmless_names(feeders):
+                yield name
 
     def _learn_from(self, simple: Simple) -> None:
         program = simple.words[0].value if simple.words else None
@@ -323,6 +376,16 @@ class Values:
                 yield from (value for arg in args[1:] for value in arg.values)
                 if args[0].value == "cd" and len(args) == 1:
                     yield "~"
+
+
+def _sources_of(simple: Simple) -> tuple[int, ...]:
+    """The commands from which a loop or `read` has its values, if there is nothing else."""
+    if simple.loop is None:
+        return simple.feeds if simple.words and simple.words[0].value == "read" else ()
+    parts = [part for word in simple.words for part in word.parts]
+    if any(part.kind is not PartKind.COMMAND for part in parts):
+        return ()
+    return tuple(place for part in parts for place in part.commands)
 
 
 def _moves(simple: Simple) -> bool:

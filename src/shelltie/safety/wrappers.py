@@ -6,27 +6,17 @@ from itertools import pairwise
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg, unseen
-from shelltie.safety.inspection import Inspection, base_name
-from shelltie.safety.lists import is_secret_path, secrecy
-from shelltie.safety.option_split import SplitArguments
-from shelltie.shell.script import Simple
-from shelltie.verdict import Code, Rating
-
-_LISTS = frozenset(("find", "gfind", "fd", "fdfind", "ls", "gls", "tree"))
-_LISTS_WITH = {
-    "git": frozenset(("ls-files", "--name-only", "rev-parse")),
-    "grep": frozenset(("-l", "-rl", "-lr", "-L", "-rL", "--files-with-matches")),
-    "rg": frozenset(("-l", "--files", "--files-with-matches")),
-}
-# They drop names or change their order; what changes names, such as sed, could make any.
-_FILTERS = frozenset(("sort", "uniq", "head", "tail", "grep", "egrep", "fgrep", "rg"))
-# Whatever the file, they show nothing of what is in it.
-_DISCREET = frozenset(
-    (
-        *("wc", "ls", "stat", "file", "du", "basename", "dirname", "realpath", "readlink"),
-        *("md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "b2sum", "shasum", "md5", "test"),
-    )
+from shelltie.safety.file_lists import (
+    DISCREET,
+    NAMES,
+    finds_harmless_names,
+    lists_harmless_names,
 )
+from shelltie.safety.inspection import Inspection, base_name
+from shelltie.safety.lists import is_secret_path
+from shelltie.safety.option_split import SplitArguments
+from shelltie.verdict import Code
+
 _SEARCHES = frozenset(("grep", "egrep", "fgrep", "rg", "zgrep"))
 _NAMES_ONLY = frozenset(("-l", "-L", "-c", "-q", "-rl", "-il", "--files-with-matches", "--count"))
 
@@ -34,24 +24,11 @@ _NAMES_ONLY = frozenset(("-l", "-L", "-c", "-q", "-rl", "-il", "--files-with-mat
 def names_known_files(case: Inspection, inner: Sequence[Arg]) -> bool:
     """Whether a program that reads the files it is told here shows nothing it should not."""
     program = base_name(inner[0].value or "")
-    if program in _DISCREET:
+    if program in DISCREET:
         return True
-    if program in _SEARCHES and _NAMES_ONLY & {arg.value for arg in inner[1:]}:
+    if _names_only(inner):
         return True
-    feeders = case.feeders()
-    return any(map(_lists, feeders)) and all(_lists(one) or _filters(one) for one in feeders)
-
-
-def _lists(simple: Simple) -> bool:
-    words = [word.value for word in simple.words]
-    program = base_name(words[0] or "") if words else ""
-    if program in _LISTS:
-        return all(secrecy(word or "") is Rating.SAFE for word in words[1:])
-    return bool(_LISTS_WITH.get(program, frozenset()) & {*words})
-
-
-def _filters(simple: Simple) -> bool:
-    return bool(simple.words) and base_name(simple.words[0].value or "") in _FILTERS
+    return lists_harmless_names(case.feeders())
 
 
 _SUFFIXES_MAX = 30
@@ -61,7 +38,6 @@ _TAKES_TEXT = lazy(r"-[a-z]*c|eval")
 _GOES = frozenset(("cd", "chdir", "pushd"))
 _DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
 _ATTACHED_DIRECTORY = lazy(r"-C(?=.)|--(?:chdir|directory|cwd)=")
-_NAMES = ("-name", "-iname", "-path", "-wholename", "-ipath", "-regex")
 
 
 def rate_inner(
@@ -70,7 +46,7 @@ def rate_inner(
     """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
     if not args:
         return
-    known = not appends or names_known_files(case, args)
+    known = names_known_files(case, args) if appends else appends is False or _finds(args, given)
     filled = [_filled(case, arg, given, known=known) for arg in args]
     if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
         # Two, because the first may be the value that the last option wants.
@@ -78,6 +54,21 @@ def rate_inner(
     if _runs_its_input(args, given) and (appends or appends is None):
         case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
     case.again.command(filled, case, case.program)
+
+
+def _finds(args: Sequence[Arg], given: SplitArguments) -> bool:
+    """Whether what `find -exec` runs may read every file that is found."""
+    if base_name(args[0].value or "") in DISCREET or _names_only(args):
+        return True
+    named = [it.value for it in given.flags if it.flag.name in NAMES and it.value is not None]
+    starts = [text for operand in given.operands for text in operand.guesses]
+    return finds_harmless_names(starts or (".",), [it.guesses[0] for it in named])
+
+
+def _names_only(args: Sequence[Arg]) -> bool:
+    """A search that shows which files match, and not what is in them."""
+    program = base_name(args[0].value or "")
+    return program in _SEARCHES and bool(_NAMES_ONLY & {arg.value for arg in args[1:]})
 
 
 def _placeholders(given: SplitArguments) -> set[str]:
@@ -98,7 +89,7 @@ def _filled(case: Inspection, arg: Arg, given: SplitArguments, *, known: bool) -
     named = [
         text
         for option in given.flags
-        if option.flag.name in _NAMES and option.value is not None
+        if option.flag.name in NAMES and option.value is not None
         for text in option.value.values
     ]
     named += [f"{start}/x" for operand in given.operands for start in operand.values]

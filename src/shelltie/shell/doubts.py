@@ -1,5 +1,6 @@
 """What keeps a script from being proved: invisible characters, length, exotic syntax. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from shelltie.basics.lazy_regex import lazy
@@ -75,6 +76,22 @@ def is_plain(text: str, commands: Sequence[Simple]) -> bool:
     read = _commands(text)
     same = read == [[word.value for word in command.words] for command in commands]
     return same and not any(_RESERVED.fullmatch(words[0]) or "=" in words[0] for words in read)
+
+
+# What every POSIX shell reads as bash does: no `[[`, `((`, `$'`, `&>`, `<(`, escapes or braces.
+_POSIX = lazy(
+    r"(?>(?:[A-Za-z0-9_./:@%+,=*?~; \t\n-]++|'[^']*+'"
+    r"|\$(?:[A-Za-z_]\w*+|\d|[@#?]|\{[A-Za-z_]\w*+\})"
+    r"|\"(?>(?:[^\"$`\\!]++|\$(?:[A-Za-z_]\w*+|\d|[@#?]|\{[A-Za-z_]\w*+\}))*)\"|&&|\|\|?(?![|&])"
+    r"|[12]?>&[12](?!\w)|[12]?>[ \t]*+/dev/null(?![\w/])|<(?![<(&>]))*)",
+    re.ASCII,
+)
+_BASH_ONLY = lazy(r"\b(?:function|select|coproc|time)\b|\+=|\|&")
+
+
+def is_posix(text: str) -> bool:
+    """Whether sh, dash and their like read it as bash does."""
+    return _POSIX.fullmatch(text) is not None and _BASH_ONLY.search(text) is None
 
 
 def _commands(text: str) -> list[list[str]]:

@@ -202,8 +202,10 @@ class ExpansionReader(TextReader):
         elif following == "'" and not quoted:
             self._ansi(parts)
         elif following == '"' and not quoted:
-            self.at += 1
+            start, self.at = self.at, self.at + 1
             self.double(parts)
+            # What a catalogue of the project has in its place is expanded like the text itself.
+            self.doubtful("a text that is translated before it is expanded", start)
         else:
             return False
         return True
