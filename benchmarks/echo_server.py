@@ -22,7 +22,8 @@ from mcp_types import (
     Tool,
 )
 
-from shelltie.frontends.mcp.stdio import serve_stdio
+from shelltie.frontends.jsonl import own_wire
+from shelltie.frontends.mcp.stdio import Stdio, serve_stdio
 
 _ECHO = Tool(name="run", input_schema={"type": "object"})
 _Context = ServerRequestContext[Any, Any]
@@ -45,9 +46,12 @@ async def _stock(server: Server[Any]) -> None:
 async def _lean(server: Server[Any]) -> None:
     server.middleware.clear()
     options = server.create_initialization_options()
-    await serve_stdio(
-        lambda messages, answers: server.run(messages, answers, options), anyio.lowlevel.checkpoint
-    )
+    with own_wire() as (source, sink):
+        await serve_stdio(
+            lambda messages, answers: server.run(messages, answers, options),
+            anyio.lowlevel.checkpoint,
+            Stdio(source, sink),
+        )
 
 
 async def _http(server: Server[Any]) -> None:

@@ -27,6 +27,8 @@ _HELLO = {
         "clientInfo": {"name": "benchmark", "version": "1"},
     },
 }
+_LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+_UNKNOWN = {"jsonrpc": "2.0", "id": 3, "method": "nonsense", "params": {}}
 
 
 def measure() -> list[Row]:
@@ -41,7 +43,10 @@ def measure() -> list[Row]:
         return [
             *_rows("shelltie run -- true", _FLOOR, _OURS, env, goal=more),
             *_rows("import shelltie", _FLOOR, _IMPORT, env),
-            *_rows("shelltie mcp, first answer, beside a bare server", _BARE_SERVER, _SERVER, env),
+            *_rows(
+                "shelltie mcp, until it has left, beside a bare server", _BARE_SERVER, _SERVER, env
+            ),
+            *_first_answers(env),
         ]
 
 
@@ -54,6 +59,43 @@ def _rows(
         floor, mine = (median(pair[who][index] for pair in pairs) * 1000 for who in (0, 1))
         rows.append(Row(f"{what}, {kind}, median", "ms", mine, floor, goal=reach))
     return rows
+
+
+def _first_answers(env: dict[str, str]) -> list[Row]:
+    """From the start to the answers that a client waits for, and what a server has in memory."""
+    pairs = [(_greeted(_BARE_SERVER, env), _greeted(_SERVER, env)) for _ in range(_ROUNDS + 1)][1:]
+    whats = (
+        ("shelltie mcp, start to the answer of initialize, median", "ms", 250.0),
+        ("shelltie mcp, start to the answer of tools/list, median", "ms", 250.0),
+        ("shelltie mcp, memory of an idle server (PSS)", "MB", 45.0),
+    )
+    return [
+        Row(what, unit, mine, floor, goal=Goal(Of.OURS, most))
+        for index, (what, unit, most) in enumerate(whats)
+        for floor, mine in [[median(pair[who][index] for pair in pairs) for who in (0, 1)]]
+    ]
+
+
+def _greeted(argv: list[str], env: dict[str, str]) -> tuple[float, float, float]:
+    """Milliseconds until `initialize` and until `tools/list` were answered; megabytes then."""
+    begun = time.perf_counter()
+    with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        spans = []
+        for message in (_HELLO, _LIST):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            assert b'"result"' in process.stdout.readline()
+            spans.append((time.perf_counter() - begun) * 1000)
+        process.stdin.write(json.dumps(_UNKNOWN).encode() + b"\n")  # answered by the SDK alone
+        process.stdin.flush()
+        process.stdout.readline()
+        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
+        memory = next(int(line.split()[1]) for line in rollup.splitlines() if line[:4] == "Pss:")
+        process.stdin.close()
+        process.stdout.read()
+    return spans[0], spans[1], memory / 1024
 
 
 def _cost(argv: list[str], env: dict[str, str]) -> tuple[float, float]:

@@ -80,7 +80,7 @@ class RawClient:
         """Everything that is said until the server closes its end."""
         assert self.answers is not None
         messages = []
-        with anyio.fail_after(20):
+        with anyio.fail_after(90):
             while True:
                 try:
                     messages.append(json.loads(await self.answers.receive_until(b"\n", 2**24)))
@@ -88,7 +88,7 @@ class RawClient:
                     return messages
 
     async def exit_code(self) -> int:
-        with anyio.fail_after(20):
+        with anyio.fail_after(90):
             return await self.process.wait()
 
 

@@ -319,7 +319,7 @@ async def test_a_client_that_stops_reading_does_not_hold_the_server(tmp_path: Pa
 async def altered_server(tmp_path: Path, change: str) -> AsyncIterator[RawClient]:
     """A server of which a constant is another, so that a test need not wait for it."""
     program = f"from shelltie.frontends.mcp import stdio; stdio.{change}"
-    start = f"{program}; from shelltie.frontends.mcp.server import main; main()"
+    start = f"{program}; from shelltie.frontends.cli.main import main; main(['mcp'])"
     async with raw_server(tmp_path, command=[sys.executable, "-c", start]) as client:
         yield client
 

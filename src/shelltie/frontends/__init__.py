@@ -10,7 +10,8 @@ Flow at a glance:
 
 Files, in reading order:
   about     name and version
-  jsonl     JSON Lines over descriptors
+  jsonl     JSON Lines, and stdin and stdout for us alone
+  fd_io     reads and writes descriptors in the event loop
   wire/     what every front-end says about runs, sessions, contexts, events
   control/  the Unix socket of each server, for ps, kill, approve
   api       shelltie.run, Terminal

@@ -1,16 +1,13 @@
-"""JSON Lines transport over file descriptors; takes stdin and stdout away from the rest."""
+"""JSON Lines: cuts bytes into lines; takes stdin and stdout away from the rest of the process."""
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import anyio
-import anyio.lowlevel
-
 LINE_MAX = 32 * 1024 * 1024
 _HEAD = 4096
-_READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
+READ_SIZE = 64 * 1024  # the capacity of a Linux pipe: one read empties a full one
 
 
 class Lines:
@@ -66,28 +63,3 @@ def own_wire() -> Iterator[tuple[int, int]]:
             os.set_blocking(own, blocked)
             os.dup2(own, fd)
             os.close(own)
-
-
-async def read(source: int) -> bytes:
-    """The next bytes; none at the end. Files never block, and so need no polling they cannot do."""
-    await anyio.lowlevel.checkpoint()
-    while True:
-        try:
-            return os.read(source, _READ_SIZE)
-        except BlockingIOError:
-            await anyio.wait_readable(source)
-        except OSError:  # a terminal or a socket that hung up
-            return b""
-
-
-async def write(sink: int, line: bytes) -> None:
-    """Write all of it, however long that takes.
-
-    Raises: OSError when nobody reads.
-    """
-    rest = memoryview(line)
-    while rest:
-        try:
-            rest = rest[os.write(sink, rest) :]
-        except BlockingIOError:
-            await anyio.wait_writable(sink)

@@ -12,7 +12,7 @@ import anyio
 
 from shelltie.environment import child
 from shelltie.errors import CannotStart
-from shelltie.frontends.jsonl import read
+from shelltie.frontends.fd_io import read
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Started
 from shelltie.model import Command, ExitStatus, Resources
 from shelltie.providers.local import LocalProvider

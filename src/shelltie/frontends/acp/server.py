@@ -24,7 +24,8 @@ from shelltie.frontends.acp.proxy import Proxy, Serve
 from shelltie.frontends.acp.terminal_host import HostSettings, TerminalHost
 from shelltie.frontends.acp.timeouts import TerminalPolicy, command_timeouts
 from shelltie.frontends.control.runs import steerable
-from shelltie.frontends.jsonl import Lines, own_wire, read
+from shelltie.frontends.fd_io import read
+from shelltie.frontends.jsonl import Lines, own_wire
 from shelltie.record.queries import count_by_client
 from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions

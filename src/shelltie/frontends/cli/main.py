@@ -5,8 +5,8 @@ import importlib
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from shelltie.errors import CannotStart, CommandDenied, Misuse, TerminalError
 from shelltie.frontends.cli import parser as arguments
@@ -95,12 +95,8 @@ def _obey(argv: list[str]) -> int:
     if args.name is None and sys.stdin is not None and sys.stdin.isatty():
         print(_WELCOME)
         return 0
-    if args.name not in (None, "mcp"):
-        return _main_of(f"shelltie.frontends.cli.commands.{args.name}")(args)
-    if args.name is not None:
-        arguments.check(args)
-    kind = "server" if getattr(args, "http", None) is None else "http.server"
-    return _main_of(f"shelltie.frontends.mcp.{kind}")(args)
+    command = import_whole(f"shelltie.frontends.cli.commands.{args.name or 'mcp'}")
+    return cast(int, command.main(args))
 
 
 def parse(argv: list[str]) -> Namespace:
@@ -123,7 +119,7 @@ def parse(argv: list[str]) -> Namespace:
     return args
 
 
-def _main_of(name: str) -> Callable[[Namespace], int]:
+def import_whole(name: str) -> Any:  # noqa: ANN401  any module
     """A module is imported when its command is used: `import mcp` alone takes most of a second.
 
     What modules hold stays to the end, so nobody looks through it for garbage: neither now, which
@@ -135,4 +131,4 @@ def _main_of(name: str) -> Callable[[Namespace], int]:
         gc.freeze()
     finally:
         gc.enable()
-    return cast(Callable[[Namespace], int], module.main)
+    return module

@@ -12,6 +12,9 @@ Flow at a glance:
 Files, in reading order:
   server           builds the server, serves
   stdio            the stdio transport
+  first_answers    what a client is told first, kept from one server to the next
+  early_reader     answers with it while the SDK is imported
+  takeover         from the early reader to the SDK
   http/            streamable HTTP
   request          ToolCall: arguments, owner, caller, deadline
   around_call      what surrounds every call

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -47,14 +46,13 @@ from shelltie.frontends.mcp.request import (
     owner_of,
     requester_of,
 )
-from shelltie.frontends.mcp.stdio import Answers, Messages, serve_stdio
+from shelltie.frontends.mcp.stdio import Answers, Messages, Stdio, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, declares
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.config import Config
-from shelltie.settings.layers import load
 
 _log = logging.getLogger(__name__)
 
@@ -126,13 +124,12 @@ Figures = Callable[[], str]  # what was counted, in the words of Prometheus
 Transport = Callable[[Server[Any], Leave, Forget, Figures], Awaitable[None]]
 
 
-def main(_: Namespace | None = None) -> int:
-    """`shelltie mcp`: serve on stdin and stdout until the client leaves; the exit code.
+def serve_client(config: Config, stdio: Stdio) -> None:
+    """Serve one client on stdin and stdout until it leaves.
 
     Raises: ConfigWrong.
     """
-    anyio.run(serve, load(Path()), on_stdio)
-    return 0
+    anyio.run(serve, config, partial(on_stdio, stdio))
 
 
 async def serve(config: Config, transport: Transport) -> None:
@@ -160,14 +157,14 @@ async def serve(config: Config, transport: Transport) -> None:
             await transport(server, supervisor.close, forget, figures)
 
 
-async def on_stdio(server: Server[Any], leave: Leave, _: Forget, __: Figures) -> None:
+async def on_stdio(stdio: Stdio, server: Server[Any], leave: Leave, _: Forget, __: Figures) -> None:
     """One client on stdin and stdout, with which the server goes."""
     options = server.create_initialization_options()
 
     async def converse(messages: Messages, answers: Answers) -> None:
         await server.run(messages, answers, options)
 
-    await serve_stdio(converse, leave)
+    await serve_stdio(converse, leave, stdio)
 
 
 def task_contexts(supervisor: Supervisor, config: Config) -> Contexts:

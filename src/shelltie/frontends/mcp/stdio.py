@@ -26,9 +26,14 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.pulse import Pulse
-from shelltie.frontends.jsonl import LINE_MAX, Lines, own_wire, read, write
+from shelltie.frontends.fd_io import read, write
+from shelltie.frontends.jsonl import LINE_MAX, Lines
+from shelltie.frontends.mcp.early_reader import EarlyExchange
+from shelltie.frontends.mcp.first_answers import FirstAnswers
+from shelltie.frontends.mcp.takeover import Takeover
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends
@@ -44,9 +49,20 @@ _ToServer = MemoryObjectSendStream[SessionMessage | Exception]
 _ToClient = MemoryObjectReceiveStream[SessionMessage]
 
 
+@frozen
+class Stdio:
+    """The client's descriptors, and what was read and answered there before we could serve."""
+
+    source: int
+    sink: int
+    early: EarlyExchange = EarlyExchange()
+    answers: FirstAnswers | None = None
+
+
 async def serve_stdio(
     serve: Callable[[Messages, Answers], Coroutine[object, object, None]],
     leave: Callable[[], Awaitable[None]],
+    stdio: Stdio,
 ) -> None:
     """Serve until the client closes its end or a signal comes.
 
@@ -55,8 +71,8 @@ async def serve_stdio(
     to_server, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, to_client = anyio.create_memory_object_stream[SessionMessage](0)
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    with own_wire() as (source, sink), signals as arriving, to_server, messages, to_client:
-        wire = _Wire(source, sink)
+    with signals as arriving, to_server, messages, to_client:
+        wire = _Wire(stdio)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.listen, to_server, answers.clone())
             tasks.start_soon(wire.speak, to_client)
@@ -75,10 +91,12 @@ async def serve_stdio(
 class _Wire:
     """Both directions, and which requests wait for their answer."""
 
-    def __init__(self, source: int, sink: int) -> None:
+    def __init__(self, stdio: Stdio) -> None:
         self.over = anyio.Event()
-        self._source = source
-        self._sink = sink
+        self._source = stdio.source
+        self._sink = stdio.sink
+        self._early = stdio.early
+        self._takeover = Takeover(stdio.early, stdio.answers)
         self._lines = Lines(LINE_MAX)
         self._unanswered: set[str] = set()
         self._writing = False
@@ -92,6 +110,7 @@ class _Wire:
     async def listen(self, to_server: _ToServer, answers: Answers) -> None:
         """Hand on what the client says, until it closes its end."""
         with answers, suppress(anyio.BrokenResourceError):  # when it is over already
+            await self._take(self._early.read, to_server, answers)
             while chunk := await read(self._source):
                 await self._take(chunk, to_server, answers)
             await self._take(b"\n", to_server, answers)  # the last line may lack it
@@ -102,12 +121,16 @@ class _Wire:
     async def speak(self, to_client: _ToClient) -> None:
         """Write what the server says; who has more to say waits until the client has read."""
         with suppress(OSError, anyio.ClosedResourceError):  # the client left, or we do
+            await write(self._sink, self._early.unsent)
             async for envelope in to_client:
                 message = envelope.message
+                request, result = _answered(message), _result(message)
+                instead = self._takeover.instead(request, result)
                 self._writing = True
-                await write(self._sink, _line(message).encode())
+                await write(self._sink, _line(message).encode() if instead is None else instead)
                 self._writing = False
-                self._forget(_answered(message))
+                await self._takeover.keep(request, result)
+                self._forget(request)
         self.over.set()
 
     async def answered(self) -> None:
@@ -122,6 +145,7 @@ class _Wire:
 
     async def _take(self, chunk: bytes, to_server: _ToServer, answers: Answers) -> None:
         for line in self._lines.feed(chunk):
+            self._takeover.hear(line)
             if line is None:
                 await answers.send(SessionMessage(_too_long(self._lines.head)))
                 continue
@@ -153,6 +177,10 @@ class _Wire:
 def _answered(message: JSONRPCMessage) -> int | str | None:
     """Which request this answers, if it is an answer at all."""
     return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+
+
+def _result(message: JSONRPCMessage) -> dict[str, object] | None:
+    return message.result if isinstance(message, JSONRPCResponse) else None
 
 
 def _too_long(head: bytes) -> JSONRPCError:

@@ -30,4 +30,5 @@ Files, in reading order:
   demo        a silent command and its end
   completion  bash, zsh, fish
   acp         ACP server
+  mcp         MCP server
 """
