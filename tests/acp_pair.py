@@ -18,7 +18,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 PUPPET = Path(__file__).parent / "programs" / "puppet_agent.py"
 PROGRAM = [sys.executable, "-m", "shelltie", "acp"]
-LIMIT = 20.0
+LIMIT = 50.0
 SESSION = "sess_1"
 DEVNULL = subprocess.DEVNULL
 MOST = 128 * 1024 * 1024

@@ -39,7 +39,7 @@ class Asking:
 
     async def says(self) -> dict[str, Any]:
         """The next thing it says."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             line = await self._stdout.receive_until(b"\n", 1 << 20)
         said = json.loads(line)
         assert isinstance(said, dict)
@@ -71,7 +71,7 @@ async def asking() -> AsyncIterator[Asking]:
 
 async def shelltie(*args: str) -> tuple[int, str, str]:
     """The command line, beside the server: exit code, stdout, stderr."""
-    with anyio.fail_after(40):
+    with anyio.fail_after(50):
         done = await anyio.run_process(
             [*SHELLTIE, *args], check=False, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
@@ -99,13 +99,13 @@ def _typed(argv: list[str], answer: bytes) -> tuple[int, str]:
 
 async def typed(*argv: str, answer: str) -> tuple[int, str]:
     """A person at a terminal of their own runs this, and types that when they are asked."""
-    with anyio.fail_after(40):
+    with anyio.fail_after(50):
         return await anyio.to_thread.run_sync(_typed, list(argv), answer.encode())
 
 
 async def until_asked(count: int = 1) -> list[dict[str, Any]]:
     """The questions that wait for a person, once there are so many."""
-    with anyio.fail_after(40):
+    with anyio.fail_after(50):
         while True:
             asked = json.loads((await shelltie("pending", "--json"))[1])
             if len(asked) >= count:

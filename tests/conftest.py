@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import tempfile
-import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -24,8 +23,6 @@ settings.register_profile(
     "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy machine")
-
-SECOND_TRIES = Path(__file__).parent / "second_tries.toml"
 
 Open = Callable[..., AbstractAsyncContextManager[Terminal]]
 
@@ -135,15 +132,8 @@ def _have_another_home(home: Path) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A tool that is missing skips on a laptop and fails in CI (REQUIRE_TOOLS=1).
-
-    Nothing is tried again but what is listed with its cause.
-    """
-    page = tomllib.loads(SECOND_TRIES.read_text(encoding="utf-8"))
-    listed = {test["id"] for test in page["test"]}
+    """A tool that is missing skips on a laptop and fails in CI (REQUIRE_TOOLS=1)."""
     for item in items:
-        if item.nodeid.partition("[")[0] in listed:
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
         if "engine" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("engine"))  # there is one on the machine
         for mark in item.iter_markers("needs"):

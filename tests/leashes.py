@@ -28,7 +28,7 @@ class Told:
         self._more.set()
         self._more = anyio.Event()
 
-    async def word(self, kind: type[W], limit: float = 30) -> W:
+    async def word(self, kind: type[W], limit: float = 50) -> W:
         """The first word of a kind, once it has been said."""
         with anyio.fail_after(limit):
             while True:
@@ -39,7 +39,7 @@ class Told:
 
     async def last(self) -> Gone | Lost:
         """The last word."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             while not self.words or not isinstance(self.words[-1], Gone | Lost):
                 await self._more.wait()
         word = self.words[-1]
@@ -113,7 +113,7 @@ def start_printing(
 
 async def read(reader: int, size: int = 65536) -> bytes:
     """What comes next from a pipe or terminal, nothing at its end."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         await anyio.wait_readable(reader)
     return os.read(reader, size)
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import subprocess
@@ -78,7 +79,7 @@ async def served(command: Sequence[str] = SERVER, **settings: str) -> AsyncItera
     finally:
         if process.returncode is None:
             await client.hang_up()
-            with anyio.move_on_after(10), contextlib.suppress(OSError):
+            with anyio.move_on_after(30), contextlib.suppress(OSError):
                 await process.wait()
         if process.returncode is None:
             process.kill()
@@ -98,11 +99,11 @@ class Person:
 
     async def sees(self, text: str) -> None:
         """Wait until it is on the terminal, after what was waited for before."""
-        with anyio.move_on_after(30):
+        with anyio.move_on_after(50):
             while text.encode() not in self.shown and self.process.poll() is None:
                 await self._look()
-        await self._look()  # its last words, if it has left
-        assert text.encode() in self.shown, self.shown
+        self._read_what_is_there()  # its last words, if it has left
+        assert text.encode() in self.shown, self.shown[-2000:]
         self.shown = self.shown.partition(text.encode())[2]
 
     def types(self, keys: str) -> None:
@@ -114,15 +115,20 @@ class Person:
 
     async def leaves(self) -> int:
         """Wait until the command has ended; its exit code."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             while self.process.poll() is None:
                 await self._look()
-        await self._look()
+        self._read_what_is_there()
         return self.process.returncode
 
     async def _look(self) -> None:
         with anyio.move_on_after(0.1):
             await anyio.wait_readable(self._master)
+            self.shown += os.read(self._master, 65536)
+
+    def _read_what_is_there(self) -> None:
+        """All of it: one read of a terminal gives 4 KiB at most, whatever is waiting in it."""
+        while select.select([self._master], [], [], 0)[0]:
             self.shown += os.read(self._master, 65536)
 
     @property

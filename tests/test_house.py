@@ -6,10 +6,8 @@ import importlib.util
 import re
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +16,6 @@ import pytest
 import shelltie
 import shelltie.acp
 from shelltie import Config
-from tests.conftest import SECOND_TRIES
 from tests.requirements_table import PAGE, proofs, read_page, render
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -182,17 +179,6 @@ def test_every_mark_on_a_test_names_a_requirement() -> None:
 def test_every_requirement_has_a_test_or_a_reason() -> None:
     for name, requirement in read_page(PAGE.read_text(encoding="utf-8")).items():
         assert requirement.shown.startswith(("`", "not yet", "no test: ")), name
-
-
-def test_what_may_be_tried_again_is_a_short_list_of_tests_with_a_date_and_a_cause() -> None:
-    page = tomllib.loads(SECOND_TRIES.read_text(encoding="utf-8"))["test"]
-
-    assert len(page) <= 8
-    for test in page:
-        file, _, name = test["id"].partition("::")
-        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
-        assert isinstance(test["since"], date)
-        assert test["cause"]
 
 
 def test_the_changelog_names_this_version() -> None:

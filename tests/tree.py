@@ -24,13 +24,13 @@ def tagged(tag: str, name: str | None = None) -> list[psutil.Process]:
     return found
 
 
-async def until(condition: Callable[[], bool], limit: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], limit: float = 50) -> None:
     """Wait for something that only polling can tell."""
     with anyio.fail_after(limit):
         while not condition():
             await anyio.sleep(0.01)
 
 
-async def nobody_left(tag: str, limit: float = 20.0) -> None:
+async def nobody_left(tag: str, limit: float = 50) -> None:
     """Wait until nobody with the tag lives."""
     await until(lambda: not tagged(tag), limit)

@@ -41,7 +41,7 @@ class OwnServer(HttpServer):
     process: Process
 
     async def exit_code(self) -> int:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             return await self.process.wait()
 
 
@@ -83,7 +83,7 @@ async def listening(
             command, stdin=subprocess.DEVNULL, stdout=None, stderr=stderr, env=env
         )
     try:
-        await until(lambda: b"\n" in log.read_bytes(), 20)
+        await until(lambda: b"\n" in log.read_bytes())
         yield OwnServer(_url(log), tokens, process)
     finally:
         if process.returncode is None:

@@ -57,7 +57,7 @@ def checked(result: CallToolResult) -> Fields:
 
 
 async def ask(client: Client, name: str = "agent_task", **arguments: object) -> Fields:
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         return checked(await client.call_tool(name, arguments))
 
 
@@ -76,13 +76,13 @@ exec sleep 60
 @pytest.mark.proves("S3-72", "C-39")
 async def test_a_hang_is_answered_with_all_there_was(connect: Any, era: str) -> None:  # noqa: ANN401  as above
     async with connect(era, limits_grace=5.0) as client:
-        answer = await ask(client, command=EVENTS, idleTimeoutMs=3000)
+        answer = await ask(client, command=EVENTS, idleTimeoutMs=6000)
 
     error, so_far = answer["error"], answer["partial"]
     assert (answer["success"], answer["status"]) == (False, "timeout")
     assert (error["code"], error["kind"], error["errno"]) == ("EIDLE", "inactivity", "ETIMEDOUT")
-    assert error["message"].endswith("within the allowed inactivity window (3s).")
-    assert 3000 <= error["idleMs"] <= error["wallClockMs"]
+    assert error["message"].endswith("within the allowed inactivity window (6s).")
+    assert 6000 <= error["idleMs"] <= error["wallClockMs"]
     assert error["pid"] > 0
     assert (error["killed"], error["signal"]) == (True, "SIGTERM")
     assert [event["n"] for event in so_far["lastEvents"]] == [*range(77, 127)]
@@ -151,7 +151,7 @@ async def test_a_task_that_ends_well_has_its_output(connect: Any) -> None:  # no
 
 
 HEARTBEATS = """
-for n in {0..8}; do echo '{"type": "heartbeat"}'; sleep 0.4; done
+for n in {0..8}; do echo '{"type": "heartbeat"}'; sleep 0.8; done
 echo '{"type": "done"}'
 """
 
@@ -159,7 +159,7 @@ echo '{"type": "done"}'
 BEATING = """\
 while :; do printf '{"type":'; sleep 0.05; echo ' "heartbeat"}'; sleep 0.15; done"""
 STILL = "while :; do echo still here; sleep 0.2; done"
-DOTS = "for n in {1..15}; do printf .; sleep 0.2; done"
+DOTS = "for n in {1..15}; do printf .; sleep 0.5; done"
 
 
 @pytest.mark.proves("C-88")
@@ -168,7 +168,7 @@ async def test_heartbeats_can_be_told_from_work(connect: Any) -> None:  # noqa: 
         answers: dict[str, Fields] = {}
 
         async def one(name: str, command: str) -> None:
-            answers[name] = await ask(client, command=command, idleTimeoutMs=2000)
+            answers[name] = await ask(client, command=command, idleTimeoutMs=6000)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one, "beating", BEATING)
@@ -192,10 +192,10 @@ async def test_a_pattern_for_heartbeats_that_is_none_is_refused(terminal: Termin
 @pytest.mark.proves("T3-22", "S3-65", "C-88")
 async def test_heartbeats_keep_it_alive_and_are_no_events(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect() as client:
-        answer = await ask(client, command=HEARTBEATS, idleTimeoutMs=3000)
+        answer = await ask(client, command=HEARTBEATS, idleTimeoutMs=6000)
 
     assert (answer["status"], answer["heartbeats"]) == ("completed", 9)
-    assert answer["durationMs"] > 3000
+    assert answer["durationMs"] > 6000
     assert answer["output"]["lastEvents"] == [{"type": "done"}]
 
 
@@ -203,8 +203,8 @@ async def test_heartbeats_keep_it_alive_and_are_no_events(connect: Any) -> None:
 @pytest.mark.proves("T3-13", "C-19")
 async def test_a_task_goes_on_and_its_end_can_be_waited_for(connect: Any, era: str) -> None:  # noqa: ANN401  as above
     async with connect(era, mcp_patience=0.6) as client:
-        command = "trap 'exit 0' TERM; echo on; for i in 1 2 3 4 5 6; do sleep 0.5; done; sleep 60"
-        first = await ask(client, command=command, hardTimeoutMs=2500)
+        command = "trap 'exit 0' TERM; echo on; while :; do sleep 0.2; done"
+        first = await ask(client, command=command, hardTimeoutMs=6000)
         answer = first
         while answer["status"] == "running":
             answer = await ask(client, "agent_wait", taskId=first["taskId"])
@@ -257,7 +257,7 @@ async def test_progress_says_how_long_it_runs_and_what_its_events_say(connect: A
         async with anyio.create_task_group() as tasks:
             ask_and_hear = partial(client.call_tool, progress_callback=report)
             tasks.start_soon(ask_and_hear, "agent_task", {"command": command})
-            with anyio.fail_after(30):
+            with anyio.fail_after(50):
                 await heard.wait()
             tasks.cancel_scope.cancel()
 
@@ -266,7 +266,7 @@ async def test_progress_says_how_long_it_runs_and_what_its_events_say(connect: A
 
 async def test_who_waits_and_is_cancelled_ends_nothing(connect: Any) -> None:  # noqa: ANN401  as above
     async with connect(mcp_patience=0.6) as client:
-        first = await ask(client, command="sleep 2; echo there")
+        first = await ask(client, command="sleep 5; echo there")
         with anyio.move_on_after(0.2):
             await client.call_tool("agent_wait", {"taskId": first["taskId"]})
         answer = first

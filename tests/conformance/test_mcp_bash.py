@@ -36,7 +36,7 @@ async def test_an_unknown_command_that_nobody_answers_for_is_refused_in_the_end(
     open_terminal: Open, tmp_path: Path, on_timeout: str
 ) -> None:
     canary, person = tmp_path / "canary", Person(None)
-    settings: dict[str, object] = {"safety_unknown_timeout": 2.0, "safety_on_timeout": on_timeout}
+    settings: dict[str, object] = {"safety_unknown_timeout": 6.0, "safety_on_timeout": on_timeout}
     async with open_terminal(**settings) as terminal:
         server = server_of(terminal, Config.of(**settings))
         async with Client(server, mode="legacy", elicitation_callback=person) as client:

@@ -181,7 +181,7 @@ async def test_a_yes_to_what_was_not_shown_is_none(
     person, mark = Person(YES), tmp_path / "mark"
     command = "\n".join(f"rm -rf {tmp_path}/build{n}" for n in range(400))
 
-    async with connect(era, person, safety_dangerous_timeout=2.0) as (client, _):
+    async with connect(era, person, safety_dangerous_timeout=6.0) as (client, _):
         result = await client.call_tool("run", {"command": f"{command}\necho launch >> {mark}"})
 
     assert said(result)["errorCode"] == "CONFIRMATION_REQUIRED"
@@ -232,7 +232,7 @@ async def test_the_first_answer_counts_and_the_dialogue_is_taken_back(
             await person.asked.wait()
             (waiting,) = broker.pending()
             await broker.answer(waiting.question.id, waiting.question.digest, Answer(allowed=True))
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not person.left:
                 await anyio.sleep(0.02)
 
@@ -293,7 +293,7 @@ async def test_a_call_that_is_cancelled_during_the_dialogue_takes_its_question_b
             tasks.start_soon(client.call_tool, "run", launch(mark))
             await person.asked.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while broker.pending() or not person.left:
                 await anyio.sleep(0.02)
         alive = said(await client.call_tool("run", {"command": "echo alive"}))
@@ -336,7 +336,7 @@ async def test_a_long_command_is_shown_with_where_to_read_the_rest(
     command = "".join(f": {number}\n" for number in range(500)) + f"rm -rf {tmp_path}/none"
 
     async with connect(era, person, safety_dangerousCommands=()) as (client, _):
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await client.call_tool("run", {"command": command})
 
     (message,) = person.read
@@ -500,7 +500,7 @@ async def test_a_real_server_asks_through_its_pipe(tmp_path: Path, era: Any) -> 
 
     for says in (NO, YES):
         async with Client(server, mode=era, elicitation_callback=Person(says)) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(50):
                 result = await client.call_tool("run", launch(mark))
         assert result.is_error is (says is NO)
 

@@ -71,7 +71,7 @@ async def test_every_request_is_answered_whatever_its_id(server: HttpServer, era
     async with http_client(server, era) as client, anyio.create_task_group() as tasks:
         slow, headers = client.request("run", command=f"sleep 600.{tag}", timeout_sec=30)
         tasks.start_soon(client.post, slow, headers)
-        await until(lambda: bool(tagged(tag)), 20)
+        await until(lambda: bool(tagged(tag)))
         said = []
         for number in (slow["id"], str(slow["id"]), 77):
             quick, headers = client.request("run", command="echo hi")
@@ -81,7 +81,7 @@ async def test_every_request_is_answered_whatever_its_id(server: HttpServer, era
             told = {"method": "notifications/cancelled", "params": {"requestId": slow["id"]}}
             await client.post({"jsonrpc": "2.0", **told})
         tasks.cancel_scope.cancel()
-    await nobody_left(tag, 20)
+    await nobody_left(tag)
 
     codes = [400, 400, 200] if era == "legacy" else [200] * 3
     assert [one.status_code for one in said] == codes
@@ -101,14 +101,14 @@ async def test_what_happens_after_the_answer_is_told_on_the_open_stream(tmp_path
         http_client(server, "legacy") as client,
         client.http.stream("GET", server.url, headers=client.headers) as stream,
     ):
-        limits = {"no_output_timeout_sec": 0, "timeout_sec": 3}
+        limits = {"no_output_timeout_sec": 0, "timeout_sec": 6}
         answer = await client.call("run", command="sleep 60", **limits)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             async for line in stream.aiter_lines():
                 if line.startswith("data: {"):
                     heard.append(json.loads(line.removeprefix("data: ")))
-                if heard and heard[-1]["method"] == "notifications/message":
-                    break
+                if heard and "code" in heard[-1]["params"].get("data", {}):
+                    break  # a warning came before
 
     assert answer["status"] == "running"
     data = heard[-1]["params"]["data"]
@@ -194,7 +194,7 @@ async def test_clients_with_the_same_token_see_only_their_own_sessions(server: H
             stopped = await two.call("terminal_stop", sessionId=theirs)
             alive = len(tagged(tag))
             await one.call("terminal_stop", sessionId=theirs)
-            await nobody_left(tag, limit=20)
+            await nobody_left(tag)
 
         assert seen == [[theirs], []], (first, second)
         assert read["errorCode"] == stopped["errorCode"] == "SESSION_NOT_FOUND"
@@ -233,12 +233,12 @@ async def test_a_lost_connection_cancels_where_the_protocol_says_so_and_only_the
         async with http_client(server, era) as client:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.post, *client.request("run", command=command))
-                await until(lambda: bool(tagged(tag)), 20)
+                await until(lambda: bool(tagged(tag)))
                 tasks.cancel_scope.cancel()
         if era == "modern":
-            await nobody_left(tag, limit=20)
+            await nobody_left(tag)
     go.touch()
-    await until(written.exists, 20)
+    await until(written.exists)
 
 
 async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_along(
@@ -252,7 +252,7 @@ async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_al
         await start(one, ended)
         theirs = await start(two, stays)
         deleted = await one.http.delete(one.url, headers=one.headers)
-        await nobody_left(ended, limit=20)
+        await nobody_left(ended)
         gone = await one.post(*one.request("terminal_list"))
         seen = await two.listed()
 
@@ -262,12 +262,12 @@ async def test_who_ends_their_session_leaves_nothing_behind_and_takes_nothing_al
 
 async def test_who_stays_away_has_left(tmp_path: Path) -> None:
     tags, alive = {era: new_tag() for era in ERAS}, {}
-    async with http_server(tmp_path, SHELLTIE_HTTP_IDLE="3") as server:
+    async with http_server(tmp_path, SHELLTIE_HTTP_IDLE="6") as server:
 
         async def come_and_go(era: str) -> None:
             async with http_client(server, era) as client:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(client.post, *client.request("run", command="sleep 4"))
+                    tasks.start_soon(client.post, *client.request("run", command="sleep 7"))
                     await start(client, tags[era])
                 alive[era] = bool(tagged(tags[era]))  # an unanswered call is a presence
 
@@ -275,7 +275,7 @@ async def test_who_stays_away_has_left(tmp_path: Path) -> None:
             for era in ERAS:
                 tasks.start_soon(come_and_go, era)
         for tag in tags.values():
-            await nobody_left(tag, limit=20)
+            await nobody_left(tag)
 
     assert alive == dict.fromkeys(ERAS, True)
 
@@ -317,10 +317,10 @@ async def test_a_cancelled_call_is_not_answered_but_its_response_ends(server: Ht
         async with anyio.create_task_group() as tasks:
             slow, headers = client.request("run", command=f"sleep 600.{tag}", timeout_sec=60)
             tasks.start_soon(ask, slow, headers)
-            await until(lambda: bool(tagged(tag)), 20)
+            await until(lambda: bool(tagged(tag)))
             told = {"method": "notifications/cancelled", "params": {"requestId": slow["id"]}}
             await client.post({"jsonrpc": "2.0", **told})
-        await nobody_left(tag, 20)
+        await nobody_left(tag)
         again = await client.post({**client.request("run", command="echo hi")[0], "id": slow["id"]})
 
     assert ended[0].status_code == 200

@@ -109,8 +109,8 @@ async def test_unfinished_handshakes_keep_nobody_out_either(tmp_path: Path) -> N
 
 
 async def test_who_is_served_is_not_dropped_for_those_who_come(tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    command = f"until [ -e {go} ]; do sleep 0.05; done; echo whole"
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    command = f"touch {begun}; until [ -e {go} ]; do sleep 0.05; done; echo whole"
     said = []
     async with small_server(tmp_path) as server, http_client(server, "modern") as client:
         async with anyio.create_task_group() as tasks:
@@ -119,6 +119,7 @@ async def test_who_is_served_is_not_dropped_for_those_who_come(tmp_path: Path) -
                 said.append(await client.call("run", command=command))
 
             tasks.start_soon(wait)
+            await until(begun.exists)  # before, it is one of those who come
             await anyio.to_thread.run_sync(fill, server)
             go.touch()
 
@@ -146,7 +147,7 @@ async def test_a_connection_that_brings_no_whole_request_is_closed(
         }[kind]
         with connect(server) as client:
             client.sendall(first)
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 said = await anyio.to_thread.run_sync(drip, client, kind.startswith("slow"))
 
     status = {"slow body": b"408", "no token": b"401", "kept alive": b"400"}.get(kind)

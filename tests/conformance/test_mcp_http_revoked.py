@@ -37,11 +37,11 @@ async def test_a_revoked_token_ends_its_commands_sessions_and_streams(
             await other.call("terminal_start", command=f"sleep 600.{kept}", maxWait=0)
             tasks.start_soon(until_cut_off, client, ends, f"sleep 600.{run}")
             tasks.start_soon(listen, client, ends)
-            await until(lambda: all(map(tagged, (run, session, kept))), 20)
+            await until(lambda: all(map(tagged, (run, session, kept))))
             server.tokens.write_text(f"{SECOND}\n", encoding="ascii")
-            await nobody_left(run, 20)
-            await nobody_left(session, 20)
-            await until(lambda: len(ends) == 2, 20)
+            await nobody_left(run)
+            await nobody_left(session)
+            await until(lambda: len(ends) == 2)
             alive = bool(tagged(kept)), await other.listed()
 
     assert alive[0]
@@ -80,7 +80,7 @@ async def test_a_revoked_token_ends_its_tasks(tmp_path: Path) -> None:
         made = (await client.post(message, headers)).json()["result"]
         alive = bool(tagged(tag))
         server.tokens.write_text(f"{SECOND}\n", encoding="ascii")
-        await nobody_left(tag, 20)
+        await nobody_left(tag)
 
     assert (made["resultType"], alive) == ("task", True)
     assert MODERN in headers.values()

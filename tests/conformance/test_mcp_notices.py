@@ -112,15 +112,16 @@ async def test_a_token_that_is_none_is_named_in_the_refusal(tmp_path: Path) -> N
 async def test_progress_never_exceeds_its_total(tmp_path: Path) -> None:
     async with raw_server(tmp_path) as client:
         await client.greet()
-        ends = call(1, "sleep 60", timeout_sec=1, no_output_timeout_sec=0)
+        ends = call(1, "sleep 60", timeout_sec=4, no_output_timeout_sec=0)
         await client.send(with_meta(ends, progressToken=1))
         before, answers = await until_answered(client)
         _complaints(tmp_path)
 
     told = [one["params"] for one in before if one["method"] == "notifications/progress"]
     assert answers[0]["structuredContent"]["status"] == "timeout"
-    assert told
-    assert all(one["progress"] <= one["total"] for one in told)
+    totals = [(one["progress"], one["total"]) for one in told if "total" in one]
+    assert totals  # before it has begun there is none
+    assert all(progress <= total for progress, total in totals)
 
 
 @pytest.mark.proves("S3-11")
@@ -145,7 +146,7 @@ async def test_without_a_limit_there_is_no_total(
     monkeypatch.setenv("SHELLTIE_SAFETY_PROFILES_SESSION_UNKNOWN", "allow")
     async with raw_server(tmp_path) as client:
         await client.greet()
-        arguments = {"command": "sleep 60", "maxWait": 1}
+        arguments = {"command": "sleep 60", "maxWait": 4}
         start = request(1, "tools/call", name="terminal_start", arguments=arguments)
         await client.send(with_meta(start, progressToken=1))
         before, _ = await until_answered(client)
@@ -164,13 +165,14 @@ async def test_progress_comes_every_interval_with_the_time_and_the_limit(
         await client.greet()
         slow = call(1, "sleep 30", timeout_sec=40, no_output_timeout_sec=0)
         await client.send(with_meta(slow, progressToken=1))
-        told = [(await client.receive())["params"] for _ in range(4)]
+        told = [(await client.receive())["params"] for _ in range(6)]
 
     steps = [later["progress"] - sooner["progress"] for sooner, later in pairwise(told)]
     assert told[0]["progress"] >= 300
     assert all(step >= 690 for step in steps)  # no more often; how late depends on the machine
-    assert all(one["total"] >= 40_000 for one in told)
-    assert max(one["total"] for one in told) - min(one["total"] for one in told) <= 5
+    totals = [one["total"] for one in told if "total" in one]  # none before it has begun
+    assert min(totals) >= 40_000
+    assert max(totals) - min(totals) <= 5
 
 
 @pytest.mark.proves("S3-12", "S3-48", "S3-54", "C-23")
@@ -369,10 +371,10 @@ async def test_without_a_handshake_nothing_is_said_between_requests(
     monkeypatch.setenv("SHELLTIE_MCP_PATIENCE", "0.6")
     loud = {**ENVELOPE, "io.modelcontextprotocol/logLevel": "debug"}
     async with raw_server(tmp_path) as client:
-        await client.send(with_meta(call(1, "sleep 60", no_output_timeout_sec=2), **loud))
+        await client.send(with_meta(call(1, "sleep 60", no_output_timeout_sec=5), **loud))
         _, (answer,) = await until_answered(client)
         log = tmp_path / "stderr"
-        await until(lambda: "inactivity window" in log.read_text(encoding="utf-8"), 20)
+        await until(lambda: "inactivity window" in log.read_text(encoding="utf-8"))
         session = {"sessionId": answer["structuredContent"]["sessionId"]}
         reading = request(2, "tools/call", name="terminal_continue", arguments=session)
         await client.send(with_meta(reading, **ENVELOPE))
@@ -405,8 +407,8 @@ async def test_a_client_is_told_what_is_slower_than_usual(
         async with Client(server, mode="legacy", logging_callback=log) as client:
             call_tool = partial(client.call_tool, progress_callback=report)
             tasks.start_soon(call_tool, "run", arguments)
-            await until(lambda: len(logged) == 2, 30)
-            await until(lambda: {one["message"] for one in logged} <= {*reported}, 20)
+            await until(lambda: len(logged) == 2)
+            await until(lambda: {one["message"] for one in logged} <= {*reported})
             tasks.cancel_scope.cancel()
 
     assert {one["why"] for one in logged} == {"slow", "idle"}

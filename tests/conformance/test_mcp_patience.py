@@ -49,7 +49,7 @@ def impatient(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of
 
 
 async def ask(client: Client, name: str, **arguments: object) -> tuple[Fields, CallToolResult]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         result = await client.call_tool(name, arguments)
     answer = cast(Fields, result.structured_content)
     jsonschema.Draft202012Validator(SCHEMAS[name]).validate(answer)
@@ -59,7 +59,7 @@ async def ask(client: Client, name: str, **arguments: object) -> tuple[Fields, C
 async def to_the_end(client: Client, session: str) -> tuple[str, Fields]:
     """Everything a session prints from now on, and its last answer."""
     printed = ""
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         while True:
             answer, _ = await ask(client, "terminal_continue", sessionId=session)
             printed += answer["output"]
@@ -89,10 +89,12 @@ def test_every_client_is_answered_before_it_gives_up(client: str, seconds: float
 @pytest.mark.proves("C-23", "S3-2")
 async def test_a_run_that_takes_longer_goes_on_as_a_session(impatient: Any, era: str) -> None:  # noqa: ANN401  as above
     async with impatient(era) as client:
-        command = "echo one; echo oops >&2; sleep 3; echo two; exit 3"
+        command = "echo one; echo oops >&2; sleep 4; echo two; exit 3"
         answer, result = await ask(client, "run", command=command, timeout_sec=20)
         later, end = await to_the_end(client, answer["sessionId"])
         again, _ = await ask(client, "run", command="true")
+        if again["status"] == "running":  # a busy machine may need longer than this client waits
+            _, again = await to_the_end(client, again["sessionId"])
 
     assert (answer["status"], answer["exitCode"], result.is_error) == ("running", None, False)
     so_far = answer["stdout"] + answer["stderr"]
@@ -103,14 +105,14 @@ async def test_a_run_that_takes_longer_goes_on_as_a_session(impatient: Any, era:
     for word in ("term-1", "terminal_continue", "terminal_output", "terminal_stop", "20s in all"):
         assert word in answer["hint"]
     assert (so_far + later, end["exitCode"]) == ("one\noops\ntwo\n", 3)
-    assert again["status"] == "success"
+    assert again["exitCode"] == 0
 
 
 async def test_all_it_printed_can_still_be_read(impatient: Any) -> None:  # noqa: ANN401  as above
     async with impatient(output_shown=100) as client:
         answer, _ = await ask(client, "run", command="seq 1 500; sleep 60")
         session, whole = answer["sessionId"], {"output": ""}
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not whole["output"].endswith("\n500\n"):
                 whole, _ = await ask(client, "terminal_output", sessionId=session)
 
@@ -122,7 +124,7 @@ async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as abo
     tag = new_tag()
     async with impatient(limits_grace=0.5) as client:
         command = f"setsid sleep 60.{tag} & sleep 60.{tag}"
-        answer, _ = await ask(client, "run", command=command, timeout_sec=3)
+        answer, _ = await ask(client, "run", command=command, timeout_sec=6)
         _, end = await to_the_end(client, answer["sessionId"])
         await nobody_left(tag)
 
@@ -134,20 +136,20 @@ async def test_its_limits_go_on(impatient: Any) -> None:  # noqa: ANN401  as abo
 @pytest.mark.proves("T3-26", "C-86")
 async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # noqa: ANN401  as above
     async with impatient(mcp_patience=30) as client:
-        limits = {"timeout_sec": 2, "no_output_timeout_sec": 0}
-        again, _ = await ask(client, "run", command="sleep 2.2", retry=1, **limits)
+        limits = {"timeout_sec": 5, "no_output_timeout_sec": 0}
+        again, _ = await ask(client, "run", command="sleep 5.2", retry=1, **limits)
         text = "touch /dev/null; sleep 60"
         writes, _ = await ask(client, "run", command=text, retry=2, timeout_sec=0.5)
         bad = [
             (await ask(client, "run", command="true", retry=given))[0]
             for given in (3, -1, True, "1", 1.0)
         ]
-    async with impatient(mcp_patience=5, limits_grace=0.5, retry_attempts=1) as client:
+    async with impatient(mcp_patience=9, limits_grace=0.5, retry_attempts=1) as client:
         going, _ = await ask(client, "run", command="sleep 60", **limits)
         _, end = await to_the_end(client, going["sessionId"])
 
     assert (again["status"], len(again["attempts"])) == ("success", 2)
-    assert [one["execSec"] for one in again["attempts"]] == [2, 4]
+    assert [one["execSec"] for one in again["attempts"]] == [5, 10]
     assert (writes["status"], writes["attempts"]) == ("timeout", [])
     assert {one["errorCode"] for one in bad} == {"INVALID_PARAMETERS"}
     assert going["status"] == "running"
@@ -157,14 +159,14 @@ async def test_an_agent_may_ask_for_another_attempt(impatient: Any) -> None:  # 
 
 @pytest.mark.proves("S0-31", "S3-2")
 async def test_a_session_that_a_limit_ended_says_so_as_a_run_does(impatient: Any) -> None:  # noqa: ANN401  as above
-    async with impatient(limits_grace=0.5) as client:
-        limits = {"timeout_sec": 3, "no_output_timeout_sec": 0}
+    async with impatient() as client:
+        limits = {"timeout_sec": 6, "no_output_timeout_sec": 0}
         run, _ = await ask(client, "run", command="echo hi; exec sleep 60", **limits)
         for asked in ({"timeoutSeconds": 1}, {"silenceSeconds": 1}, {"timeoutSeconds": 1}):
             await ask(client, "terminal_start", command="echo hi; cat", maxWait=0, **asked)
-        shell = {"mode": "shell", "maxWait": 20, "timeoutSeconds": 4}
+        shell = {"mode": "shell", "maxWait": 20, "timeoutSeconds": 9}
         first, _ = await ask(client, "terminal_start", command="false", **shell)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while (listed := await _listed(client)) != ["timeout"] * 5:
                 assert set(listed) <= {"running", "timeout"}
                 await anyio.sleep(0.1)
@@ -191,7 +193,7 @@ async def _listed(client: Client) -> list[str]:
 @ERAS
 async def test_bash_goes_on_too(impatient: Any, era: str) -> None:  # noqa: ANN401  as above
     async with impatient(era) as client:
-        answer, result = await ask(client, "bash", command="echo one; sleep 3; echo two")
+        answer, result = await ask(client, "bash", command="echo one; sleep 5; echo two")
         later, end = await to_the_end(client, answer["sessionId"])
 
     assert (answer["ok"], answer["exitCode"], answer["status"]) == (None, None, "running")
@@ -213,7 +215,7 @@ async def test_a_command_of_a_task_goes_on_and_keeps_its_turn(impatient: Any) ->
         made, _ = await ask(client, "terminal_create_session", taskId="B-1", agentId="a")
         session = {"sessionId": made["sessionId"]}
         execute = {**session, "command": "sleep"}
-        first, _ = await ask(client, "terminal_execute_command", **execute, args=["6"])
+        first, _ = await ask(client, "terminal_execute_command", **execute, args=["15"])
         status, _ = await ask(client, "terminal_get_status", **session)
         second, _ = await ask(client, "terminal_execute_command", **execute, args=["0"])
         busy, _ = await ask(client, "terminal_execute_command", **execute, queue=False)
@@ -352,7 +354,7 @@ async def test_a_client_that_stops_reading_delays_no_run(
         slow = call(1, f"sleep 1; touch {done}")
         slow["params"]["_meta"] = {"progressToken": "p"}
         await client.send(slow)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not done.exists():
                 await anyio.sleep(0.05)
         answers = await _answers(client, 9)

@@ -46,7 +46,7 @@ def discreet(open_terminal: Open) -> Any:  # noqa: ANN401  a context manager of 
 
 async def ask(client: Client, name: str, **arguments: object) -> Fields:
     """The answer, in which no piece of the secret may be, wherever it is said."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         result = await client.call_tool(name, arguments)
     said = result.model_dump_json()
     for place in range(0, len(SECRET) - 12, 4):
@@ -58,7 +58,7 @@ async def ask(client: Client, name: str, **arguments: object) -> Fields:
 
 async def to_the_end(client: Client, session: str) -> str:
     printed = ""
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         while True:
             answer = await ask(client, "terminal_continue", sessionId=session)
             printed += str(answer["output"])

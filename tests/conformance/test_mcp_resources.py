@@ -55,7 +55,7 @@ class Ear:
             self.lists += 1
 
     async def until(self, done: Callable[[], bool]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not done():
                 await anyio.sleep(0.02)
 
@@ -120,7 +120,7 @@ async def test_the_output_of_a_session_can_be_read_again_and_again(
 ) -> None:
     async with connect(era, output_shown=200) as (client, _):
         await start(client, "printf '\\033[31mred\\033[0m\\n'; seq 1000; read x")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "1000" not in (first := await text(client, "shelltie://sessions/term-1")):
                 await anyio.sleep(0.02)
         again = await text(client, "shelltie://sessions/term-1")
@@ -219,7 +219,7 @@ async def test_since_2026_a_listener_is_told_what_it_asked_for(connect: Connect)
             await client.call_tool("terminal_continue", {"sessionId": "term-1", "stdin": "a"})
             await client.call_tool("run", {"command": "true"})
             heard = []
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 async for event in stream:
                     heard.append(event)
                     if event == ResourceUpdated("shelltie://sessions/term-1"):
@@ -260,7 +260,7 @@ async def test_a_new_policy_is_told_when_the_next_command_follows_it(
             if era == "legacy":
                 await ear.until(lambda: "shelltie://policy" in ear.updated)
             else:
-                with anyio.fail_after(20):
+                with anyio.fail_after(50):
                     await heard.wait()
 
 
@@ -353,7 +353,7 @@ async def test_a_real_server_tells_through_its_pipe(era: Any) -> None:  # noqa: 
         command=SERVER[0], args=SERVER[1:], env={**server_environment(), **allowed}
     )
 
-    with anyio.fail_after(40):
+    with anyio.fail_after(50):
         async with Client(server, mode=era, message_handler=ear) as client:
             await start(client, "while true; do echo again; sleep 0.1; done")
             if era == "legacy":

@@ -329,7 +329,7 @@ async def test_what_is_nearly_done_when_the_client_closes_its_end_is_done(tmp_pa
     async with altered_server(tmp_path, "_QUICK = 600") as client:
         await client.greet()
         await client.send(call(1, f"touch {ready}; sleep 1; echo done"))
-        await until(ready.exists, 20)
+        await until(ready.exists)
         await client.hang_up()
         answers = await client.rest()
         code = await client.exit_code()
@@ -344,9 +344,9 @@ async def test_what_is_ended_when_the_client_closes_its_end_is_answered(tmp_path
     async with altered_server(tmp_path, "_QUICK, stdio._LAST_WORDS = 0.1, 600") as client:
         await client.greet()
         await client.send(*[call(n, f"seq 1 6000; sleep 600.{tag}") for n in range(5)])
-        await until(lambda: len(tagged(tag, "sleep")) == 5, 20)
+        await until(lambda: len(tagged(tag, "sleep")) == 5)
         await client.hang_up()
-        await nobody_left(tag, 20)
+        await nobody_left(tag)
         told = [structured(answer) for answer in await client.rest()]
         code = await client.exit_code()
 
@@ -359,7 +359,7 @@ async def test_a_cancelled_request_is_not_waited_for_at_the_end(tmp_path: Path) 
     async with altered_server(tmp_path, "_QUICK = 600") as client:
         await client.greet()
         await client.send(call(1, f"touch {ready}; sleep 600"))
-        await until(ready.exists, 20)
+        await until(ready.exists)
         await client.send(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
         )

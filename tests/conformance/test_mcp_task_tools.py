@@ -59,7 +59,7 @@ class Tools:
         self.contexts = contexts
 
     async def __call__(self, name: str, **arguments: object) -> dict[str, Any]:
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             return checked(name, await self.client.call_tool(f"terminal_{name}", arguments))
 
     async def create(self) -> str:
@@ -249,7 +249,7 @@ async def test_a_cancelled_request_ends_its_command(tools: Tools) -> None:
     tag = new_tag()
     session = await tools.create()
     context = tools.contexts.get(session, OWNER)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as calling:
             asked = {"sessionId": session, "command": "sleep", "args": [f"300.{tag}"]}
             calling.start_soon(tools.client.call_tool, "terminal_execute_command", asked)

@@ -136,9 +136,9 @@ async def test_every_kind_of_end_is_answered_as_the_schema_says(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"command": "echo on; sleep 600", "timeout_sec": 2.5}, "exec_timeout"),
-        ({"command": "echo on; sleep 600", "no_output_timeout_sec": 2}, "no_output_timeout"),
-        ({"command": "while :; do echo on; sleep 0.1; done", "timeout_sec": 2.5}, "exec_timeout"),
+        ({"command": "echo on; sleep 600", "timeout_sec": 6}, "exec_timeout"),
+        ({"command": "echo on; sleep 600", "no_output_timeout_sec": 5}, "no_output_timeout"),
+        ({"command": "while :; do echo on; sleep 0.1; done", "timeout_sec": 6}, "exec_timeout"),
     ],
 )
 async def test_a_timeout_is_answered_as_the_schema_says(

@@ -37,7 +37,7 @@ class Agent:
 
     async def __call__(self, tool: str, **arguments: object) -> dict[str, Any]:
         assert self.client is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await self.client.call_tool(tool, arguments)
         return cast(dict[str, Any], result.structured_content)
 

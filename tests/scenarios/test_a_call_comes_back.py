@@ -62,15 +62,17 @@ async def test_more_time_never_ends_a_silent_command_sooner(
     "T0-3", "S0-26", "S0-28", "S0-38", "S0-42", "S0-46", "S0-2", "S0-33", "S0-49", "S0-27"
 )
 async def test_a_chatty_command_is_ended_at_its_total_limit(terminal: Terminal) -> None:
-    longer = await terminal.start("sleep 25", timeout=60)
+    longer = await terminal.start("sleep 60", timeout=100)
 
-    result = await terminal.run("while :; do echo still running; sleep 0.2; done", timeout=2.5)
+    result = await terminal.run(
+        "while :; do echo still running; sleep 0.2; done", timeout=6, silence=5
+    )
 
     assert (result.status, result.timeout_reason) == ("timeout", "exec_timeout")
     assert (result.exit_code, result.termination_mode) == (-1, "soft")
     assert result.stdout.startswith("still running\nstill running\n")
     assert result.timed_out_at_ms is not None
-    assert result.timed_out_at_ms >= 2500
+    assert result.timed_out_at_ms >= 6000
     assert longer.outcome is None  # what takes ten times as long still runs
     await longer.kill("enough")
 
@@ -86,8 +88,8 @@ async def test_a_command_that_ends_in_time_succeeds(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        ({"timeout": 30, "silence": 2}, "no_output_timeout"),
-        ({"timeout": 2, "silence": 0}, "exec_timeout"),
+        ({"timeout": 60, "silence": 5}, "no_output_timeout"),
+        ({"timeout": 5, "silence": 0}, "exec_timeout"),
     ],
 )
 async def test_who_ignores_sigterm_is_killed_after_the_grace(
@@ -122,7 +124,7 @@ async def test_who_ignores_sigterm_is_killed_after_the_grace(
 async def test_a_clean_exit_after_our_signal_is_still_a_timeout(terminal: Terminal) -> None:
     command = "trap 'echo last words; exit 0' TERM; echo go; while :; do sleep 0.05; done"
 
-    result = await terminal.run(command, timeout=30, silence=2)
+    result = await terminal.run(command, timeout=60, silence=5)
 
     assert (result.status, result.exit_code) == ("timeout", -1)
     assert result.termination_mode == "soft"
@@ -134,7 +136,7 @@ async def test_a_clean_exit_after_our_signal_is_still_a_timeout(terminal: Termin
 async def test_a_background_child_does_not_delay_the_answer(terminal: Terminal, start: str) -> None:
     tag = new_tag()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         result = await terminal.run(f"{start}sleep 300.{tag} & echo done", timeout=60)
 
     assert (result.status, result.exit_code) == ("success", 0)
@@ -149,7 +151,7 @@ async def test_a_background_child_does_not_delay_the_answer(terminal: Terminal, 
 async def test_a_background_child_that_floods_the_pipe_does_not_delay_the_answer(
     terminal: Terminal,
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         result = await terminal.run("yes & echo $! >/dev/null", timeout=60)
 
     assert (result.exit_code, result.survivors) == (0, 1)
@@ -172,7 +174,7 @@ async def test_background_children_may_be_kept_until_the_terminal_closes(
 
 @pytest.mark.proves("T0-20", "C-12")
 async def test_a_timeout_keeps_what_was_printed(terminal: Terminal) -> None:
-    result = await terminal.run("echo Starting build...; sleep 60", timeout=60, silence=2)
+    result = await terminal.run("echo Starting build...; sleep 60", timeout=60, silence=5)
 
     assert result.stdout == "Starting build...\n"
     assert result.timeout_reason == "no_output_timeout"
@@ -219,8 +221,8 @@ async def test_runs_in_parallel_share_neither_clocks_nor_output(terminal: Termin
         results = {}
 
         async def one(number: int) -> None:
-            limit = 3 if number % 2 else 50
-            command = f"echo {number}; sleep 4; echo {number} again"
+            limit = 8 if number % 2 else 60
+            command = f"echo {number}; sleep 10; echo {number} again"
             results[number] = await terminal.run(command, timeout=limit, silence=limit)
 
         for number in range(20):
@@ -250,10 +252,10 @@ async def test_the_duration_includes_the_end(terminal: Terminal) -> None:
     command = "trap '' TERM; while :; do sleep 1; done"
 
     began = monotonic()
-    result = await terminal.run(command, timeout=2, silence=0, escalation=QUICK)
+    result = await terminal.run(command, timeout=5, silence=0, escalation=QUICK)
     waited = (monotonic() - began) * 1000
 
     assert result.timed_out_at_ms is not None
-    assert result.timed_out_at_ms >= 2000
+    assert result.timed_out_at_ms >= 5000
     assert result.timed_out_at_ms + 300 <= result.duration_ms <= waited + 1  # what we waited
     assert isinstance(result.duration_ms, int)

@@ -152,7 +152,7 @@ async def test_who_reads_in_a_terminal_that_only_shows_waits_for_nobody(
 ) -> None:
     host.pty = TerminalSize()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         said, meta = await told(host, "cat; read -r x </dev/tty; echo $?")
 
     assert said.splitlines()[-1] == "1"
@@ -165,7 +165,7 @@ async def test_a_program_that_fills_its_buffer_first_does_not_do_so_in_a_termina
     host.pty = TerminalSize()
     made = await host.create_terminal(S, "bash", ["-c", "(echo x; sleep 300) | grep x"])
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while (await host.terminal_output(S, made.terminal_id)).output != "x\n":
             await anyio.sleep(0.02)
     await host.kill_terminal(S, made.terminal_id)

@@ -103,7 +103,7 @@ async def silent(terminal: Terminal, commands: Iterable[str]) -> dict[str, Resul
     results: dict[str, Result] = {}
 
     async def run(command: str) -> None:
-        results[command] = await terminal.run(command, pty=True, timeout=50, silence=6)
+        results[command] = await terminal.run(command, pty=True, timeout=60, silence=12)
 
     async with anyio.create_task_group() as tasks:
         for command in commands:

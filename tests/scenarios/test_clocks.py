@@ -57,7 +57,7 @@ async def main():
             ("echo quick", {"timeout": 100, "silence": 50}),
             ("sleep 300", {"timeout": 1, "silence": 0}),
             ("sleep 300", {"timeout": 100, "silence": 1}),
-            ("trap '' TERM; while :; do sleep 0.1; done", {"timeout": 1, "silence": 0}),
+            ("trap '' TERM; while :; do sleep 0.1; done", {"timeout": 5, "silence": 0}),
         ):
             result = await terminal.run(command, **options)
             told.append((result.status, result.timeout_reason, result.termination_mode))

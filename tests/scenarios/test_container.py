@@ -82,7 +82,9 @@ async def test_a_timeout_ends_a_command_inside_its_container_and_none_is_left(
     async with opened() as terminal:
         where = await terminal.run("readlink /proc/self/ns/pid; ls /; echo kept > file; exit 3")
         late = await terminal.run(
-            f"(trap '' TERM; setsid sleep 300.{tag} &); echo begun; sleep 300.{tag}", timeout=1
+            f"(trap '' TERM; setsid sleep 300.{tag} &); echo begun; sleep 300.{tag}",
+            timeout=8,
+            silence=0,
         )
         left = tagged(f"300.{tag}")
         after = await terminal.run("readlink /proc/self/ns/pid")
@@ -224,7 +226,7 @@ async def test_a_container_is_let_go_when_idle_also_while_somebody_is_asked(
     engine: OwnEngine, settings: dict[str, object], tmp_path: Path
 ) -> None:
     async def approve(_: Question) -> Answer:
-        await until(lambda: engine.containers() == [], 30)
+        await until(lambda: engine.containers() == [])
         return Answer(allowed=True)
 
     config = Config.of(
@@ -232,7 +234,7 @@ async def test_a_container_is_let_go_when_idle_also_while_somebody_is_asked(
     )
     async with Terminal(config, approve=approve) as terminal:
         await terminal.run("true", isolation="container")
-        await until(lambda: engine.containers() == [], 30)
+        await until(lambda: engine.containers() == [])
         asked = await terminal.run("mkdir asked", isolation="container")
 
     assert asked.isolation == "container"
@@ -246,15 +248,15 @@ async def test_a_container_that_is_ended_takes_its_commands_along_and_no_others(
     tag = new_tag()
     async with opened() as terminal:
         run = await terminal.start(f"setsid sleep 300.{tag} & sleep 300.{tag}")
-        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 20)
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2)
         (ours,) = engine.containers()
         other = await terminal.start("sleep 300", workspace=public_path, cwd=public_path)
         with suppress(AssertionError):  # Podman looks after it, and it may be removed by then
             engine.ask("POST", f"/containers/{ours['Id']}/{how}")
         at_once = await terminal.run("echo at once")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             outcome = await run.wait()
-        await nobody_left(tag, 20)
+        await nobody_left(tag)
         still = other.outcome
         after = await terminal.run("echo after")
         await other.kill("enough")
@@ -279,14 +281,14 @@ async def test_a_paused_container_gets_no_more_commands_and_is_removed(
         after = await terminal.run("echo after")
         (second,) = names()
         run = await terminal.start("echo begun; sleep 300")
-        await until(lambda: run.output.total > 0, 20)
+        await until(lambda: run.output.total > 0)
         engine.ask("POST", f"/containers/{second}/pause")
         beside = await terminal.run("echo beside")
         during = names()
         with pytest.raises(KillFailed, match="see whether that is paused"):
             await run.kill("enough")
         await terminal.run("true")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             outcome = await run.wait()
 
     assert (after.stdout, beside.stdout) == ("after\n", "beside\n")
@@ -301,14 +303,14 @@ async def test_an_engine_that_dies_ends_no_command_and_the_next_container_says_s
     begun, go = workspace / "begun", workspace / "go"
     async with opened() as terminal:
         run = await terminal.start("touch begun; until [ -e go ]; do sleep 0.1; done")
-        await until(begun.exists, 20)
+        await until(begun.exists)
         engine.stop()
         try:
             with pytest.raises(IsolationUnavailable, match="engine"):
                 await terminal.run("touch canary", workspace=public_path, cwd=public_path)
             same = await terminal.run("echo same")
             go.touch()
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 outcome = await run.wait()
         finally:
             engine.start()
@@ -331,11 +333,11 @@ async def test_what_a_dead_shelltie_left_is_removed_and_nothing_else(
     }
     words = [*SHELLTIE, "run", "--isolation", "container", "--", text]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environ) as started:  # noqa: ASYNC220  it blocks nobody
-        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 30)
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2)
         dead = process_identity.of(started.pid)
         started.send_signal(signal.SIGKILL)
-    await nobody_left(tag, 20)
-    await until(lambda: engine.containers() == [], 30)
+    await nobody_left(tag)
+    await until(lambda: engine.containers() == [])
     alive = process_identity.of(os.getpid())
     made = {
         owner: _made(engine, owner)

@@ -86,7 +86,7 @@ async def say(path: Path, line: bytes) -> dict[str, object]:
 
 async def answer_on(stream: BufferedByteReceiveStream) -> dict[str, object]:
     """The next answer."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         return dict(json.loads(await stream.receive_until(b"\n", 1 << 16)))
 
 
@@ -202,7 +202,7 @@ async def test_without_descriptors_it_answers_later(control: Control) -> None:
             await anyio.sleep(0.05)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await anyio.wait_readable(caller)
         said = json.loads(caller.recv(4096))
 

@@ -29,7 +29,7 @@ async def stopped(open_terminal: Open, text: str) -> tuple[list[int], Ended | No
         sessions = Sessions(terminal.supervisor)
         command = Command(text, stays_open=True, pty=TerminalSize())
         session = await sessions.open(command, NO_LIMIT, "me", Waiting())
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             await session.exchange(b"", PATIENT)
             await sessions.stop(session.id, "me")
         outcome = session.run.outcome

@@ -98,7 +98,7 @@ async def start(sessions: Sessions, text: str) -> Session:
 async def answer(
     session: Session, typed: bytes = b"", waiting: Waiting = PATIENT
 ) -> SessionReading:
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         return await session.exchange(typed, waiting)
 
 

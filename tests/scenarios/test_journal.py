@@ -221,7 +221,7 @@ async def test_every_command_of_a_shell_is_on_record(open_terminal: Open, journa
         sessions = Sessions(terminal.supervisor)
         start = Start(requester=Requester(Caller("client")))
         shell = await open_shell(sessions, terminal.supervisor, "me", "echo one", start)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await shell.follow()
             await shell.run("(exit 7)")
 
@@ -298,7 +298,7 @@ async def test_an_anchor_that_cannot_be_written_is_told_in_results(
     open_terminal: Open, tmp_path: Path, required: bool
 ) -> None:
     async with open_terminal(audit_anchor=str(tmp_path), audit_required=required) as terminal:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not (result := await terminal.run(["/bin/true"])).warnings:
                 pass  # heads are kept after the first record, and beside it
 
@@ -364,7 +364,7 @@ async def test_what_can_be_no_journal_holds_nobody_up(
     elif kind == "loop":
         path.symlink_to(path)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         async with open_terminal(audit_path=str(path)) as terminal:
             results = [await terminal.run("echo on") for _ in range(2)]
 
@@ -452,10 +452,10 @@ async def test_a_locked_journal_holds_nobody_up_and_is_written_later(
         await terminal.run(["/bin/true"])
         with changing(journal) as somebody:
             somebody.execute("BEGIN IMMEDIATE")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 result = await terminal.run("echo on we go")
             somebody.execute("ROLLBACK")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "ended" not in kinds(journal, result.run_id):
                 await anyio.sleep(0.05)
         later = await terminal.run(["/bin/true"])
@@ -542,7 +542,7 @@ async def test_a_journal_that_was_removed_is_begun_anew(open_terminal: Open, jou
         await terminal.run(["/bin/true"])
         for path in journal.parent.glob("journal.db*"):
             path.unlink()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             result = await terminal.run(["/bin/true"])
 
     assert kinds(journal, result.run_id)[0] == "ready"
@@ -649,14 +649,14 @@ async def test_where_it_must_be_recorded_a_shell_runs_nothing_without(
     ) as terminal:
         sessions = Sessions(terminal.supervisor)
         shell = await open_shell(sessions, terminal.supervisor, "me", "true")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await shell.follow()
         with changing(journal) as somebody:
             somebody.execute("BEGIN IMMEDIATE")
-            with pytest.raises(JournalBroken), anyio.fail_after(20):
+            with pytest.raises(JournalBroken), anyio.fail_after(50):
                 await shell.run(f"touch {tmp_path}/ran")
             somebody.execute("ROLLBACK")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await shell.run("true")
 
     assert not (tmp_path / "ran").exists()
@@ -706,12 +706,12 @@ async def test_a_shell_tells_once_that_its_commands_are_not_recorded(
     async with open_terminal(safety_profiles_session_unknown="allow") as terminal:
         sessions = Sessions(terminal.supervisor)
         shell = await open_shell(sessions, terminal.supervisor, "me", "true")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await shell.follow()
         before = shell.session.run.warnings
         with changing(journal) as somebody:
             somebody.execute("BEGIN IMMEDIATE")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 await shell.run("true")
                 await shell.run("true")
             somebody.execute("ROLLBACK")

@@ -26,7 +26,7 @@ STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
 async def alerts_of(command: str, open_terminal: Open, **settings: object) -> list[Alerted]:
     events: list[Event] = []
     async with open_terminal(events.append, **settings) as terminal:
-        await terminal.run(command, timeout=2, silence=0, escalation=QUICK)  # it is deaf by then
+        await terminal.run(command, timeout=5, silence=0, escalation=QUICK)  # it is deaf by then
     return [event for event in events if isinstance(event, Alerted)]
 
 

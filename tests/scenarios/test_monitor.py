@@ -30,7 +30,7 @@ class Watcher:
 
     async def until(self, kind: str, server: int) -> dict[str, Any]:
         """Read on until a server tells of this."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             while True:
                 event = json.loads(await self._stream.receive_until(b"\n", 1 << 20))
                 self.seen.append(event)
@@ -57,7 +57,7 @@ async def test_a_monitor_hears_every_server_live_and_no_secret() -> None:
     async with served() as one, watching() as watcher:
         async with served() as two:
             for server in (one, two):
-                with anyio.fail_after(30):
+                with anyio.fail_after(50):
                     while True:  # until the monitor has found it
                         await server.call("run", command="echo --password=swordfish")
                         if any(event["server"] == server.pid for event in watcher.seen):

@@ -56,7 +56,7 @@ async def asked_about(server: Served, victim: Path) -> AsyncIterator[str]:
     """A question that waits in the server; its id."""
     victim.mkdir()
     await server.send("run", command=f"rm -rf {victim}")
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         while not (found := json.loads((await shelltie("pending", "--json"))[1])):
             await anyio.sleep(0.05)
     yield str(found[0]["id"])

@@ -118,7 +118,7 @@ async def test_a_server_that_is_shot_takes_everything_with_it(
     with anyio.fail_after(60):
         assert await server.stdout.readline() == b"ready\n"
     # Each command is a shell and two sleepers, and some may still be about to start theirs.
-    await until(lambda: len(tagged(tag)) >= commands * 2, 40)
+    await until(lambda: len(tagged(tag)) >= commands * 2)
 
     server.kill()
 
@@ -165,7 +165,7 @@ async def test_who_stops_its_leash_and_keeper_does_not_outlive_a_shot_server(
 async def test_a_fork_bomb_is_held_by_its_limit_and_ended(open_terminal: Open) -> None:
     tag = new_tag()
     # The limit of processes does not hold root. The bomb ends by itself if nobody else can end it.
-    bomb = f"bomb() {{ [ $SECONDS -lt 20 ] || exit; sleep 20.{tag} & bomb | bomb; }}; bomb"
+    bomb = f"bomb() {{ [ $SECONDS -lt 90 ] || exit; sleep 90.{tag} & bomb | bomb; }}; bomb"
     command = ["bash", "-c", bomb]
     if ROOT:
         command = ["setpriv", "--reuid", "65534", "--clear-groups", *command]
@@ -339,8 +339,8 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
     command = f"echo $BASHPID > {ice}/tasks; echo FROZEN > {ice}/freezer.state; sleep 300.{tag}"
 
     async with open_terminal(events.append, safety_profiles_run_dangerous="allow") as terminal:
-        with anyio.fail_after(30):
-            result = await terminal.run(command, timeout=1, silence=0, escalation=QUICK)
+        with anyio.fail_after(50):
+            result = await terminal.run(command, timeout=5, silence=0, escalation=QUICK)
         (ice / "freezer.state").write_text("THAWED", encoding="ascii")
         await until(lambda: not terminal.supervisor.runs)  # the leash has gone on trying
 

@@ -30,12 +30,12 @@ class Listener:
         return self.store.read(0, self.store.total).data
 
     async def end(self) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await self.ended.wait()
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while not condition():
             await anyio.sleep(0.001)
 
@@ -165,7 +165,7 @@ async def test_drain_empties_a_pty() -> None:
     os.set_blocking(slave, False)
     written = os.write(slave, b"x" * 20_000)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         # The kernel carries bytes from one side to the other in its own time.
         while listener.store.total < written:
             listener.reader.drain()

@@ -241,7 +241,7 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
     command = [sys.executable, "-c", SERVER, str(state)]
     async with await anyio.open_process(command, cwd=ROOT) as server:
         assert server.stdout is not None
-        with anyio.fail_after(40):
+        with anyio.fail_after(50):
             said = await BufferedByteReceiveStream(server.stdout).receive_until(b"\n", 200)
         run, pid = said.decode().split()
         server.kill()
@@ -269,12 +269,12 @@ async def test_a_server_that_is_shot_leaves_a_record_that_the_next_one_settles(
 async def test_the_sessions_of_a_crashed_server_are_listed_and_can_be_read() -> None:
     async with served() as first:
         session = await first.start("printf 'one\\ntwo\\n'; sleep 300", waitFor="two")
-        with anyio.fail_after(20):  # its last line may lack its end
+        with anyio.fail_after(50):  # its last line may lack its end
             while (await first.call("terminal_list"))["sessions"][0]["position"] < 10:
                 await anyio.sleep(0.05)
         (known,) = (await first.call("terminal_list"))["sessions"]
         first.die()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await first.client.process.wait()
     unsettled = json.loads(text_of("ps", "--json"))
     async with served() as second:

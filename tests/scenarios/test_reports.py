@@ -141,7 +141,7 @@ async def test_of_what_still_runs_it_is_said_where_to_look(
     async with Terminal(load(tmp_path)) as terminal:
         run = await terminal.start("echo here; sleep 300")
         journal = load(tmp_path).journal
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not any(one.running for one in queries.latest(journal, 5)):
                 await anyio.sleep(0.02)
         code = main(["export", run.id]), main(["replay", run.id])

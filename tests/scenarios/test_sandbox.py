@@ -300,22 +300,31 @@ async def test_what_this_system_lacks_is_not_missed_inside(
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.proves("T2-35")
 async def test_nobody_hostile_survives_the_timeout(
-    opened: Open, workspace: Path, deed: str, keeper: str
+    opened: Open, workspace: Path, keeper: str
 ) -> None:
-    tag = new_tag()
+    tags = {deed: new_tag() for deed in DEEDS}
+    busy = {"churn", "movers"}  # they leave others no time
+    ends: dict[str, tuple[str, bool, bool]] = {}
     program = workspace / "evil"
     program.write_bytes(Path(evil()).read_bytes())
     program.chmod(0o755)
+
+    async def one(terminal: Terminal, deed: str) -> None:
+        result = await terminal.run([str(program), deed, "30", tags[deed]], timeout=1)
+        ends[deed] = result.status, result.leaked, bool(tagged(tags[deed]))
+
     async with opened(keeper=keeper) as terminal:
-        result = await terminal.run([str(program), deed, "30", tag], timeout=1)
-        left = tagged(tag)
+        async with anyio.create_task_group() as tasks:
+            for deed in set(DEEDS) - busy:
+                tasks.start_soon(one, terminal, deed)
+        for deed in busy:
+            await one(terminal, deed)
         next_one = await terminal.run("echo fine")
 
-    assert result.status in ("timeout", "success", "error")
-    assert (result.leaked, left) == (False, [])
+    clean = [(status, False, False) for status in ("timeout", "success", "error")]
+    assert {deed: end for deed, end in ends.items() if end not in clean} == {}
     assert next_one.stdout == "fine\n"
 
 
@@ -343,12 +352,12 @@ def sandboxes() -> list[psutil.Process]:
 
 
 async def test_one_sandbox_serves_many_commands_and_ends_when_idle(opened: Open) -> None:
-    async with opened(sandbox_idle=2) as terminal:
+    async with opened(sandbox_idle=6) as terminal:
         await terminal.run("true")
         first = sandboxes()
         await terminal.run("true")
         second = sandboxes()
-        await until(lambda: not sandboxes(), 20)
+        await until(lambda: not sandboxes())
         again = await terminal.run("echo again")
 
     assert len(first) == 1
@@ -363,11 +372,11 @@ async def test_a_sandbox_that_is_shot_takes_its_commands_along_and_the_next_gets
     tag = new_tag()
     async with opened() as terminal:
         run = await terminal.start(f"setsid sleep 300.{tag} & sleep 300.{tag}")
-        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2, 20)
+        await until(lambda: len(tagged(f"sleep 300.{tag}")) >= 2)
         sandboxes()[0].kill()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             outcome = await run.wait()
-        await nobody_left(tag, 20)
+        await nobody_left(tag)
         after = await terminal.run("echo after")
 
     assert (outcome.state, outcome.leaked) == (State.KILLED, False)
@@ -393,7 +402,7 @@ async def test_a_run_in_a_sandbox_is_known_by_the_pids_of_this_side(opened: Open
     tag = new_tag()
     async with opened() as terminal:
         run = await terminal.start(f"exec sleep 300.{tag}")
-        await until(lambda: run.pid is not None and bool(tagged(f"300.{tag}")), 20)
+        await until(lambda: run.pid is not None and bool(tagged(f"300.{tag}")))
         seen = run.look()
         pids = [process.pid for process in tagged(f"300.{tag}")]
         await run.kill("enough")

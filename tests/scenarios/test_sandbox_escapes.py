@@ -104,12 +104,12 @@ async def test_nor_can_it_while_the_command_goes_on(opened: Open, workspace: Pat
     git(workspace, "init", "-q")
     async with opened() as terminal:
         once = await terminal.start(["sh", "-c", "echo ../evil > .git/commondir; sleep 300"])
-        await until(lambda: list(workspace.glob(".git/commondir.blocked-*")) != [], 20)
+        await until(lambda: list(workspace.glob(".git/commondir.blocked-*")) != [])
         meanwhile = (once.outcome, (workspace / ".git/commondir").exists())
         again = await terminal.start(
             ["sh", "-c", "while :; do echo x > .git/commondir; sleep 0.01; done"]
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             stopped = await again.wait()
         after = await script(terminal, "echo fine")
 
@@ -206,7 +206,7 @@ async def test_what_was_replaced_outside_is_guarded_again(opened: Open, workspac
         ]
         state = first.outcome
         (workspace / "go").touch()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             ended = await first.wait()
 
     assert [one.exit_code != 0 for one in tries] == [True] * 4
@@ -300,7 +300,7 @@ async def test_a_workspace_full_of_traps_does_no_harm(opened: Open, trap: str) -
     async with opened() as terminal:
         await script(terminal, plant[trap])
     async with opened() as terminal:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             after = await script(terminal, "echo fine; ls .claude/.ssh .git/x")
 
     assert after.stdout == "fine\n"

@@ -36,7 +36,7 @@ class Watcher:
         self._screen = Screen(SIZE)
 
     async def until(self, word: str) -> ScreenText:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while True:
                 assert self.session.size is not None
                 shown = await self._screen.show(self.session.run.output, self.session.size)
@@ -92,7 +92,7 @@ async def test_an_editor_shows_its_text_and_cursor_also_in_another_size(
     watcher.session.resize(TerminalSize(40, 132))
     watcher.session.send(b"\x1bozz\x1b")
     await watcher.until("zz")
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while len((wide := await watcher.until("zz")).rows) != 40 or wide.rows[37] != "~":
             await anyio.sleep(0.05)
 

@@ -14,7 +14,7 @@ from tests.served import Served, served
 async def shoot(server: Served) -> None:
     """End a server, as a crash does."""
     server.die()
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await server.client.process.wait()
 
 

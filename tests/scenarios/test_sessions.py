@@ -48,7 +48,7 @@ async def test_an_endless_printer_is_answered_for_at_the_longest_wait(sessions: 
 
     await until(lambda: session.position > 0)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         reading = await session.exchange(b"", Waiting(least=0, settle=5, most=0.5))
 
     assert "tick" in reading.text
@@ -58,7 +58,7 @@ async def test_an_endless_printer_is_answered_for_at_the_longest_wait(sessions: 
 async def test_a_program_that_ends_at_once_is_not_waited_for(sessions: Sessions) -> None:
     session = await start(sessions, "echo done; exit 3")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         reading = await session.exchange(b"", Waiting(least=60, settle=60, most=None))
 
     assert reading.complete
@@ -68,7 +68,7 @@ async def test_a_program_that_ends_at_once_is_not_waited_for(sessions: Sessions)
 async def test_a_program_that_asks_is_answered_for_before_it_settles(sessions: Sessions) -> None:
     session = await start(sessions, "read -p 'Sure? ' answer")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         reading = await session.exchange(b"", Waiting(least=0.1, settle=60, most=60))
 
     assert reading.text == "Sure? "
@@ -184,7 +184,7 @@ async def test_what_any_reader_got_is_what_was_printed(
             if reading.complete:
                 return
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow, 0)
             tasks.start_soon(follow, 1)
@@ -241,7 +241,7 @@ async def test_a_pattern_is_found_across_chunks_and_old_output(sessions: Session
     session = await start(sessions, "printf 'liste'; sleep 0.3; printf 'ning on 80'; sleep 60")
     pattern = compile_pattern(r"listening on \d+")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         first = await session.read(0, Waiting(most=8), pattern)
         again = await session.read(0, Waiting(most=8), pattern)
 

@@ -32,7 +32,7 @@ async def listed() -> list[dict[str, Any]]:
 
 async def run_id_of(command: str) -> str:
     """The run of a command that another task starts just now."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while True:
             for one in await listed():
                 if command in str(one["command"]):
@@ -41,7 +41,7 @@ async def run_id_of(command: str) -> str:
 
 async def until_printed(size: int) -> None:
     """Wait until the only session has printed so many bytes."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while (await listed())[0]["outputBytes"] < size:
             await anyio.sleep(0.05)
 
@@ -69,7 +69,7 @@ async def test_all_runs_and_sessions_of_all_servers_are_listed() -> None:
         await other.start("sleep 300")
         await other.send("run", command="sleep 301")
         await run_id_of("sleep 301")
-        with anyio.fail_after(20):  # until cat reads, and echo has printed
+        with anyio.fail_after(50):  # until cat reads, and echo has printed
             rows = await listed()
             while not rows[0]["waitingForInput"] or rows[1]["outputBytes"] < len("hello\r\n"):
                 rows = await listed()
@@ -146,7 +146,7 @@ async def test_how_an_ended_session_ended_is_listed_until_its_client_has_read_it
     async with served() as server:
         await server.start("read line; exit 3")
         await shelltie("send", "term-1", "x")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while (await listed())[0]["state"] == "running":
                 pass
         _, table, _ = await shelltie("ps")
@@ -199,7 +199,7 @@ async def test_follow_goes_on_until_the_end() -> None:
             assert follower.stdout is not None
             assert follower.stderr is not None
             shown = b""
-            with anyio.fail_after(40):
+            with anyio.fail_after(50):
                 while b"name? " not in shown:  # a prompt has no end of line
                     shown += await follower.stdout.receive()
                 await shelltie("send", "term-1", "you")
@@ -224,7 +224,7 @@ async def test_a_run_is_followed_to_its_end_although_its_server_forgets_it_then(
         async with await anyio.open_process(follow) as follower:
             assert follower.stdout is not None
             assert follower.stderr is not None
-            with anyio.fail_after(40):
+            with anyio.fail_after(50):
                 first = await line_of(follower.stdout)
                 go.touch()
                 await server.answer()
@@ -262,7 +262,7 @@ async def test_what_is_no_longer_kept_is_counted() -> None:
     small = {"SHELLTIE_OUTPUT_SPOOL_CAP": "2000000", "SHELLTIE_OUTPUT_KEPT_HEAD": "500000"}
     async with served(**small) as server:
         await server.start("head -c 9000000 /dev/zero | tr '\\0' x; echo; sleep 300", pty=False)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while (await listed())[0]["outputBytes"] != 9_000_001:
                 pass
         _, out, told = await shelltie("logs", "term-1", "--json")
@@ -279,7 +279,7 @@ async def test_a_follower_whose_server_dies_is_told() -> None:
         async with await anyio.open_process([*SHELLTIE, "logs", "-f", "term-1"]) as follower:
             assert follower.stdout is not None
             assert follower.stderr is not None
-            with anyio.fail_after(40):
+            with anyio.fail_after(50):
                 assert await line_of(follower.stdout) == b"here\n"
                 server.die()
                 told = await all_of(follower.stderr)

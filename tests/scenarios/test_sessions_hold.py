@@ -40,7 +40,7 @@ async def shell(terminal: Terminal, sessions: Sessions) -> ShellSession:
 
 
 async def until_printed(session: Session, size: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while session.position < size:
             await anyio.sleep(0.02)
 
@@ -112,7 +112,7 @@ async def test_a_shell_that_lost_its_commands_ends_and_does_not_obey_the_keyboar
 ) -> None:
     lose = 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd<&-"; done'
     await shell.run(lose, SOON)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await shell.session.run.wait()
 
     assert shell.session.complete

@@ -30,7 +30,7 @@ class Shells:
 
     async def __call__(self, first: str = "true", start: Start = Start()) -> ShellSession:  # noqa: B008
         shell = await open_shell(self.sessions, self.terminal.supervisor, "me", first, start)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             self.first = await shell.follow(LONG)
         return shell
 
@@ -49,7 +49,7 @@ async def shell(shells: Shells) -> ShellSession:
 
 
 async def run(shell: ShellSession, text: str, waiting: Waiting = LONG) -> CommandEnd:
-    with anyio.fail_after(25):
+    with anyio.fail_after(50):
         return await shell.run(text, waiting)
 
 
@@ -176,7 +176,7 @@ async def test_an_interrupt_ends_the_command_and_not_the_shell(
     asked = await run(shell, text, SHORT)
 
     shell.type(b"\x03")
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         end = await shell.follow(LONG)
     after = await run(shell, "echo $? alive")
 
@@ -191,7 +191,7 @@ async def test_an_interrupt_at_any_moment_loses_no_end(shell: ShellSession) -> N
         shell.begin("sleep 60")
         await anyio.sleep(pause / 10_000)
         shell.type(b"\x03")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not (await shell.follow(Waiting(0, 0, 0.2))).ended:
                 shell.type(b"\x03")
 
@@ -204,7 +204,7 @@ async def test_input_goes_to_the_command_and_is_never_run(
     asked = await run(shell, 'read -p "Name? " name; echo "Hello $name"')
 
     shell.type(f"Ada\ntouch {tmp_path}/run-by-the-shell\n".encode())
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         end = await shell.follow(LONG)
     after = await run(shell, "echo after; cat")
 
@@ -220,7 +220,7 @@ async def test_input_goes_to_the_command_and_is_never_run(
 async def test_a_password_is_told_apart_here_too(shell: ShellSession) -> None:
     asked = await run(shell, 'read -s -p "Password: " word; echo; echo ${#word}')
     shell.type(b"secret\n")
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         end = await shell.follow(LONG)
 
     assert asked.reading.sighting is not None
@@ -232,7 +232,7 @@ async def test_an_end_of_input_ends_a_reader(shell: ShellSession) -> None:
     await run(shell, "cat; echo over", SHORT)
 
     shell.type(b"line\n", end=True)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         end = await shell.follow(LONG)
 
     assert (lines(end)[-1], end.exit_code) == ("over", 0)
@@ -281,7 +281,7 @@ async def test_a_shell_that_stops_itself_can_be_ended(shells: Shells) -> None:
     shell = await shells()
 
     end = await run(shell, "kill -STOP $$", SHORT)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         stopped = await shells.sessions.stop(shell.session.id, "me")
 
     assert not end.ended
@@ -329,7 +329,7 @@ async def test_output_between_commands_is_told_and_can_be_read(
     go = tmp_path / "go"
     await run(shell, f"set +m; (until [ -e {go} ]; do sleep 0.05; done; echo between) &")
     go.touch()
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while "between" not in everything(shell):
             await anyio.sleep(0.02)
 
@@ -349,7 +349,7 @@ async def test_a_text_lies_nowhere_when_its_command_has_ended(shell: ShellSessio
     assert directory.startswith("drwx------")
     assert not Path(path).exists()
     shell.session.run.stop("test")
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await shell.session.run.wait()
     assert not Path(path).parent.exists()
 

@@ -84,7 +84,7 @@ async def test_a_signal_ends_the_wait_for_an_engine_that_drips(
     words = [*SHELLTIE, "run", "--isolation", "container", "--", "touch canary"]
     async with strange(public_path, lambda _: None, drips=b" ") as asked:
         with subprocess.Popen(words, stderr=subprocess.PIPE) as started:  # noqa: ASYNC220  it blocks nobody
-            await until(lambda: len(asked) > 0, 30)
+            await until(lambda: len(asked) > 0)
             started.send_signal(number)
             await until(lambda: started.poll() is not None, 14)
             assert started.stderr is not None
@@ -101,7 +101,7 @@ async def test_patience_is_with_a_whole_answer_and_an_answer_has_an_end(
     monkeypatch.setattr(engines, "SHORT", 0.5)
     async with strange(public_path, lambda _: None, drips=b" "):
         async with Engine(public_path / "sock", patience=0.5) as engine:
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 with pytest.raises(Silent, match="does not answer"):
                     await engine.image(IMAGE)
                 with pytest.raises(Silent, match="does not answer"):

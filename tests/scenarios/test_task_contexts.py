@@ -293,7 +293,7 @@ async def test_the_allowlist_that_holds_is_that_of_the_moment_it_runs(
     async def second() -> None:
         answers["second"] = await call.execute(session, "echo", "hello")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as waiting:
             waiting.start_soon(call.execute, session, "wait_for_it")
             await until(lambda: call.contexts.get(session, call.owner).running)

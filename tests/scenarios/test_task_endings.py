@@ -44,7 +44,7 @@ async def test_closing_ends_what_runs_and_answers_whoever_waits(
     async def execute(*words: str) -> None:
         answers.append(await call.execute(session, *words))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(execute, "forever")
             await call.until_running(session, tag)
@@ -98,7 +98,7 @@ async def test_closing_also_ends_what_is_just_being_started(
     async def close() -> None:
         answers["close"] = await call.close(session)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(execute)
             await login.asked.wait()
@@ -125,7 +125,7 @@ async def test_closing_a_session_whose_command_cannot_be_ended_comes_back(
     async def execute() -> None:
         answers["execute"] = await call.execute(session, "sleep", f"300.{tag}")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(execute)
             await call.until_running(session, tag)
@@ -145,7 +145,7 @@ async def test_the_end_of_a_task_closes_its_sessions_and_no_others(
 ) -> None:
     tag = new_tag()
     first, second, other = [await call.create(task) for task in ("T-1", "T-1", "T-2")]
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(call.execute, first, "sleep", f"300.{tag}")
             await call.until_running(first, tag)
@@ -195,7 +195,7 @@ async def test_when_the_server_leaves_every_session_is_closed(
     async def execute(call: Caller, session: str) -> None:
         answers.append(await call.execute(session, "sleep", f"300.{tag}"))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running, project.contexts(terminal) as call:
             sessions = [await call.create() for _ in range(3)]
             running.start_soon(execute, call, sessions[0])

@@ -22,7 +22,7 @@ async def test_commands_of_one_session_take_turns_in_the_order_they_came(
     project.tool("note", f'echo "begin $1" >> "{log}"; sleep 0.05; echo "end $1" >> "{log}"')
     session = await call.create()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             for number in range(5):
                 running.start_soon(call.execute, session, "note", str(number))
@@ -46,7 +46,7 @@ async def test_commands_of_different_sessions_run_at_the_same_time(
     async def execute(session: str, name: str) -> None:
         answers[name] = await call.execute(session, name)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(execute, first, "one")
             running.start_soon(execute, second, "other")
@@ -63,7 +63,7 @@ async def test_fifty_sessions_run_a_command_each(call: Caller) -> None:
     async def execute(session: str) -> None:
         answers[session] = await call.execute(session, "echo", session)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             for session in sessions:
                 running.start_soon(execute, session)
@@ -79,7 +79,7 @@ async def test_whoever_does_not_want_to_wait_is_told_that_it_is_busy(
 ) -> None:
     tag = new_tag()
     session = await call.create()
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(call.execute, session, "sleep", f"300.{tag}")
             await call.until_running(session, tag)
@@ -105,7 +105,7 @@ async def test_waiting_for_its_turn_costs_a_command_nothing_of_its_time(
     async def second() -> None:
         answers["second"] = await call.execute(session, "echo", "hello", timeout=2000)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(call.execute, session, "sleep", "2.5")
             await until(lambda: call.contexts.get(session, call.owner).running)
@@ -122,7 +122,7 @@ async def test_a_cancelled_call_ends_its_command_and_one_that_waits_never_runs(
     project.tool("never", f'touch "{ran}"')
     session = await call.create()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as tasks_of_call:
             tasks_of_call.start_soon(call.execute, session, "sleep", f"300.{tag}")
             await call.until_running(session, tag)
@@ -149,7 +149,7 @@ async def test_cancelling_one_that_waits_lets_the_next_one_run(
     async def third() -> None:
         answers["third"] = await call.execute(session, "echo", "third")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(call.execute, session, "sleep", f"300.{tag}")
             await call.until_running(session, tag)
@@ -242,7 +242,7 @@ async def test_a_queue_has_an_end(call: Caller, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("shelltie.contexts.context._QUEUE_MAX", 2)
     tag = new_tag()
     session = await call.create()
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as running:
             running.start_soon(call.execute, session, "sleep", f"300.{tag}")
             await call.until_running(session, tag)

@@ -95,7 +95,7 @@ async def test_all_seven_fields_are_in_every_answer(
 ) -> None:
     escalation = QUICK if "hard" in ended else None
 
-    async with open_terminal(policy_path=write_policy(tmp_path, 8, 2)) as terminal:
+    async with open_terminal(policy_path=write_policy(tmp_path, 9, 5)) as terminal:
         result = (await terminal.run(command, escalation=escalation)).to_json()
 
     assert list(result)[:7] == [name for name, _ in SEVEN]
@@ -248,7 +248,7 @@ async def test_every_timeout_teaches(terminal: Terminal) -> None:
     results: dict[str, Result] = {}
 
     async def run(command: str) -> None:
-        results[command] = await terminal.run(command, timeout=5, silence=4)
+        results[command] = await terminal.run(command, timeout=14, silence=12)
 
     async with anyio.create_task_group() as tasks:
         for command in TEACHES:

@@ -71,7 +71,7 @@ async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
     async with child(program) as process, anyio.create_task_group() as group:
         assert process.stdout is not None
         await process.stdout.readline()
-        watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=2000, hard_timeout_ms=3000)
+        watchdog = TimeoutWatchdog(process.pid, idle_timeout_ms=7000, hard_timeout_ms=8000)
         group.start_soon(feed, process, watchdog.record_stdout)
 
         await until(lambda: watchdog.aborted is not None)
@@ -79,8 +79,8 @@ async def test_a_chatty_child_is_aborted_at_the_deadline() -> None:
         error = watchdog.aborted
         assert error is not None
         assert (error.code, error.kind, error.errno) == ("ETIMEDOUT", "deadline", "ETIMEDOUT")
-        assert error.wall_clock_ms >= 3000
-        assert "maximum allowed wall-clock time (3s)" in error.message
+        assert error.wall_clock_ms >= 8000
+        assert "maximum allowed wall-clock time (8s)" in error.message
 
 
 @pytest.mark.proves("T3-7", "S3-7", "S3-39", "S3-29")
@@ -103,7 +103,7 @@ async def test_it_is_told_of_a_timeout_before_the_first_signal() -> None:
             kill=lambda number: story.append(f"signal {number}"),
         )
 
-        await until(lambda: "signal 9" in story, limit=30)
+        await until(lambda: "signal 9" in story)
 
     assert story == ["warning", "timeout inactivity 0", "signal 15", "signal 9"]
 

@@ -57,7 +57,7 @@ async def test_a_directory_that_is_exchanged_after_the_question_is_refused(
 
     config = Config.of(state_dir=str(tmp_path / "state"), keeper=keeper)
     async with Terminal(config, approve=approve) as terminal:
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await terminal.run("rm -rf victim", cwd=cwd)
 
     assert result.status == "error"
@@ -74,7 +74,7 @@ async def test_the_directory_that_was_asked_about_is_used(
 
     config = Config.of(state_dir=str(tmp_path / "state"), keeper=keeper)
     async with Terminal(config, approve=lambda _: True) as terminal:
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await terminal.run("rm -rf victim", cwd=link)
 
     assert (result.status, result.exit_code) == ("success", 0)
@@ -93,7 +93,7 @@ async def test_a_directory_that_is_made_after_the_question_is_none_of_it(
 
     config = Config.of(state_dir=str(tmp_path / "state"))
     async with Terminal(config, approve=approve) as terminal:
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await terminal.run("rm -rf victim", cwd=cwd)
 
     assert result.status == "error"
@@ -140,7 +140,7 @@ async def test_it_is_refused_in_a_sandbox_as_well(
 
     config = Config.of(state_dir=str(tmp_path / "state"), sandbox_workspace=str(tmp_path))
     async with Terminal(config, approve=approve) as terminal:
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             result = await terminal.run("rm -rf victim", cwd=cwd, isolation="sandbox")
 
     assert "is not the directory any more" in str(result.error)
