@@ -16,6 +16,9 @@ import pytest
 import shelltie
 import shelltie.acp
 from shelltie import Config
+from shelltie.settings.config import SETTINGS
+from shelltie.settings.describe import describe
+from tests import settings_page
 from tests.requirements_table import PAGE, proofs, read_page, render
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +182,19 @@ def test_every_mark_on_a_test_names_a_requirement() -> None:
 def test_every_requirement_has_a_test_or_a_reason() -> None:
     for name, requirement in read_page(PAGE.read_text(encoding="utf-8")).items():
         assert requirement.shown.startswith(("`", "not yet", "no test: ")), name
+
+
+def test_every_setting_is_described_below_its_field() -> None:
+    bare = [key for key in SETTINGS if not describe(key).meaning]
+
+    assert not bare, "write a docstring below the field in settings/sections.py"
+    assert all(describe(key).meaning.endswith(".") for key in SETTINGS)
+
+
+def test_the_page_of_settings_says_what_the_source_says() -> None:
+    text = settings_page.PAGE.read_text(encoding="utf-8")
+
+    assert text == settings_page.render(text), "run scripts/settings"
 
 
 def test_the_changelog_names_this_version() -> None:

@@ -122,13 +122,21 @@ class Resources:
     """
 
     open_files: int | None = None
+    """How many files one process may have open. Not set: as it is."""
     core: int | None = None
+    """Bytes of a core dump. Not set: as it is."""
     processes: int | None = None
+    """How many processes the user may have (ulimit -u). Not set: as it is."""
     address_space: int | None = None
+    """Bytes of address space of one process. Not set: as it is."""
     cpu_seconds: int | None = None
+    """Seconds of CPU of one process. Not set: as it is."""
     memory: int | None = None
+    """Bytes of memory of the whole process tree; needs a cgroup. Not set: no limit."""
     tasks: int | None = None
+    """Processes and threads of the whole tree; needs a cgroup. Not set: no limit."""
     cpus: float | None = None
+    """How many CPUs the whole tree may keep busy; needs a cgroup. Not set: no limit."""
 
 
 @frozen

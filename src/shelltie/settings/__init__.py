@@ -13,6 +13,8 @@ Files, in reading order:
   config     Config: the sections, and the table of all keys
   checks     what a setting may be
   layers     files, variables and command line → Config
+  describe   descriptions, from the docstrings of fields
+  edit       one key of a file changed, comments kept
   paths      where our files are
   files      small files, read with care
   trust      trusted projects

@@ -5,6 +5,7 @@ from enum import StrEnum
 from posixpath import normpath
 from typing import cast
 
+from shelltie.basics.frozen import frozen
 from shelltie.basics.times import seconds
 from shelltie.model import Adaptive
 
@@ -189,11 +190,15 @@ def both(current: object, given: object) -> object:
     return bool(current) and bool(given)
 
 
-def last_of(words: tuple[str, ...]) -> Callable[[object, object], object]:
-    def stricter(current: object, given: object) -> object:
-        return max(str(current), str(given), key=words.index)
+@frozen
+class StrictestOf:
+    """Of words from the mildest to the strictest, the stricter one."""
 
-    return stricter
+    words: tuple[str, ...]
+
+    def __call__(self, current: object, given: object) -> object:
+        """What holds, of what held and what a project says."""
+        return max(str(current), str(given), key=self.words.index)
 
 
 def milder(current: object, given: object) -> object:

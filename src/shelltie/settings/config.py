@@ -11,7 +11,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong
 from shelltie.model import Resources
 from shelltie.settings import sections
-from shelltie.settings.checks import flag, number, one_of, size, text, texts
+from shelltie.settings.checks import cpus, flag, number, one_of, size, text, texts
 from shelltie.settings.paths import state_dir
 from shelltie.settings.sections import Check, Merge, StateSettings, no_setting, setting
 
@@ -26,6 +26,7 @@ class Config:
     run: sections.RunSettings = sections.RunSettings()
     output: sections.OutputSettings = sections.OutputSettings()
     shell: str | None = None
+    """The shell that runs commands. Not set: bash, or sh where there is none."""
     environment: sections.EnvironmentSettings = sections.EnvironmentSettings()
     safety: sections.SafetySettings = sections.SafetySettings()
     isolation: sections.IsolationSettings = sections.IsolationSettings()
@@ -47,6 +48,7 @@ class Config:
     breaker: sections.BreakerSettings = sections.BreakerSettings()
     alerts: sections.AlertSettings = sections.AlertSettings()
     keeper: str = setting("auto", one_of("auto", "c", "python"))
+    """Which keeper ends process trees: the C program if it runs here (auto), or this one."""
     state: sections.StateSettings = sections.StateSettings()
     resources: Resources = Resources()
     origins: Mapping[str, str] = field(default_factory=dict, metadata={"key": None})
@@ -116,6 +118,7 @@ _CHECKS: dict[object, Check] = {
     str | None: text,
     tuple[str, ...]: texts,
 }
+_CHECKS_BY_KEY: dict[str, Check] = {"resources.cpus": cpus}  # its class is below this layer
 
 
 def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[str, Setting]]:  # noqa: ANN401  any section, or all
@@ -127,7 +130,7 @@ def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[
         if is_dataclass(default):
             yield from _settings(default, f"{prefix}{key}." if key else prefix, f"{path}{f.name}.")
         else:
-            check = f.metadata.get("check") or _CHECKS[f.type]
+            check = f.metadata.get("check") or _CHECKS_BY_KEY.get(prefix + key, _CHECKS[f.type])
             project = f.metadata.get("project")
             yield prefix + key, Setting(path + f.name, default, check, project)
 

@@ -34,7 +34,7 @@ from shelltie.settings.sections import StateSettings
 _FILE_MAX = 1024 * 1024
 
 # Names that task contexts have had elsewhere.
-_VARIABLES = {
+OTHER_NAMES = {
     "tools.access.enabled": "ENABLE_TERMINAL_ACCESS",
     "access.allowlist_path": "TERMINAL_ALLOWLIST_PATH",
     "access.default_timeout": "TERMINAL_DEFAULT_TIMEOUT",
@@ -99,6 +99,23 @@ def _with_parts(locked: frozenset[str]) -> frozenset[str]:
     """A preset that nobody may change is one whose decisions nobody may."""
     whole = PRESET_KEY in locked
     return locked.union(preset_values(SETTINGS[PRESET_KEY].default) if whole else ())
+
+
+def check_text(text: str, path: Path) -> None:
+    """Whether a file with that text has nothing but known keys with values they may have.
+
+    Raises: ConfigWrong.
+    """
+    tree = _parsed(text.encode("utf-8"), path)
+    if path == system_file():
+        tree.pop("locked", None)
+    for key, value in _known(tree, str(path)).items():
+        checked(key, value, str(path))
+
+
+def variable(key: str) -> str:
+    """The variable of the environment that sets a key."""
+    return "SHELLTIE_" + key.upper().replace(".", "_")
 
 
 @dataclass(slots=True)
@@ -202,17 +219,13 @@ def _flatten(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
             yield f"{prefix}{key}", value
 
 
-def _variable(key: str) -> str:
-    return "SHELLTIE_" + key.upper().replace(".", "_")
-
-
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Each variable that is set, with its key and its value."""
-    known = {_variable(key) for key in SETTINGS} | _OTHER_VARIABLES
+    known = {variable(key) for key in SETTINGS} | _OTHER_VARIABLES
     for unknown in sorted(environ.keys() - known):
         if unknown.startswith("SHELLTIE_"):
             raise ConfigWrong(f"unknown variable {unknown}; {nearest(unknown, sorted(known))}")
     for key in SETTINGS:
-        for name in (_VARIABLES.get(key), _variable(key)):
+        for name in (OTHER_NAMES.get(key), variable(key)):
             if name is not None and name in environ:
                 yield name, key, environ[name]

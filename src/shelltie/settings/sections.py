@@ -45,7 +45,7 @@ def setting(
 
 def _ordered(default: str, words: tuple[str, ...]) -> Any:  # noqa: ANN401  as above
     """One of several words, from the mildest to the strictest."""
-    return setting(default, checks.one_of(*words), project=checks.last_of(words))
+    return setting(default, checks.one_of(*words), project=checks.StrictestOf(words))
 
 
 def inline(section: _T) -> _T:
@@ -63,6 +63,9 @@ class PolicySettings:
     """Where the timeout policy is, unless it is looked for."""
 
     path: str | None = None
+    """Timeout policy file to use. Not set: config/terminal_timeout_policy.json of the project,
+    else the shipped one.
+    """
 
 
 @frozen
@@ -70,8 +73,13 @@ class LimitSettings:
     """How a command is told of its limits, and ended."""
 
     grace: float = setting(5.0, project=checks.as_given)
+    """How long a command that must end has between SIGTERM and SIGKILL."""
     warn_lead: float | None = setting(None, project=checks.as_given)
+    """How long before a limit the warning comes. Not set: what the timeout policy says."""
     idle_evidence: str | None = setting(None, checks.one_of("any", "none"))
+    """Whether a silent command that uses CPU or moves bytes is spared (any) or ended (none). Not
+    set: what the timeout policy says.
+    """
 
     @property
     def escalation(self) -> Escalation:
@@ -84,6 +92,9 @@ class RunSettings:
     """What becomes of processes that outlive their command."""
 
     background_survivors: Survivors = setting(Survivors.KILL, checks.member_of(Survivors))
+    """What happens to processes that outlive their command: they are ended (kill), or left running
+    (keep, report). The result says how many there were.
+    """
 
 
 @frozen
@@ -91,11 +102,19 @@ class OutputSettings:
     """How much of what a command prints is shown and kept; bytes."""
 
     shown: int = setting(40_000, project=checks.as_given)
+    """How many bytes of a run's output an agent is shown: beginning and end."""
     kept_head: int = 512 * 1024
+    """How many bytes from the beginning of the output are kept in memory."""
     kept_tail: int = 512 * 1024
+    """How many bytes from the end of the output are kept in memory."""
     keep: str = setting("long", checks.one_of("long", "all"))
+    """Which output is kept as a file: of sessions and what is longer than is shown (long), or of
+    every run (all).
+    """
     spool_cap: int = 64 * _MIB
+    """The most bytes that the output file of one run may have."""
     redact: bool = False
+    """Hide what looks like a secret in output before an agent or a log sees it."""
 
 
 @frozen
@@ -103,11 +122,17 @@ class EnvironmentSettings:
     """Whose PATH commands have, and which secrets of ours."""
 
     path: str = setting("auto", checks.one_of("auto", "login", "inherit"))
+    """Whose PATH commands get: the login shell's (login), that of shelltie itself (inherit), or the
+    login shell's in a server and its own on the command line (auto).
+    """
     passed: tuple[str, ...] = setting((), key="pass")
+    """Names of variables that commands get though they look like secrets, such as ["GITHUB_TOKEN",
+    "AWS_*"].
+    """
 
 
 def _decision(default: Decision) -> Any:  # noqa: ANN401  as above
-    return setting(default, checks.member_of(Decision), project=checks.last_of(_DECISIONS))
+    return setting(default, checks.member_of(Decision), project=checks.StrictestOf(_DECISIONS))
 
 
 @frozen
@@ -118,8 +143,11 @@ class SafetyProfile:
 
     safe: Decision = no_setting(Decision.ALLOW)
     unknown: Decision = _decision(Decision.ALLOW)
+    """What follows for a command that is neither proved safe nor known to be dangerous."""
     dangerous: Decision = _decision(Decision.ASK)
+    """What follows for a command that can destroy or disclose something."""
     irreversible: Decision = _decision(Decision.ALLOW)
+    """The least that follows for a dangerous command which nothing could undo."""
 
     def for_rating(self, rating: Rating) -> Decision:
         """What follows from it, unless it is irreversible."""
@@ -161,8 +189,15 @@ class ApprovalTimeouts:
     """
 
     unknown: float | None = setting(None, key="unknown_timeout")
+    """How long an answer about an unknown command is waited for. Not set: as long as the caller
+    waits, but 10 seconds for the tool bash.
+    """
     dangerous: float | None = setting(None, key="dangerous_timeout")
+    """How long an answer about a dangerous command is waited for. Not set: as long as the caller
+    waits.
+    """
     undelivered: float = setting(2.0, key="undelivered_timeout")
+    """How long an answer is waited for where nothing can show the question to a person."""
 
     def for_rating(self, rating: Rating, profile: str | None) -> float | None:
         """The time for a command of that rating."""
@@ -176,13 +211,27 @@ class SafetySettings:
     """How commands are rated, and who is asked for how long."""
 
     preset: str = _ordered(PRESET, tuple(PRESETS))
+    """What is allowed, asked about or refused: sets every key of safety.profiles that has no value
+    of its own.
+    """
     rating_mode: Literal["listed", "proven"] = _ordered("proven", _RATING_MODES)
+    """How commands are judged: proven harmless by rules and two parsers, or trusted by a list of
+    well-known names (listed).
+    """
     profiles: SafetyProfiles = PRESETS[PRESET]
     safe_commands: tuple[str, ...] = setting((), key="safeCommands")
+    """Words that commands of yours begin with and that you trust, unless something dangerous is
+    found.
+    """
     dangerous_commands: tuple[str, ...] = setting((), key="dangerousCommands", project=checks.more)
+    """Regular expressions; a command in which one is found is dangerous, whatever else is known."""
     patience: ApprovalTimeouts = inline(ApprovalTimeouts())
     ask_client: bool = setting(True, project=checks.both)
+    """Whether a person is also asked in the MCP client's own dialogue."""
     on_timeout: str = setting("deny", checks.one_of("deny", "approve"))
+    """What follows when nobody answers about an unknown command. A dangerous one is always
+    refused.
+    """
 
 
 @frozen
@@ -190,8 +239,11 @@ class IsolationProfile:
     """Where a command of each rating must run."""
 
     safe: str = _ordered("none", _LEVELS)
+    """The least isolation for commands that are rated safe."""
     unknown: str = _ordered("none", _LEVELS)
+    """The least isolation for commands that are rated unknown."""
     dangerous: str = _ordered("none", _LEVELS)
+    """The least isolation for commands that are rated dangerous."""
 
 
 @frozen
@@ -210,7 +262,11 @@ class IsolationSettings:
 
     profiles: IsolationProfiles = IsolationProfiles()
     tasks: str = _ordered("none", _LEVELS)
+    """The isolation of commands in task contexts."""
     unasked: str = _ordered("isolate", _UNASKED)
+    """What becomes of an unknown command that nobody can be asked about: it runs in a sandbox
+    (isolate), or not at all (refuse).
+    """
 
 
 @frozen
@@ -223,13 +279,23 @@ class SandboxSettings:
     """
 
     workspace: str | None = None
+    """The directory that isolated commands may write to. Not set: where shelltie was started."""
     network: str = _ordered("loopback", _NETWORKS)
+    """What a sandbox can reach: everything (on), its own loopback (loopback), or nothing (off)."""
     writable: tuple[str, ...] = ()
+    """More directories that a sandboxed command may write to."""
     readable: tuple[str, ...] = setting((), checks.displayed)
+    """More directories that a sandboxed command may read."""
     tmp_size: int = setting(1024 * _MIB, checks.room)
+    """How many bytes fit into each private directory of a sandbox or container, such as /tmp. They
+    are in memory.
+    """
     bwrap: str | None = setting(None, checks.absolute)
+    """The bubblewrap program. Not set: it is looked for in PATH."""
     idle: float = 300.0
+    """Seconds after which a sandbox or container that is not used is removed."""
     forward: bool = setting(True, project=checks.both)
+    """Whether ports that an isolated session listens on can be reached at 127.0.0.1."""
 
 
 @frozen
@@ -241,15 +307,23 @@ class ContainerSettings:
     """
 
     image: str | None = None
+    """The image that containers are made from. Not set: there are none."""
     engine: str | None = None
+    """Socket of Docker or Podman. Not set: it is looked for."""
     user: str | None = None
+    """The user inside the container. Not set: you, as the engine counts users."""
     network: str = setting(
-        "loopback", checks.one_of(*_NETWORKS[:2]), project=checks.last_of(_NETWORKS)
+        "loopback", checks.one_of(*_NETWORKS[:2]), project=checks.StrictestOf(_NETWORKS[:2])
     )
+    """What a container can reach: everything (on), or its own loopback (loopback)."""
     mounts: tuple[str, ...] = ()
+    """More directories for containers, as "/host/dir", "/host/dir:/inside" or with ":ro"."""
     memory: int = setting(0, checks.memory)
+    """Bytes of memory for a container; 0 is no limit."""
     cpus: float = setting(0.0, checks.cpus)
+    """How many CPUs a container may keep busy; 0 is no limit."""
     processes: int = setting(4096, checks.processes)
+    """How many processes a container may have; 0 is no limit."""
 
 
 @frozen
@@ -260,10 +334,17 @@ class TaskLimits:
     """
 
     default: float = setting(60.0, checks.milliseconds, key="default_timeout")
+    """Seconds a command of a task context may take, if the call does not say. The variables have
+    milliseconds.
+    """
     most: float = setting(300.0, checks.milliseconds, key="max_timeout")
+    """The most seconds that a call may ask for. The variables have milliseconds."""
     output: int = setting(_MIB, key="max_output")
+    """Bytes of each stream that a task context keeps."""
     sessions: int = setting(50, key="max_sessions")
+    """How many task contexts there may be at a time."""
     ttl: float = setting(3600.0, key="idle_ttl")
+    """Seconds after which a task context that is not used is closed; 0 is never."""
 
 
 @frozen
@@ -271,8 +352,13 @@ class AccessSettings:
     """What task contexts may run."""
 
     allowlist_path: str | None = None
+    """The list of programs that task contexts may run, or builtin. Not set:
+    apps/tools/caws/tools-allow.json of the project.
+    """
     argument_level: str = _ordered("default", _ARGUMENT_LEVELS)
+    """How strictly arguments in task contexts are checked for shell characters."""
     allow_relative_paths: bool = False
+    """Whether task contexts may run programs by a relative path."""
     limits: TaskLimits = inline(TaskLimits())
 
 
@@ -281,10 +367,15 @@ class ToolSettings:
     """Which tools a server has."""
 
     run: bool = setting(True, key="run.enabled")
+    """Whether MCP servers have the tool run."""
     bash: bool = setting(True, key="bash.enabled")
+    """Whether MCP servers have the tool bash."""
     sessions: bool = setting(True, key="sessions.enabled")
+    """Whether MCP servers have the tools for sessions (terminal_start and its kin)."""
     agent_task: bool = setting(True, key="agent_task.enabled")
+    """Whether MCP servers have agent_task and agent_wait."""
     access: bool = setting(False, key="access.enabled")
+    """Whether MCP servers have the tools for task contexts."""
 
 
 @frozen
@@ -292,13 +383,21 @@ class AgentTaskSettings:
     """Seconds that another agent may be silent, and take in all; and what keeps it alive."""
 
     idle: float = 300.0
+    """Seconds another agent may be silent, if the call says neither that nor a mode."""
     idle_min: float = 60.0
+    """The least that a call may ask for as idleTimeoutMs, here in seconds."""
     idle_max: float = 1800.0
+    """The most that a call may ask for as idleTimeoutMs, here in seconds."""
     hard: float = 1200.0
+    """Seconds another agent may take in all, if the call says neither that nor a mode."""
     hard_min: float = 300.0
+    """The least that a call may ask for as hardTimeoutMs, here in seconds."""
     hard_max: float = 3600.0
+    """The most that a call may ask for as hardTimeoutMs, here in seconds."""
     heartbeat_counts: bool = True
+    """Whether heartbeat lines of an agent keep it alive."""
     heartbeat: str | None = None
+    """A regular expression for heartbeat lines, besides {"type": "heartbeat"}."""
 
 
 @frozen
@@ -306,6 +405,9 @@ class McpSettings:
     """How long a client waits for an answer, if that is not to be found out."""
 
     patience: float | None = None
+    """How long the client waits for an answer before a command goes on as a session. Not set: what
+    is known of the client.
+    """
 
 
 @frozen
@@ -313,7 +415,9 @@ class Pace:
     """Seconds to the first report, and from one to the next."""
 
     first: float = setting(5.0, key="first_progress", project=checks.as_given)
+    """Seconds until an MCP client is first told of progress."""
     interval: float = setting(30.0, key="progress_interval", project=checks.as_given)
+    """Seconds from one report of progress to the next."""
 
 
 @frozen
@@ -321,7 +425,9 @@ class BashSettings:
     """How `bash` behaves: the characters it shows, and its seconds."""
 
     crop_output: int = setting(10_000, key="cropOutput", project=checks.as_given)
+    """How many characters of the output the tool bash shows."""
     timeout: float = setting(60.0, key="timeoutSeconds", project=checks.as_given)
+    """Seconds a command of the tool bash may take, if the call does not say."""
 
 
 @frozen
@@ -331,8 +437,11 @@ class Waiting:
     """
 
     least: float = setting(1.0, key="minInterval", project=checks.as_given)
+    """The least time that a call of a session tool waits for output."""
     settle: float = setting(2.0, key="settleInterval", project=checks.as_given)
+    """A call of a session tool answers when there was no output for so long."""
     most: float | None = setting(30.0, key="maxInterval", project=checks.as_given)
+    """The most time that a call of a session tool waits; 0 answers at once."""
     until: float = no_setting(math.inf)
 
     def ends(self, called: float) -> float:
@@ -347,8 +456,10 @@ class SessionLimits:
     """
 
     most: int = setting(50, key="max")
+    """How many sessions each client may have at a time."""
     kept: float = no_setting(600.0)
     total: int = 200
+    """How many sessions all clients of a server may have together."""
 
 
 @frozen
@@ -356,12 +467,19 @@ class AcpSettings:
     """How we serve an editor and its agent."""
 
     timeout: float = setting(0.0, project=checks.as_given)
+    """Seconds for every command of an editor's agent; 0 is no limit."""
     command_timeouts: tuple[str, ...] = setting((), project=checks.as_given)
+    """Seconds by program, such as ["cargo=600", "npm=900"]."""
     empty_result: str = setting("object", checks.one_of("object", "null"))
+    """Whether terminal/kill and terminal/release answer {} (object) or null."""
     pty: str = setting("auto", checks.one_of("auto", "always", "never"))
+    """Whether commands get a terminal: where the editor draws one (auto), always, or never."""
     add_mcp: bool = False
+    """Give every session of the agent our MCP tools, too; as --mcp."""
     wrap_shell: bool = False
+    """Run the own shell commands of Claude Code through shelltie run; as --wrap-shell."""
     agent_grace: float = 8.0
+    """Seconds the agent has to leave by itself when the editor has left."""
 
 
 @frozen
@@ -369,10 +487,15 @@ class HttpSettings:
     """How long a server over HTTP waits for what, and for how many."""
 
     idle: float = 1800.0  # a client that makes no request for so long has left
+    """Seconds without a request after which a client is taken for gone."""
     drain: float = 3.0  # what runs may take so long to end by itself when we leave
+    """Seconds that running commands have to end by themselves when the server leaves."""
     connections: int = setting(512, checks.count)
+    """How many connections may be open at a time."""
     requests: int = setting(256, checks.count)  # of one token, at a time
+    """How many requests of one token may be open at a time."""
     silence: float = 75.0  # longer than clients keep a connection that they do not use; 0: no limit
+    """Seconds after which a connection that is not used is closed; 0 is never."""
 
 
 @frozen
@@ -380,7 +503,9 @@ class Retention:
     """The oldest may be so many days old, and all of them so large together; 0 is no limit."""
 
     days: float = setting(90.0, checks.days, key="keep_days")
+    """Days after which entries of the journal are removed; 0 is never."""
     size: int = setting(512 * _MIB, key="keep_bytes")
+    """Bytes that the journal may have; the oldest entries are removed. 0 is no limit."""
 
 
 @frozen
@@ -391,10 +516,16 @@ class AuditSettings:
     """
 
     enabled: bool = True
+    """Whether everything is recorded in the journal."""
     path: str | None = None
+    """The journal's file. Not set: journal.db in the state directory."""
     required: bool = setting(False, project=checks.once_true)
+    """Refuse to run what cannot be recorded."""
     retention: Retention = inline(Retention())
     anchor: str | None = None
+    """A file, best on another machine's disk, that gets the hash of the journal's end from time to
+    time.
+    """
 
 
 @frozen
@@ -402,7 +533,11 @@ class AdaptiveSettings:
     """What follows from how long such commands usually take."""
 
     mode: Adaptive = setting(Adaptive.SUGGEST, checks.member_of(Adaptive), project=checks.milder)
+    """Whether the usual duration of a command is ignored (off), told (suggest), or makes the
+    policy's limits longer (apply).
+    """
     min_samples: int = setting(20, checks.count)
+    """How many runs it takes to say what is usual."""
 
 
 @frozen
@@ -410,6 +545,7 @@ class RetrySettings:
     """How often what failed is tried again."""
 
     attempts: int = setting(0, checks.few)
+    """How often a harmless command that timed out is tried again."""
 
 
 @frozen
@@ -417,7 +553,9 @@ class BreakerSettings:
     """How many starts may fail in a row before there is a pause; 0 is never."""
 
     failures: int = 0
+    """How many commands in a row may fail to start before there is a pause; 0 is never a pause."""
     pause: float = 30.0
+    """How long that pause is."""
 
 
 @frozen
@@ -425,10 +563,15 @@ class Thresholds:
     """What is still well. Rates are of the last hundred commands."""
 
     sessions: int = 50
+    """More open sessions than this are an alert."""
     success: float = setting(0.95, checks.share)
+    """A share of successful commands of this or less is an alert; of the last hundred."""
     violations: float = setting(0.0, checks.share)
+    """A share of refused commands above this is an alert; of the last hundred."""
     duration: float = 5.0
+    """An average duration of this many seconds or more is an alert."""
     truncated: float = setting(0.01, checks.share)
+    """A share of runs that print more than is shown of this or more is an alert."""
 
 
 @frozen
@@ -436,7 +579,9 @@ class AlertSettings:
     """Which alerts there are, and the command that is told of them."""
 
     on: tuple[str, ...] = setting(ALERTS, checks.some_of(*ALERTS))
+    """Which alerts are told."""
     command: str | None = None
+    """A shell command that gets each alert as a JSON object on its stdin."""
     thresholds: Thresholds = inline(Thresholds())
 
 
@@ -445,3 +590,6 @@ class StateSettings:
     """Where output and records are kept; empty is the usual place."""
 
     dir: str = ""
+    """Where output and records are kept. Not set: $XDG_STATE_HOME/shelltie, or
+    ~/.local/state/shelltie.
+    """

@@ -140,15 +140,21 @@ def as_toml(table: str, entry: TomlTable) -> str:
 
     Raises: ConfigWrong for a text that TOML cannot hold.
     """
-    lines = [f"{key} = {_value(value)}" for key, value in entry.items()]
+    lines = [f"{key} = {as_value(value)}" for key, value in entry.items()]
     return "\n".join([f"[[{table}]]", *lines]) + "\n"
 
 
-def _value(value: object) -> str:
+def as_value(value: object) -> str:
+    """A text, flag, number or list as TOML has it.
+
+    Raises: ConfigWrong for a text that TOML cannot hold.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(as_value, value)) + "]"
     return '"' + "".join(map(_escaped, str(value))) + '"'
 
 

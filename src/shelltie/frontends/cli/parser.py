@@ -328,6 +328,7 @@ def build() -> Parser:
     _add_run(commands)
     _add_check(commands)
     _add_policy(commands)
+    _add_config(commands)
     _add_approval(commands)
     _add_trust(commands)
     _add_session_commands(commands)
@@ -441,6 +442,33 @@ def _add_policy(commands: "argparse._SubParsersAction[Parser]") -> None:
     show = _plain(actions, "show", "print the policy in force", json=True)
     show.add_argument("--origin", action="store_true", help="and each setting with its origin")
     _plain(actions, "schema", "print the JSON Schema of policy files")
+
+
+_CONFIG = """\
+KEY is a setting such as limits.grace; `list` describes them all. VALUE is
+written as in TOML: 10, true, "text" or ["a", "b"]; quotes around a word may be
+left out. A person changes settings: a command of an agent cannot."""
+
+
+def _add_config(commands: "argparse._SubParsersAction[Parser]") -> None:
+    config = _plain(commands, "config", "list and change settings")
+    config.epilog = _CONFIG
+    actions = config.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = _plain(actions, "list", "describe settings: meaning, value, origin", json=True)
+    listed.add_argument("key", nargs="?", metavar="KEY", help="only this one or this section")
+    listed.add_argument("--changed", action="store_true", help="only what is not the default")
+    get = _plain(actions, "get", "print the value of a setting", json=True)
+    change = _plain(actions, "set", "set a value in your settings file")
+    unset = _plain(actions, "unset", "remove a setting from your file")
+    for parser in (get, change, unset):
+        parser.add_argument("key", metavar="KEY", help="the setting")
+    change.add_argument("value", metavar="VALUE", help="its value")
+    edit = _plain(actions, "edit", "open your settings file in $EDITOR, then check it")
+    path = _plain(actions, "path", "print where your settings file is")
+    for parser in (change, unset, edit, path):
+        where = parser.add_mutually_exclusive_group()
+        where.add_argument("--project", action="store_true", help="the project's .shelltie.toml")
+        where.add_argument("--system", action="store_true", help="the file in /etc")
 
 
 def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:

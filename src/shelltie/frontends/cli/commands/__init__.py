@@ -16,6 +16,7 @@ Files, in reading order:
   approve     yes
   deny        no
   policy      timeout policy
+  config      settings
   trust       a project's settings
   history     past runs
   stats       usual durations

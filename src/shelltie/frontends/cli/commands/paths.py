@@ -11,6 +11,7 @@ from shelltie.keeper.binaries import choose
 from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE
 from shelltie.settings import paths
 from shelltie.settings.layers import load
+from shelltie.settings.trust import RULES
 
 
 def main(args: Namespace) -> int:
@@ -31,6 +32,10 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "systemConfig", paths.system_file()
     yield "userConfig", paths.user_file()
     yield "projectConfig", paths.project_file(project)
+    yield "trustedProjects", paths.trust_file()
+    yield "approvedCommands", paths.approved_file()
+    yield "rules", paths.rules_dir()
+    yield "projectRules", project / RULES
     config = load(project)
     yield "policyInForce", Path(policy_file(config, project).origin)
     yield "projectPolicy", policy_file(config, project).path
@@ -40,4 +45,6 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "state", Path(config.state.dir)
     yield "output", Path(config.state.dir) / "output"
     yield "journal", config.journal
+    for number, place in enumerate(paths.runtime_dirs(), start=1):
+        yield f"sockets{number}", place  # the first that can be used is
     yield "keeper", Path(choose(keeper_of(config))[0][-1])

@@ -8,13 +8,14 @@ from pathlib import Path
 from shelltie.assemble import policy_file
 from shelltie.basics.times import human_duration
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table
+from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, wrap
 from shelltie.frontends.wire.policy import policy_report
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile
 from shelltie.settings import paths
 from shelltie.settings.layers import load
+from shelltie.settings.toml_list import as_value
 
 
 def main(args: Namespace) -> int:
@@ -89,8 +90,8 @@ def _show(args: Namespace) -> int:
     _show_policy(file.current(), ink)
     if rows:
         print(ink("bold", "\nsettings"))
-        texts = [(key, "-" if value is None else str(value), origin) for key, value, origin in rows]
-        table(texts, indent="  ")
+        for row in rows:
+            print(_setting(*row))
         for ignored in config.ignored:
             print(marked(ink, "⚠", f"ignored: {ignored}", before="  "))
     return 0
@@ -111,6 +112,12 @@ def _show_policy(policy: TimeoutPolicy, ink: Style) -> None:
         print(f"  {program}: {_span(total)}, whatever its category")
     if policy.max_total is not None:
         print(f"  nothing may take longer than {_span(policy.max_total)}")
+
+
+def _setting(key: str, value: object, origin: str) -> str:
+    """Key, value and origin on a line, or on as many as the width of the terminal takes."""
+    shown = "-" if value is None else as_value(value)
+    return wrap(f"{key} = {shown}  [{origin}]", "  ", "      ")
 
 
 def _span(limit: float | None) -> str:

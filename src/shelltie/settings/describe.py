@@ -1,0 +1,113 @@
+"""Descriptions of settings from the docstrings of fields: meaning, type, default, who may set it.
+
+The text below a field of a section is its description. It is read from the source when somebody
+asks, so that no start-up pays for it.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from shelltie import model
+from shelltie.basics.frozen import frozen
+from shelltie.settings import checks, config, sections
+from shelltie.settings.config import SETTINGS, Config, Setting
+from shelltie.settings.sections import Merge
+from shelltie.settings.toml_list import as_value
+
+FIRST_VERSION = "0.1.0"
+_MEANT = re.compile(r"it must be (.+?)(?:, not <object.*)?$", re.DOTALL)
+_SINCE = re.compile(r" Since (\d+\.\d+\.\d+)\.$")
+_PROJECT_MAY: dict[Merge | None, str] = {
+    None: "no",
+    checks.as_given: "yes",
+    checks.more: "add to it",
+    checks.both: "switch it off",
+    checks.once_true: "switch it on",
+    checks.milder: "set off or suggest",
+}
+
+
+@frozen
+class Description:
+    """What a person wants to know about one setting."""
+
+    key: str
+    meaning: str
+    accepts: str
+    default: str
+    project_may: str
+    since: str
+
+
+def describe(key: str) -> Description:
+    """All about a key that exists."""
+    setting = SETTINGS[key]
+    text = _docstring(setting)
+    since = _SINCE.search(text)
+    return Description(
+        key,
+        _SINCE.sub("", text),
+        _accepts(setting),
+        "not set" if setting.default in (None, "") else as_value(setting.default),
+        _project_may(setting),
+        since[1] if since else FIRST_VERSION,
+    )
+
+
+def _accepts(setting: Setting) -> str:
+    """In the words of the error that anything else would get."""
+    try:
+        setting.check(object())
+    except ValueError as error:
+        found = _MEANT.search(str(error))
+        assert found is not None
+        return found[1]
+    raise AssertionError("no setting takes just any object")
+
+
+def _project_may(setting: Setting) -> str:
+    if isinstance(setting.project, checks.StrictestOf):
+        return f"make it stricter: {' < '.join(setting.project.words)}"
+    return _PROJECT_MAY[setting.project]
+
+
+def _docstring(setting: Setting) -> str:
+    """What stands below the field in the source; "" if nothing does."""
+    section: Any = Config
+    *sections_above, name = setting.path.split(".")
+    for part in sections_above:
+        default = next(f.default for f in fields(section) if f.name == part)
+        assert is_dataclass(default)
+        section = type(default)
+    return _docstrings().get((section.__name__, name), "")
+
+
+@cache
+def _docstrings() -> Mapping[tuple[str, str], str]:
+    """By class and field."""
+    found: dict[tuple[str, str], str] = {}
+    for module in (sections, config, model):
+        found |= _docstrings_of(module)
+    return found
+
+
+def _docstrings_of(module: ModuleType) -> Mapping[tuple[str, str], str]:
+    found = {}
+    tree = ast.parse(inspect.getsource(module))
+    for section in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for field, below in zip(section.body, section.body[1:], strict=False):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[section.name, name] = " ".join(text.split())
+                case _:
+                    pass
+    return found
