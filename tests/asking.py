@@ -89,7 +89,7 @@ def _typed(argv: list[str], answer: bytes) -> tuple[int, str]:
         with contextlib.suppress(OSError):  # EIO: nobody has the other side open any more
             while chunk := os.read(master, 4096):
                 shown += chunk
-                if not asked and b"[y/N] " in shown:
+                if not asked and (b"[y/N] " in shown or b"[N] no: " in shown):
                     asked = True
                     os.write(master, answer)
         code = process.wait(30)

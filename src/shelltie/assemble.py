@@ -5,7 +5,9 @@ What a process may never use is imported when it is used.
 
 import asyncio
 import resource
+import shutil
 import sys
+from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -14,8 +16,10 @@ from pathlib import Path
 
 from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
+from shelltie.approval.notice import notice_argv, notice_json
+from shelltie.approval.question import Question
 from shelltie.environment import child
-from shelltie.errors import ConfigWrong
+from shelltie.errors import ConfigWrong, TerminalError
 from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
@@ -51,6 +55,8 @@ from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
 from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Rating
+
+_TOLD_MAX = 100
 
 
 def policy_file(config: Config, project: Path) -> PolicyFile:
@@ -190,7 +196,40 @@ def assemble(
     bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
     if config.alerts.command is not None:
         alerts.notify = partial(_notify, supervisor, config.alerts.command)
+    if serves and config.notify.waiting:
+        supervisor.admission.broker.on_waiting.append(
+            PersonNotifier(supervisor, config.notify.command).hear
+        )
     return supervisor
+
+
+class PersonNotifier:
+    """Tells a person that something waits for their yes; of each question once."""
+
+    def __init__(self, supervisor: Supervisor, command: str | None) -> None:
+        self._supervisor = supervisor
+        self._command = command
+        environ = child.inherited()
+        display = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")
+        self._desktop = bool(display) and shutil.which("notify-send") is not None
+        bus = environ.get("DBUS_SESSION_BUS_ADDRESS")  # commands do not get it
+        self._bus = ("env", f"DBUS_SESSION_BUS_ADDRESS={bus}") if bus else ()
+        self._told: deque[str] = deque(maxlen=_TOLD_MAX)
+
+    def hear(self, question: Question) -> None:
+        """Start what tells of it; whether that works is nothing that a command waits for."""
+        if question.digest in self._told:
+            return
+        self._told.append(question.digest)
+        commands = []
+        if self._desktop:
+            argv = (*self._bus, *notice_argv(question))
+            commands.append(Command("notify-send", argv))
+        if self._command is not None:
+            commands.append(Command(self._command, stdin=notice_json(question)))
+        for command in commands:
+            with suppress(TerminalError):
+                self._supervisor.start_internal(command)
 
 
 def _run_defaults(config: Config, resources: Resources) -> RunDefaults:

@@ -179,8 +179,8 @@ async def test_progress_comes_every_interval_with_the_time_and_the_limit(
 def test_progress_comes_often_enough_and_no_more() -> None:
     config = Config()
 
-    assert config.notify.first == 5  # well below what any client waits
-    assert 10 <= config.notify.interval <= 30
+    assert config.notify.pace.first == 5  # well below what any client waits
+    assert 10 <= config.notify.pace.interval <= 30
 
 
 @pytest.mark.proves("S3-49", "C-28", "S3-17")

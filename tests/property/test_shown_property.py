@@ -12,12 +12,14 @@ from shelltie.basics.visible_text import notes
 HOSTILE = st.sampled_from(
     "\0\t\r\x1b\x7f\x85\xa0\xad\u0300\u034f\u05d0\u061c\u0661\u115f\u17b4\u180b\u200b\u200d\u200e\u2028"
     "\u202e\u2066\u2800\u3000\u3164\ue000\ufe0f\ufeff\ufff9\U000e0041\U000e0100\U000f0000\U0001f600"
-    "\u0915\u093f\u0e01\u0e34\u212b\u037e\uff41\udcff\ud800⟨⟩│┊ ab\n"
+    "\u0915\u093f\u0e01\u0e34\u212b\u037e\uff41\udcff\ud800⟨⟩│┊╎ ab\n"
 )
 TEXTS = st.one_of(
     st.text(alphabet=HOSTILE),
     st.text(alphabet=st.characters(exclude_categories=())),
-    st.lists(st.sampled_from(["\n", " ", " " * 40, "x" * 100, "\u200b" * 9, "ls"])).map("".join),
+    st.lists(
+        st.sampled_from(["\n", " ", " ", "  ", " " * 40, "x" * 100, "\u200b" * 9, "ls", "word"])
+    ).map("".join),
 )
 MARK = re.compile(r"⟨([^⟩]*)⟩")
 WORDS = {"tab": "\t", "newline": "\n"}
@@ -44,6 +46,8 @@ def read_back(lines: list[str]) -> str:
         repeated = re.fullmatch(r"│ ⟨this line (\d+) more times⟩", line)
         if repeated:
             found += [found[-1]] * int(repeated[1])
+        elif line.startswith(visible_text.AFTER_BLANK):
+            found[-1] += " " + MARK.sub(unmarked, line[2:])
         elif line.startswith(visible_text.MORE):
             found[-1] += MARK.sub(unmarked, line[2:])
         else:

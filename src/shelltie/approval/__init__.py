@@ -13,6 +13,7 @@ Flow at a glance:
 Files, in reading order:
   question  Question, Answer, Scope
   broker    asks every channel; the first answer wins
+  notice    the words of a notification
   card      the question as a person reads it
   always    commands that were approved for good
   deletions     what `rm` deletes, where the parser proved it

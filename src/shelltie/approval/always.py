@@ -1,7 +1,7 @@
 """Allowlist of commands that a person approved for good, each exactly as it was asked about."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from shelltie.approval.question import Question, Scope, fingerprint
@@ -109,6 +109,16 @@ def offered_scopes(question: Question) -> tuple[Scope, ...]:
     except ConfigWrong:
         return Scope.ONCE, Scope.SESSION
     return Scope.ONCE, Scope.SESSION, Scope.ALWAYS
+
+
+KEYS = {"y": Scope.ONCE, "s": Scope.SESSION, "a": Scope.ALWAYS}
+_KEY_NAMES = {"y": "once", "s": "session", "a": "always"}
+
+
+def keys_line(scopes: Collection[Scope]) -> str:
+    """`[y] once  [s] session  [a] always  [N] no`: the keys that answer a question."""
+    told = (f"[{key}] {_KEY_NAMES[key]}" for key, scope in KEYS.items() if scope in scopes)
+    return "  ".join((*told, "[N] no"))
 
 
 def shown_rule(question: Question) -> str:

@@ -125,6 +125,7 @@ class Broker:
         self._undelivered = undelivered
         self._watched_until = -math.inf
         self._clock = clock
+        self.on_waiting: list[Callable[[Question], None]] = []  # told of each that is asked
         self._channels: list[Channel] = []
         self._open: dict[str, _Open] = {}
         self._session: dict[str, Answer] = {}
@@ -165,13 +166,11 @@ class Broker:
             return known
         everybody = self._channels if own is None else [*self._channels, own]
         channels = [channel for channel in everybody if channel.can_ask]
-        if not channels and not self.reachable:
-            return _no(UNASKED)
-        if _length(question) > _READABLE:
-            return _no("it is too long for anybody to read: write it to a file and run that")
-        if not self._make_room():
-            return _no(f"{OPEN_MAX} questions wait for an answer already")
+        if (problem := self._why_not(question, channels)) is not None:
+            return _no(problem)
         one = self._list(question)
+        for hear in self.on_waiting:
+            hear(question)
         try:
             with anyio.move_on_after(patience):
                 await self._hear(one, channels)
@@ -234,6 +233,14 @@ class Broker:
         self._watched_until = anyio.current_time() + _WATCHER_COUNTS
 
     # One question
+
+    def _why_not(self, question: Question, channels: list[Channel]) -> str | None:
+        """Why this cannot be asked at all."""
+        if not channels and not self.reachable:
+            return UNASKED
+        if _length(question) > _READABLE:
+            return "it is too long for anybody to read: write it to a file and run that"
+        return None if self._make_room() else f"{OPEN_MAX} questions wait for an answer already"
 
     def _list(self, question: Question) -> _Open:
         """Who repeats a call that nobody answered asks the old question; its old ids still work."""

@@ -3,7 +3,9 @@
 import shlex
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from itertools import chain
 
 from shelltie.approval.question import Question
 from shelltie.basics import visible_text
@@ -16,26 +18,63 @@ _HEAD, _TAIL = 20, 8
 _DANGER_LINES_MAX = 160  # of what is dangerous in between; a dialogue that shows more is not read
 _AT_A_GLANCE = 3  # lines in which nobody needs help to find what a reason is about
 _REASONS_MAX = 12
-_AROUND = 24  # characters before and after what a reason is about
+_AROUND = 24  # characters before and after what a reason is about, and to the end of their words
+_WORD_MAX = 32
 _PIECE_MAX = 400
 _INDENT = "  "
+_USUAL_PLACE = "local"
+
+
+@frozen
+class CardLine:
+    """A line, and how it looks where there are colours."""
+
+    text: str
+    style: str = ""
+
+
+@frozen
+class _Group:
+    """Reasons of one kind about one place: they are told together."""
+
+    rating: Rating
+    code: str
+    span: Span
+    messages: tuple[str, ...] = field(default=())
+
+    @property
+    def told(self) -> str:
+        return f"{'; '.join(self.messages)} [{self.code}]"
 
 
 def card(question: Question, *, now: float, width: int = 80, full: bool = False) -> list[str]:
+    """The lines of a card without their styles."""
+    return [line.text for line in card_lines(question, now=now, width=width, full=full)]
+
+
+def card_lines(
+    question: Question, *, now: float, width: int = 80, full: bool = False
+) -> list[CardLine]:
     """Everything that a yes is bound to, and why it is asked.
 
-    The strictest reasons come last, where the eye is, with what they are about, and the lines they
-    are about are shown: no length of a command hides them. `full` leaves nothing out.
+    The command comes first, then the worst that is known of it, then where it would run. The lines
+    that reasons are about are shown: no length of a command hides them. `full` leaves nothing out.
     """
     room = width - len(_INDENT)
+    groups = _groups(question)
     parts = (
-        _facts(question, room),
-        _command(question, room, full=full),
-        _stdin(question, room, full=full),
-        _doubts(question, room),
-        _reasons(question, room),
+        _styled("bold", _command(question, room, full=full)),
+        _styled("yellow", _doubts(question, room)),
+        _told(question, groups[:1], room, "red"),
+        _styled("", _directory(question, room)),
+        _styled("dim", [_heading(question, now)]),
+        _styled("", _variables(question, room)),
+        _styled("", _stdin(question, room, full=full)),
+        _told(question, groups[1:], room, ""),
+        _styled("dim", _left_out(question)),
+        _styled("dim", _details(question, room) if full else ()),
     )
-    return [_heading(question, now), *(_INDENT + line for part in parts for line in part)]
+    return [CardLine(_INDENT + line.text, line.style) for line in chain.from_iterable(parts)]
 
 
 def hides_danger(question: Question, *, width: int = 80) -> bool:
@@ -48,9 +87,9 @@ def hides_danger(question: Question, *, width: int = 80) -> bool:
         text = text[: len(text_of(question))]  # nobody is shown all of the input
     listings = _listed(text_of(question), 0, room), _listed_input(question, room)
     kept = [listing.kept(question) for listing in listings]
-    pieces = _told(question) if _is_long(text, room) else []
+    pieces = _foremost(question) if _is_long(text, room) else []
     for reason in _dangers(question):
-        told = reason in pieces and len(_around(text, reason)) <= _PIECE_MAX
+        told = reason in pieces and len(_around(text, reason.span)) <= _PIECE_MAX
         lines = [listing.of(reason.span) for listing in listings]
         listed = all(map(set.issuperset, kept, lines))
         if reason.span.end > len(text) or not (told or listed):
@@ -77,6 +116,10 @@ def main_reason(question: Question) -> str:
     return next((str(reason.code) for reason in foremost(question.verdict.reasons, 1)), "")
 
 
+def _styled(style: str, lines: Iterable[str]) -> Iterator[CardLine]:
+    return (CardLine(line, style) for line in lines)
+
+
 def _heading(question: Question, now: float) -> str:
     asker = visible_text.brief(question.client, 30) or "somebody"
     ago = human_duration(max(0.0, now - question.asked_at))
@@ -93,22 +136,31 @@ def _said(label: str, text: str, room: int) -> list[str]:
     return [label.rstrip(), *visible_text.lines(text, room)]
 
 
-def _facts(question: Question, room: int) -> Iterator[str]:
-    command = question.command
-    yield from _said("in      ", command.cwd, room)
-    place = question.provider + (", with a terminal" if command.pty else "")
-    yield from _said("on      ", place, room)
+def _directory(question: Question, room: int) -> Iterator[str]:
+    yield from _said("in ", question.command.cwd, room)
+    if question.provider != _USUAL_PLACE:
+        yield from _said("by ", question.provider, room)
+
+
+def _variables(question: Question, room: int) -> Iterator[str]:
     for name, value in sorted(question.env.items()):
         label = "unset   " if value is None else "set     "
         yield from _said(label, name if value is None else f"{name}={value}", room)
+
+
+def _details(question: Question, room: int) -> Iterator[str]:
+    """What a yes is bound to besides, in words that few people need."""
+    text = text_of(question)
+    terminal = ", with a terminal" if question.command.pty else ""
+    yield from _said("on      ", question.provider + terminal, room)
+    yield f"size    {_count(text)}"
     yield f"digest  {question.digest}"
 
 
 def _command(question: Question, room: int, *, full: bool) -> Iterator[str]:
-    text = text_of(question)
-    kind = "shell text" if question.command.argv is None else "program and arguments, no shell"
-    yield f"command ({kind}, {_count(text)})"
-    yield from _shown(_listed(text, 0, room), question, full=full)
+    yield from _shown(_listed(text_of(question), 0, room), question, full=full)
+    if question.command.argv is not None:
+        yield "(a program and its arguments; no shell reads them)"
 
 
 def _stdin(question: Question, room: int, *, full: bool) -> Iterator[str]:
@@ -188,30 +240,51 @@ def _doubts(question: Question, room: int) -> Iterator[str]:
         yield from _said("⚠ ", note, room)
 
 
-def _reasons(question: Question, room: int) -> Iterator[str]:
-    told = _told(question)
+# Reasons
+
+
+def _foremost(question: Question) -> list[Reason]:
+    return foremost(question.verdict.reasons, _REASONS_MAX)
+
+
+def _groups(question: Question) -> list[_Group]:
+    """What is told, the strictest first: what is mild about a danger of the same kind is not."""
+    told = _foremost(question)
+    worst = {reason.code for reason in told if reason.rating is question.verdict.rating}
+    groups = dict[tuple[Rating, str, Span], list[str]]()
+    for reason in told:
+        if reason.rating is question.verdict.rating or reason.code not in worst:
+            key = reason.rating, str(reason.code), reason.span
+            groups.setdefault(key, []).append(reason.message)
+    return [_Group(*key, tuple(dict.fromkeys(said))) for key, said in groups.items()]
+
+
+def _told(question: Question, groups: list[_Group], room: int, style: str) -> Iterator[CardLine]:
+    text = judged_text(question)
+    long, last = _is_long(text, room), ""
+    for group in groups:
+        dangerous = group.rating is Rating.DANGEROUS
+        if group.told != last:
+            mark, last = "✗ " if dangerous else "· ", group.told
+            yield from _styled(style, _said(mark, group.told, room))
+        if long:
+            yield from _styled("", _piece(text, group.span, room))
+
+
+def _left_out(question: Question) -> Iterator[str]:
+    told = _foremost(question)
     left = Counter(question.verdict.reasons) - Counter(told)
     for code, count in sorted(Counter(str(reason.code) for reason in left.elements()).items()):
         yield f"· + {count} more: {code}"
-    text = judged_text(question)
-    long = _is_long(text, room)
-    for reason in reversed(told):
-        yield from _said(f"✗ {reason.rating}, {reason.code}: ", reason.message, room)
-        if long:
-            yield from _piece(text, reason, room)
-
-
-def _told(question: Question) -> list[Reason]:
-    return foremost(question.verdict.reasons, _REASONS_MAX)
 
 
 def _is_long(text: str, room: int) -> bool:
     return len(visible_text.lines(text, room)) > _AT_A_GLANCE
 
 
-def _piece(text: str, reason: Reason, room: int) -> Iterator[str]:
+def _piece(text: str, span: Span, room: int) -> Iterator[str]:
     """What a reason is about, with a little around it."""
-    piece = _around(text, reason)
+    piece = _around(text, span)
     if len(piece) <= _PIECE_MAX:
         yield from visible_text.lines(piece, room)
     else:
@@ -220,8 +293,15 @@ def _piece(text: str, reason: Reason, room: int) -> Iterator[str]:
         yield from visible_text.lines(piece[-_PIECE_MAX // 2 :], room)
 
 
-def _around(text: str, reason: Reason) -> str:
-    return text[max(0, reason.span.start - _AROUND) : reason.span.end + _AROUND]
+def _around(text: str, span: Span) -> str:
+    """No word is cut that is not very long, and no line is begun that does not belong to it."""
+    start, end = max(0, span.start - _AROUND), min(len(text), span.end + _AROUND)
+    while start and span.start - start < _AROUND + _WORD_MAX and not text[start - 1].isspace():
+        start -= 1
+    while end < len(text) and end - span.end < _AROUND + _WORD_MAX and not text[end].isspace():
+        end += 1
+    before, after = text[start : span.start], text[span.end : end]
+    return before.rpartition("\n")[2] + text[span.start : span.end] + after.partition("\n")[0]
 
 
 def judged_text(question: Question) -> str:

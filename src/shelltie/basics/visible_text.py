@@ -7,7 +7,8 @@ from itertools import groupby
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 
-GUTTER, MORE = "│ ", "┊ "
+# Before a line of the text; before one that goes on in the middle of a word, or after one blank.
+GUTTER, MORE, AFTER_BLANK = "│ ", "┊ ", "╎ "
 _BLANKS_MAX = 16  # as many in a row are shown as they are; more are counted
 _REPEATS_MAX = 3  # of a line, or of a character that is named
 _NAMES_MAX = 5  # in one mark, so that it fits on a line
@@ -91,14 +92,28 @@ def _cells(char: str) -> int:
 
 
 def _wrapped(line: str, room: int) -> Iterator[str]:
+    """Broken at single blanks, which the gutter then stands for; in a word only if it is too long
+    for a line.
+    """
     gutter, atoms, width = GUTTER, list[_Atom](), 0
-    for atom in _atoms(line):
-        if atoms and width + atom.width > room:
-            yield gutter + _finished(atoms, wrapped=gutter == MORE)
-            gutter, atoms, width = MORE, [], 0
-        atoms.append(atom)
-        width += atom.width
+    for word in _words(line):
+        size = sum(atom.width for atom in word)
+        if len(atoms) > 1 and atoms[-1].source == " " and width + size > room:
+            yield gutter + _finished(atoms[:-1], wrapped=gutter == MORE)
+            gutter, atoms, width = AFTER_BLANK, [], 0
+        for atom in word:
+            if atoms and width + atom.width > room and atom.source != " ":
+                yield gutter + _finished(atoms, wrapped=gutter == MORE)
+                gutter, atoms, width = MORE, [], 0
+            atoms.append(atom)
+            width += atom.width
     yield (gutter + _finished(atoms, wrapped=gutter == MORE)).rstrip()
+
+
+def _words(line: str) -> Iterator[list[_Atom]]:
+    """The pieces of each word, and of the blanks between words."""
+    for _, group in groupby(_atoms(line), lambda atom: atom.blank):
+        yield list(group)
 
 
 def _finished(atoms: list[_Atom], *, wrapped: bool = False) -> str:

@@ -36,7 +36,7 @@ class Config:
     tools: sections.ToolSettings = sections.ToolSettings()
     agent: sections.AgentTaskSettings = sections.AgentTaskSettings()
     mcp: sections.McpSettings = sections.McpSettings()
-    notify: sections.Pace = sections.Pace()
+    notify: sections.NotifySettings = sections.NotifySettings()
     bash: sections.BashSettings = sections.BashSettings()
     persistent: sections.Waiting = sections.Waiting()
     sessions: sections.SessionLimits = sections.SessionLimits()

@@ -421,6 +421,19 @@ class Pace:
 
 
 @frozen
+class NotifySettings:
+    """How clients hear of progress, and a person of a command that waits for their yes: on the
+    desktop, by the bell of `pending --watch`, and by a `command` that reads what waits as JSON.
+    """
+
+    waiting: bool = setting(True, project=checks.both)
+    """Tell a person that a command waits for their yes."""
+    command: str | None = None
+    """Command that is run when something waits for a yes; it reads what waits as JSON."""
+    pace: Pace = inline(Pace())
+
+
+@frozen
 class BashSettings:
     """How `bash` behaves: the characters it shows, and its seconds."""
 

@@ -15,6 +15,7 @@ Files, in reading order:
   commands/      one file for each subcommand, named as typed
   find_run       a run or session in all servers
   find_question  a pending question in all servers
+  watch_pending  pending --watch: answers questions with single keys
   tty_prompt     asks the person at the terminal
   pass_through   a run's output to our own stdout
   past_output    recorded output of past runs

@@ -5,9 +5,10 @@ import sys
 import time
 from typing import Any, cast
 
+from shelltie.approval.always import KEYS, keys_line, offered_scopes
 from shelltie.approval.broker import Pending
-from shelltie.approval.card import card
-from shelltie.approval.question import Answer, Question
+from shelltie.approval.card import card_lines
+from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import as_short_id
 from shelltie.basics.visible_text import inline
@@ -16,7 +17,7 @@ from shelltie.errors import NoServerAnswer, NoSuchQuestion
 from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
-from shelltie.frontends.control.questions import from_json
+from shelltie.frontends.control.questions import from_json, to_json
 
 NOT_DONE, REFUSED = 1, 126
 _REPLIES = {"INVALID_PARAMETERS": NOT_DONE, "REFUSED": REFUSED}
@@ -97,13 +98,22 @@ def _questions(server: Server, said: dict[str, object]) -> list[FoundQuestion]:
         ) from error
 
 
+def as_json(found: FoundQuestion) -> dict[str, object]:
+    """The question with its server, for programs."""
+    return {**to_json(found.pending), "server": found.server.pid}
+
+
 def show(found: FoundQuestion, ink: Style, *, full: bool) -> None:
     """Print all there is to know about a question."""
-    heading, *rest = card(found.question, now=time.time(), width=width(), full=full)
-    print(ink("bold", heading))
+    print(styled(found.question, ink, full=full))
     if found.pending.late:
-        print("  late    its caller waits no longer; a yes is for the same call, repeated")
-    print("\n".join(rest))
+        print("  its caller waits no longer: a yes is for the same call, repeated")
+
+
+def styled(question: Question, ink: Style, *, full: bool) -> str:
+    """The card of a question, as it looks at a terminal."""
+    lines = card_lines(question, now=time.time(), width=width(), full=full)
+    return "\n".join(ink(line.style, line.text) if line.style else line.text for line in lines)
 
 
 def answer(found: FoundQuestion, said: Answer) -> dict[str, object] | int:
@@ -124,9 +134,28 @@ def answer(found: FoundQuestion, said: Answer) -> dict[str, object] | int:
         return _REPLIES.get(error.reply, 125)
 
 
+def at_terminal() -> bool:
+    """Whether a person can be asked back."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def confirmed(prompt: str) -> bool:
     """Whether the person at the terminal says yes; without one, the command itself is the yes."""
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_terminal():
         return True
     print(f"{prompt} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def chosen_scope(question: Question) -> Scope | None:
+    """How far the yes of the person at the terminal goes; `None` is no."""
+    scopes = offered_scopes(question)
+    print(f"{keys_line(scopes)}: ", end="", flush=True)
+    scope = scope_of(sys.stdin.readline())
+    return scope if scope in scopes else None
+
+
+def scope_of(line: str) -> Scope | None:
+    """The scope that a typed answer means: `y`, `yes` and `YES` are once; `yep` is no."""
+    word = line.strip().lower()
+    return KEYS.get(word[:1]) if word in (*KEYS, "yes", "session", "always") else None

@@ -475,7 +475,9 @@ def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:
     pending = _plain(commands, "pending", "list commands that wait for a person's yes", json=True)
     pending.add_argument("id", nargs="?", metavar="ID", help="show this one only, but all of it")
     pending.add_argument("--full", action="store_true", help="cut nothing, however long it is")
-    pending.add_argument("--watch", action="store_true", help="print each one as it comes")
+    pending.add_argument(
+        "--watch", action="store_true", help="show each one as it comes; y, s, a and n answer it"
+    )
     approve = _plain(commands, "approve", "allow a command that waits, exactly as it is")
     deny = _plain(commands, "deny", "refuse a command that waits")
     for parser in (approve, deny):
@@ -484,6 +486,7 @@ def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:
     far.add_argument("--session", action="store_true", help="until that server ends")
     far.add_argument("--always", action="store_true", help="for good; shows and writes the rule")
     approve.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+    approve.add_argument("--full", action="store_true", help="show its digest and size as well")
     deny.add_argument("--reason", metavar="TEXT", help="what whoever asked is told")
 
 

@@ -27,6 +27,12 @@ class Style:
         on_terminal = stream is not None and stream.isatty()
         self._on = when == "always" or (when == "auto" and on_terminal and not plain)
 
+    @classmethod
+    def for_tty(cls) -> "Style":
+        """For /dev/tty, which is a terminal whatever the streams are."""
+        env = child.inherited()
+        return cls(None, "never" if env.get("NO_COLOR") or env.get("TERM") == "dumb" else "always")
+
     def __call__(self, style: str, text: str) -> str:
         """The text in that style."""
         return f"\033[{_CODES[style]}m{text}\033[0m" if self._on else text

@@ -2,15 +2,16 @@
 
 import os
 import termios
-import time
 from contextlib import suppress
 
 import anyio
 
+from shelltie.approval.always import keys_line, offered_scopes
 from shelltie.approval.ancestry import why_not_a_person
-from shelltie.approval.card import card
-from shelltie.approval.question import Answer, Question
-from shelltie.frontends.cli.terminal import width
+from shelltie.approval.card import hides_danger
+from shelltie.approval.question import Answer, Question, Scope
+from shelltie.frontends.cli.find_question import scope_of, styled
+from shelltie.frontends.cli.terminal import Style, width
 
 _TTY = "/dev/tty"
 _LINE_MAX = 4096
@@ -37,18 +38,21 @@ class TerminalChannel:
         """See `Channel`."""
         terminal = _open()
         try:
-            lines = card(question, now=time.time(), width=width(), full=True)
-            await _write(terminal, "\n".join(lines))
+            scopes = [scope for scope in offered_scopes(question) if scope is not Scope.SESSION]
+            whole = not hides_danger(question, width=width())
+            await _write(terminal, styled(question, Style.for_tty(), full=not whole))
             termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer
-            await _write(terminal, "\nRun this? [y/N] ")
-            said = await _read_line(terminal)
+            await _write(terminal, f"\nRun this?  {keys_line(scopes)}: ")
+            scope = scope_of(await _read_line(terminal))
         except anyio.get_cancelled_exc_class():
             with suppress(OSError):
                 os.write(terminal, b"\nshelltie: it has been settled without you\n")
             raise
         finally:
             os.close(terminal)
-        return Answer(allowed=said.strip().lower() in ("y", "yes"), by="the person at the terminal")
+        allowed = scope in scopes
+        by = "the person at the terminal"
+        return Answer(allowed=allowed, scope=scope if scope and allowed else Scope.ONCE, by=by)
 
 
 def _open() -> int:

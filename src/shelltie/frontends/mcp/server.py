@@ -198,7 +198,7 @@ def build_server(
     It says to `meet` what each client calls itself.
     """
     tools = tools_by_name(supervisor, config, sessions, contexts)
-    pace = replace(config.notify, interval=max(_QUICKEST, config.notify.interval))
+    pace = replace(config.notify.pace, interval=max(_QUICKEST, config.notify.pace.interval))
     notifiers = Notifiers(supervisor.bus, pace, sessions)
     pipeline = CallPipeline(sessions, config, tasks or Tasks())
     calls = _Calls(tools, notifiers, pipeline, config.mcp.patience, meet)

@@ -5,11 +5,20 @@ from argparse import Namespace
 
 from shelltie.approval.always import shown_rule
 from shelltie.approval.broker import RETRY
+from shelltie.approval.card import hides_danger
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, NoSuchQuestion
-from shelltie.frontends.cli.find_question import NOT_DONE, answer, confirmed, find, show
+from shelltie.frontends.cli.find_question import (
+    NOT_DONE,
+    answer,
+    at_terminal,
+    chosen_scope,
+    confirmed,
+    find,
+    show,
+)
 from shelltie.frontends.cli.terminal import Style, print_error, width
 
 _HOW_FAR = {
@@ -21,17 +30,19 @@ _HOW_FAR = {
 
 def main(args: Namespace) -> int:
     """Show the question, and answer yes."""
-    scope = Scope.ALWAYS if args.always else Scope.SESSION if args.session else Scope.ONCE
+    scope: Scope | None = Scope.ALWAYS if args.always else Scope.SESSION if args.session else None
     try:
         found = find(args.id)
-        show(found, Style(sys.stdout, args.color), full=True)
+        whole = not hides_danger(found.question, width=width())
+        show(found, Style(sys.stdout, args.color), full=args.full or not whole)
         if scope is Scope.ALWAYS:
             rule = shown_rule(found.question).strip()
             print("  kept as", *visible_text.lines(rule, width() - 4), sep="\n    ")
     except (NoSuchQuestion, ConfigWrong) as error:
         print_error(str(error))
         return NOT_DONE
-    if not args.yes and not confirmed(f"Allow exactly this, {_HOW_FAR[scope]}?"):
+    scope = _confirmed(found.question, scope, yes=args.yes)
+    if scope is None:
         print("Left as it was.")
         return NOT_DONE
     taken = answer(found, Answer(allowed=True, scope=scope))
@@ -39,6 +50,15 @@ def main(args: Namespace) -> int:
         return taken
     _tell(found.question, taken)
     return 0
+
+
+def _confirmed(question: Question, scope: Scope | None, *, yes: bool) -> Scope | None:
+    """How far the yes goes, if it is one: the person is asked back at a terminal."""
+    if yes or not at_terminal():
+        return scope or Scope.ONCE
+    if scope is None:
+        return chosen_scope(question)
+    return scope if confirmed(f"Allow exactly this, {_HOW_FAR[scope]}?") else None
 
 
 def _tell(question: Question, taken: dict[str, object]) -> None:

@@ -1,10 +1,9 @@
 """`shelltie pending`: approval questions that are open in every running server."""
 
-import json
 import sys
 import time
 from argparse import Namespace
-from typing import NoReturn
+from pathlib import Path
 
 import anyio
 
@@ -12,25 +11,32 @@ from shelltie.approval.card import main_reason, text_of
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import NoSuchQuestion
-from shelltie.frontends.cli.find_question import NOT_DONE, FoundQuestion, everything, find, show
+from shelltie.frontends.cli.find_question import (
+    NOT_DONE,
+    FoundQuestion,
+    as_json,
+    everything,
+    find,
+    show,
+)
 from shelltie.frontends.cli.terminal import Style, print_error, print_json, table, width
-from shelltie.frontends.control.questions import to_json
+from shelltie.frontends.cli.watch_pending import PendingWatch
+from shelltie.settings.layers import load
 
-_EVERY = 0.5
 _HEAD = ("ID", "RATING", "WHY", "AGE", "ASKED BY", "COMMAND")
 
 
 def main(args: Namespace) -> int:
     """Print one, all, or each as it comes."""
     if args.watch:
-        anyio.run(_watch, args)
+        return anyio.run(PendingWatch(args, load(Path.cwd())).run)
     if args.id is not None:
         return _one(args)
     servers, found, told = everything()
     for problem in told:
         print_error(problem)
     if args.json:
-        print_json([_as_json(one) for one in found])
+        print_json([as_json(one) for one in found])
     elif found:
         _list(found)
     else:
@@ -46,14 +52,15 @@ def _one(args: Namespace) -> int:
         print_error(str(error))
         return NOT_DONE
     if args.json:
-        print_json(_as_json(found))
+        print_json(as_json(found))
     else:
         show(found, Style(sys.stdout, args.color), full=args.full)
+        name = found.question.id
+        print(
+            f"\nshelltie approve {name} [--session | --always], or shelltie deny {name}.",
+            file=sys.stderr,
+        )
     return 0
-
-
-def _as_json(found: FoundQuestion) -> dict[str, object]:
-    return {**to_json(found.pending), "server": found.server.pid}
 
 
 def _list(found: list[FoundQuestion]) -> None:
@@ -70,24 +77,7 @@ def _list(found: list[FoundQuestion]) -> None:
 def _row(found: FoundQuestion) -> tuple[str, ...]:
     question = found.question
     age = human_duration(max(0.0, time.time() - question.asked_at)).split()[0]
-    asker = visible_text.brief(question.client or "-", 10)
+    asker = visible_text.brief(question.client.partition(" ")[0] or "-", 16)
     late = " (late)" if found.pending.late else ""
     rating = f"{question.verdict.rating}{late}"
     return question.id, rating, main_reason(question), age, asker, text_of(question)
-
-
-async def _watch(args: Namespace) -> NoReturn:
-    """Until interrupted. Servers come and go, and only polling finds them."""
-    known: set[tuple[int, str]] = set()
-    ink = Style(sys.stdout, args.color)
-    while True:
-        for one in everything(watch=True)[1]:
-            if (one.server.pid, one.question.id) in known:
-                continue
-            known.add((one.server.pid, one.question.id))
-            if args.json:
-                print(json.dumps(_as_json(one)), flush=True)
-            else:
-                show(one, ink, full=args.full)
-                print(flush=True)
-        await anyio.sleep(_EVERY)
