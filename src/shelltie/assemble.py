@@ -26,7 +26,7 @@ from shelltie.limits.policy_file import PolicyFile, find
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId
 from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
-from shelltie.providers.late import LateProvider
+from shelltie.providers.lazy import LazyProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.policies import (
     ContainerPolicy,
@@ -103,8 +103,8 @@ def _providers(config: Config, *, serves: bool) -> tuple[Provider, ...]:
         return local, bubblewrap(), container()
     return (
         local,
-        LateProvider("bubblewrap", Isolation.SANDBOX, bubblewrap),
-        LateProvider("container", Isolation.CONTAINER, container),
+        LazyProvider("bubblewrap", Isolation.SANDBOX, bubblewrap),
+        LazyProvider("container", Isolation.CONTAINER, container),
     )
 
 

@@ -21,6 +21,7 @@ from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.tools import agent
 from shelltie.frontends.mcp.tools.agent import AgentTools
 from shelltie.running.options import Requester
+from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import attendant_of, server_of, tools_of
 from tests.conftest import Open
@@ -316,13 +317,6 @@ async def test_what_is_dangerous_needs_a_yes_here_too(connect: Any) -> None:  # 
     assert (answer["status"], answer["error"]["code"]) == ("refused", "CONFIRMATION_REQUIRED")
     assert answer["verdict"] == "dangerous"
     assert answer["reasons"]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 
 
 @settings(

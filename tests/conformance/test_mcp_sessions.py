@@ -25,6 +25,7 @@ from shelltie.frontends.mcp.tools.registry import session_tools
 from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.running.options import Requester
 from shelltie.sessions.wait_rule import AT_ONCE
+from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import attendant_of, server_of
 from tests.conftest import Open
@@ -763,13 +764,6 @@ def test_every_tool_of_sessions_has_a_valid_schema() -> None:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
         assert json.dumps(tool.input_schema)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 
 
 @settings(

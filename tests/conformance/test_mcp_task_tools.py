@@ -25,6 +25,7 @@ from shelltie.frontends.mcp.tools.registry import context_tools
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.running.options import Requester
 from shelltie.sessions.registry import Sessions
+from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import attendant_of
 from tests.task_project import Caller, Project
@@ -191,11 +192,6 @@ async def test_every_kind_of_end_is_answered_as_the_schema_says(
     assert {name for answer in ends.values() for name in answer} | only_else == set(known)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 SURROGATES = st.text(st.characters(categories=["Cs", "Cc", "Ll"]), max_size=5)
 
 

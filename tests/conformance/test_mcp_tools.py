@@ -21,6 +21,7 @@ from shelltie.frontends.mcp.tools import run
 from shelltie.frontends.mcp.tools.schema import GOES_ON
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.running.options import Requester
+from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
 from tests.conformance.servers import server_of, tools_of
 from tests.conftest import Open
@@ -201,13 +202,6 @@ async def test_an_unknown_parameter_is_told_with_the_one_that_was_meant(terminal
     answer = await call(terminal, command="true", timeout_secs=5)
 
     assert answer["error"] == "unknown parameter timeout_secs: did you mean timeout_sec?"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 
 
 @settings(

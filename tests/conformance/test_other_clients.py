@@ -34,7 +34,7 @@ async def run(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run somebody's program, with a home of its own."""
     environ = {**node_environment(), **QUESTIONS, "HOME": str(tmp_path), **env}
-    with anyio.fail_after(120):
+    with anyio.fail_after(300):
         return await anyio.run_process(
             [str(word) for word in argv],
             check=False,

@@ -1,7 +1,6 @@
 """ACP's terminals, directly on the host: what each method promises."""
 
 import os
-import shutil
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -43,6 +42,7 @@ from shelltie.frontends.acp.with_timeout import (
 from shelltie.model import State, Stream
 from shelltie.output.store import Store
 from tests.conftest import Open
+from tests.programs import set_uid_setpriv
 from tests.tree import new_tag, nobody_left, tagged, until
 
 S = "sess_1"
@@ -708,9 +708,7 @@ async def test_who_may_not_be_signalled_is_not_called_killed(
     open_terminal: Open, public_path: Path
 ) -> None:
     tag = new_tag()
-    become_root = public_path / "become-root"
-    become_root.write_bytes(Path(shutil.which("setpriv") or "").read_bytes())
-    become_root.chmod(0o4755)
+    become_root = set_uid_setpriv(public_path)
 
     events: list[Event] = []
     async with open_terminal(events.append) as opened, TerminalHost(opened.supervisor) as host:

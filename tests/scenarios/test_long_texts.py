@@ -1,13 +1,11 @@
 """No text keeps the event loop busy, however it was written. Calls are counted, not seconds."""
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import anyio
-import anyio.lowlevel
 import pytest
 
 import shelltie
@@ -20,6 +18,7 @@ from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code, Rating
 from tests.conftest import Open
+from tests.event_loop import turns_during
 
 RULES = RuleSet()
 OURS = str(Path(shelltie.__file__).parent)
@@ -72,24 +71,6 @@ def calls_for(text: str) -> int:
     with counted() as calls:
         examine(parse(text), RULES)
     return calls.made
-
-
-async def turns_during(work: Callable[[], Awaitable[object]]) -> int:
-    """How often another task had its turn before the work was done."""
-    turns = 0
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(take_turns)
-        await anyio.lowlevel.checkpoint()
-        await work()
-        tasks.cancel_scope.cancel()
-    return turns
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import resource
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from shelltie import EscalationStep, Resources, Result, SignalFailed, Terminal
 from shelltie.events import Event, Leaked
 from shelltie.model import State
 from tests.conftest import Open
-from tests.programs import DEEDS, evil
+from tests.programs import DEEDS, evil, set_uid_setpriv
 from tests.tree import new_tag, nobody_left, tagged, until
 
 pytestmark = pytest.mark.alone  # hundreds of processes
@@ -358,9 +357,7 @@ async def test_who_may_not_be_signalled_is_reported_and_not_called_killed(
     open_terminal: Open, public_path: Path
 ) -> None:
     tag = new_tag()
-    become_root = public_path / "become-root"
-    become_root.write_bytes(Path(shutil.which("setpriv") or "").read_bytes())
-    become_root.chmod(0o4755)
+    become_root = set_uid_setpriv(public_path)
 
     async with open_terminal() as terminal:
         provider = terminal.supervisor.placement.default

@@ -5,8 +5,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
 
 from shelltie import CommandDenied, Terminal
@@ -16,6 +14,7 @@ from shelltie.safety.git_config import hazard
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Code, Rating, Verdict
+from tests.event_loop import turns_during
 
 RULES = RuleSet()
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -311,19 +310,11 @@ async def test_git_is_not_safe_where_nobody_knows_the_repository(
 
 
 async def test_others_have_their_turns_while_a_long_text_is_judged(terminal: Terminal) -> None:
-    turns = 0
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(take_turns)
+    async def judge() -> None:
         with pytest.raises(CommandDenied):
             await terminal.run("f() { :; }; " * 10_000)
-        tasks.cancel_scope.cancel()
+
+    turns = await turns_during(judge)
 
     assert turns > 10
 

@@ -40,7 +40,7 @@ def _checkout(place: Path, suite: str, as_user: str = GREEN) -> None:
     (place / ".venv").symlink_to(sys.prefix)
     (place / "pytest.ini").write_text(INI, encoding="utf-8")
     (place / "tests" / "__init__.py").touch()
-    for name in ("src", "user"):
+    for name in ("src", "tests/programs", "user"):
         (place / name).mkdir()
     for name, text in {"tests/test_suite.py": suite, "user/test_suite.py": as_user}.items():
         (place / name).write_text(f"import os, pytest\n{text}", encoding="utf-8")

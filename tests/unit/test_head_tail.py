@@ -77,7 +77,7 @@ def test_a_copy_goes_its_own_way() -> None:
 @pytest.mark.proves("T3-10", "S3-32")
 @pytest.mark.parametrize("size", [1, 1_000_003])
 def test_the_tail_is_the_last_64_kib_on_a_character_boundary(size: int) -> None:
-    text = ("täil €uro 😀 " * 70_000).encode()[:1_000_002]
+    text = ("täil €uro 😀 " * 70_000).encode()[: 1_000_002 if size > 1 else 200_002]
     window = Window(head=0, tail=65536)
 
     for start in range(0, len(text), size):

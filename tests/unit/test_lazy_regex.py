@@ -7,6 +7,8 @@ import pytest
 
 from shelltie.basics.lazy_regex import lazy
 
+pytestmark = pytest.mark.xdist_group("patterns")  # all of them are compiled once
+
 # Prints every pattern of ours, and whether a possessive quantifier in it stands behind a group.
 _COMPILE_ALL = """
 import importlib, json, pkgutil, re, shelltie, shelltie.basics.lazy_regex

@@ -19,7 +19,8 @@ def frozen(cls: type[_T]) -> type[_T]:
     """A dataclass with slots that cannot be changed, and is compared and hashed by its fields."""
     made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     made.__init__ = _init(made)
-    made.compared_by = _getter([f.name for f in fields(made) if f.compare])
+    names = [f.name for f in fields(made) if f.compare]
+    made.compared_by = attrgetter(*names) if names else type
     for name, method in _SHARED.items():
         if name not in cls.__dict__:
             setattr(made, name, method)
@@ -56,10 +57,6 @@ def _parameter(f: "Field[Any]", known: dict[str, Any]) -> str:
 def _value(f: "Field[Any]") -> str:
     makes = f.default_factory is not MISSING
     return f"make_{f.name}() if {f.name} is absent else {f.name}" if makes else f.name
-
-
-def _getter(names: list[str]) -> Callable[[object], object]:
-    return attrgetter(*names) if names else type
 
 
 def _repr(self: Any) -> str:  # noqa: ANN401  any class that is made here

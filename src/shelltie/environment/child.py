@@ -97,12 +97,12 @@ def sift(variables: Mapping[str, str], passed: Sequence[str] = ()) -> Sifted:
     kept: dict[str, str] = {}
     found: dict[str, str] = {}
     for name, value in variables.items():
-        secret = _is_secret(name, value)
+        secret = is_secret_name(name) or variable_kinds.is_secret_value(value) is not None
         if secret and not is_path_to_secret(name, value):
             found[name] = value
         if _matches(name, passed):
             kept[name] = value
-        elif _is_proxy(name):
+        elif name.upper().endswith("_PROXY") and not is_secret_name(name):
             kept[name] = _USERINFO.sub(r"\1", value)
         elif not (secret or variable_kinds.is_channel_name(name) or _REWRITE.match(name)):
             kept[name] = value
@@ -187,14 +187,6 @@ def with_chosen_programs(
 def join_paths(first: str, second: str) -> str:
     """Both lists of directories without repetition, the first one's before."""
     return ":".join(dict.fromkeys(part for part in f"{first}:{second}".split(":") if part))
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return is_secret_name(name) or variable_kinds.is_secret_value(value) is not None
-
-
-def _is_proxy(name: str) -> bool:
-    return name.upper().endswith("_PROXY") and not is_secret_name(name)
 
 
 def _matches(name: str, passed: Sequence[str]) -> bool:

@@ -163,14 +163,9 @@ class Cleaner:
             elif text[position] == "\x1b":
                 position = self._obey(text, position)
             else:
-                self._step_back(text[position])
+                if text[position] in "\r\b":
+                    self._column = 0 if text[position] == "\r" else max(0, self._column - 1)
                 position += 1
-
-    def _step_back(self, control: str) -> None:
-        if control == "\r":
-            self._column = 0
-        elif control == "\b":
-            self._column = max(0, self._column - 1)
 
     def _skip_string(self, text: str, position: int) -> int:
         match = _STRING.match(text, position)

@@ -16,7 +16,7 @@ Files, in reading order:
   cgroup       limits for a whole tree
   local        this machine
   policies     what holds in every sandbox and container
-  late         a place that is imported when it is first used
+  lazy         a place that is imported when it is first used
   pool         sandboxes that stay open
   listening_ports  what a session listens on in a sandbox
   port_forward     the same, reached at 127.0.0.1

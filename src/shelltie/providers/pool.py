@@ -168,7 +168,8 @@ class SandboxPool(Generic[R]):
 
         def hear(word: LeashWord) -> None:
             nonlocal open_end
-            open_end = open_end and not isinstance(word, Failed) and not _by_itself(word)
+            by_itself = isinstance(word, Exited) and not os.WIFSIGNALED(word.wait_status)
+            open_end = open_end and not isinstance(word, Failed) and not by_itself
             over = open_end and isinstance(word, Gone | Lost) and not room.closing
             if over and not room.link.serves:
                 listen(Noted(f"its {self._kind} ended while it ran"))
@@ -225,10 +226,6 @@ class SandboxPool(Generic[R]):
             _cancel(room)
             await room.link.close()
             _leave(room)
-
-
-def _by_itself(word: LeashWord) -> bool:
-    return isinstance(word, Exited) and not os.WIFSIGNALED(word.wait_status)
 
 
 def _leave(room: Sandbox) -> None:

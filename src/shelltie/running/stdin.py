@@ -109,10 +109,6 @@ class StdinWriter:
             return
         del self._queue[:written]
         if not self._queue:
-            self._rest()
-
-    def _rest(self) -> None:
-        assert self._fd is not None
-        self._loop.remove_writer(self._fd)
-        if self._ends:
-            self.close()
+            self._loop.remove_writer(self._fd)
+            if self._ends:
+                self.close()

@@ -124,7 +124,8 @@ class _Wire:
             await write(self._sink, self._early.unsent)
             async for envelope in to_client:
                 message = envelope.message
-                request, result = _answered(message), _result(message)
+                request = _answered(message)
+                result = message.result if isinstance(message, JSONRPCResponse) else None
                 instead = self._takeover.instead(request, result)
                 self._writing = True
                 await write(self._sink, _line(message).encode() if instead is None else instead)
@@ -177,10 +178,6 @@ class _Wire:
 def _answered(message: JSONRPCMessage) -> int | str | None:
     """Which request this answers, if it is an answer at all."""
     return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-
-
-def _result(message: JSONRPCMessage) -> dict[str, object] | None:
-    return message.result if isinstance(message, JSONRPCResponse) else None
 
 
 def _too_long(head: bytes) -> JSONRPCError:

@@ -82,7 +82,9 @@ class LocalTerminal:
         options: ExecuteCommandOptions,
         profile: str | None = "run",
     ) -> ExecuteCommandResult:
-        made, _ = parse_options(command, self._options(options))
+        cwd = self._directory(options.working_directory)
+        asked = Options(cwd=cwd, env=options.env, stdin=options.input)
+        made, _ = parse_options(command, asked)
         timeout = options.timeout_seconds or DEFAULT_TIMEOUT
         try:
             limits = Limits(timeout, None, "timeoutSeconds")
@@ -103,11 +105,6 @@ class LocalTerminal:
             stdout=result.stdout,
             stderr=result.stderr,
             error=error,
-        )
-
-    def _options(self, options: ExecuteCommandOptions) -> Options:
-        return Options(
-            cwd=self._directory(options.working_directory), env=options.env, stdin=options.input
         )
 
     def _directory(self, given: str | None) -> Path:

@@ -8,7 +8,7 @@ from shelltie.model import Bar, Isolation
 from shelltie.providers.provider import Provider
 
 
-class LateProvider:
+class LazyProvider:
     """Stands for the provider of that name, which `make` imports and makes."""
 
     def __init__(self, name: str, isolation: Isolation, make: Callable[[], Provider]) -> None:
