@@ -8,7 +8,7 @@ import resource
 import shutil
 import sys
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -24,6 +24,8 @@ from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId
+from shelltie.output.kept_output import KeptOutputs
+from shelltie.output.redact import Redactor
 from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
 from shelltie.providers.lazy import LazyProvider
@@ -251,12 +253,16 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
     spools = Spools(folder, output.spool_cap, aside)
     shown = min(output.shown, config.bash.crop_output)  # by `run`, and by `bash`
 
-    def new_output(run: RunId, *, stays: bool) -> Store:
+    redact = (lambda secrets: Redactor(secrets).text) if output.redact else None
+    short = KeptOutputs(folder / "short", aside, redact)
+
+    def new_output(run: RunId, *, stays: bool, secrets: Mapping[str, str]) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
         whole = stays or output.keep == "all"
         threshold = 0 if whole else min(shown, output.kept_head + output.kept_tail)
         spool = spools.new(run, threshold, timed=whole)
-        return Store(head=output.kept_head, tail=output.kept_tail, spool=spool)
+        kept = short.new(run, secrets) if output.keep == "recent" and not whole else None
+        return Store(head=output.kept_head, tail=output.kept_tail, spool=spool, kept=kept)
 
     return new_output
 

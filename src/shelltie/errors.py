@@ -39,6 +39,7 @@ TerminalError
     ControlRefused
     NoSuchQuestion
     NoLiveRun
+      AmbiguousRun
     OutputNotKept
     JournalUnreadable
     NoRecordedRun
@@ -276,6 +277,10 @@ class NoSuchQuestion(TerminalError):
 
 class NoLiveRun(TerminalError):
     """There is none with this id, or there are several."""
+
+
+class AmbiguousRun(NoLiveRun):
+    """There are several that it may be."""
 
 
 class OutputNotKept(TerminalError):

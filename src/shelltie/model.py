@@ -301,7 +301,7 @@ class Surroundings:
 class Printed:
     """How much a run printed, and where the first `kept` bytes of it are.
 
-    `digest` is the SHA-256 of all of it where there was too little for a file.
+    `digest` is the SHA-256 of all of it where it was short.
     """
 
     stdout: int = 0

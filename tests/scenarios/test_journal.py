@@ -15,7 +15,13 @@ import anyio
 import pytest
 
 from shelltie import Config, Terminal
-from shelltie.errors import CommandDenied, JournalBroken, JournalUnreadable, JournalUnusable
+from shelltie.errors import (
+    CommandDenied,
+    JournalBroken,
+    JournalUnreadable,
+    JournalUnusable,
+    NoRecordedRun,
+)
 from shelltie.events import Event, RunReady
 from shelltie.model import Caller
 from shelltie.record import anchor as anchored
@@ -24,7 +30,7 @@ from shelltie.record.append import ChainWriter
 from shelltie.record.database import VERSION, open_for_writing
 from shelltie.record.facts import Fact
 from shelltie.record.history import last, shapes
-from shelltie.record.queries import latest
+from shelltie.record.past_runs import HistoryFilter, find, latest
 from shelltie.record.retention import trim
 from shelltie.record.tables import plain
 from shelltie.running.options import Requester
@@ -736,8 +742,10 @@ async def test_a_path_that_is_no_text_is_recorded_all_the_same(
     assert [one.exit_code for one in learned] == [0, 0]
     assert len(last(journal, "sleep", place)) == 2
     assert shapes(journal, place) == [("sleep", plain(place))]
-    assert len(latest(journal, 9, below=place)) == 3
-    assert queries.past(journal, "\udcff") == []
+    assert len(latest(journal, 9, HistoryFilter(below=place))) == 3
+    assert latest(journal, 9, HistoryFilter(client="\udcff", text="\udcff")) == []
+    with pytest.raises(NoRecordedRun):
+        find(journal, "\udcff")
     assert queries.lost(journal, "\udcff") == []
     assert kinds(journal, result.run_id)[-1] == "ended"
     assert next(one["cwd"] for one in bodies(journal, "ready")) == place

@@ -12,7 +12,7 @@ from shelltie import Terminal, load
 from shelltie.errors import NoRecordedRun
 from shelltie.frontends.cli.main import main
 from shelltie.model import Sample
-from shelltie.record import queries
+from shelltie.record.past_runs import find
 from tests.scenarios.test_history import remember
 
 
@@ -100,11 +100,11 @@ async def test_what_somebody_changed_to_nonsense_is_left_out(
 async def test_a_run_is_found_by_the_beginning_of_its_id(ran: list[str]) -> None:
     journal = load(Path.cwd()).journal
 
-    assert queries.find(journal, ran[1]).exit_code == 3
-    assert queries.find(journal, ran[1].lower()).id == ran[1]
+    assert find(journal, ran[1]).exit_code == 3
+    assert find(journal, ran[1].lower()).id == ran[1]
     for wrong in ("", "01", "%%%%", "' OR 1=1 --", "ZZZZZZZZ", ran[0][:5], "x" * 10_000):
         with pytest.raises(NoRecordedRun):
-            queries.find(journal, wrong)
+            find(journal, wrong)
 
 
 @pytest.mark.parametrize("command", ["history", "stats"])

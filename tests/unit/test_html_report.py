@@ -6,7 +6,7 @@ import pytest
 from shelltie.frontends.cli.html import kind, of_run
 from shelltie.frontends.cli.html_report import report
 from shelltie.limits.experience import Usual
-from shelltie.record.queries import PastRun
+from shelltie.record.past_runs import PastRun
 
 EVIL = "\"'><script>alert(1)</script>\u202e\x1b[2J\n"
 RUN = PastRun(
@@ -66,11 +66,11 @@ def test_each_end_is_counted_and_says_why() -> None:
     assert page.row("exit 127", "1", "no such program")
     assert page.row("exit 143", "1", "SIGTERM")
     assert page.row("exit 3", "1", "the command said so")
-    assert page.row("timeout", "longer than its limit")
-    assert page.row("silent", "printed nothing")
+    assert page.row("timeout (total)", "longer than its limit")
+    assert page.row("timeout (silence)", "printed nothing")
     assert page.row("lost", "server died")
     assert page.row("running", "it runs")
-    assert page.row("4", "make all", "1 timeout, 1 silent, 1 lost, 1 killed")
+    assert page.row("4", "make all", "1 timeout (total), 1 timeout (silence), 1 lost, 1 stopped")
     assert "20%" in text
     assert "not over" in text
 

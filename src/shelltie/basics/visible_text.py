@@ -68,16 +68,19 @@ def inline(text: str) -> str:
 
 
 def brief(text: str, room: int) -> str:
-    """The beginning of a text on one line, and how many characters of it are left out."""
+    """The beginning of a text on one line, with an ellipsis where some of it is left out."""
     if cells(whole := inline(text)) <= room:
         return whole
-    kept, width, left = "", len(f"⟨+{len(text)}⟩"), len(text)
+    kept, width = "", 1
     for atom in _atoms(text):
-        width += atom.width
-        if width > room:
-            break
-        kept, left = kept + atom.shown, left - len(atom.source)
-    return f"{kept}⟨+{left}⟩"
+        if width + atom.width > room and atom.shown != atom.source:
+            break  # half of a name of ours would mean something else
+        for char in atom.shown:
+            width += _cells(char)
+            if width > room:
+                return f"{kept.rstrip()}…"
+            kept += char
+    return f"{kept.rstrip()}…"
 
 
 def cells(text: str) -> int:

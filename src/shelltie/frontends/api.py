@@ -11,8 +11,10 @@ import anyio
 from shelltie.approval.broker import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
 from shelltie.basics.times import seconds
+from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
+from shelltie.frontends.control.presence import Presence
 from shelltie.frontends.wire import terminal_events
 from shelltie.frontends.wire.run import Result, report
 from shelltie.limits.resolve import AskedLimits
@@ -68,8 +70,8 @@ class Terminal:
     """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
 
     `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
-    whom they run: the record says so. `providers` are places to run beside our own, for calls that
-    name them. `limit_names` are what hints and sources call the two limits.
+    whom they run: the record and `shelltie ps` say so. `providers` are places to run beside our
+    own, for calls that name them. `limit_names` are what hints and sources call the two limits.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Terminal:
         self._requester = Requester(caller or Caller())
         self._limit_names = limit_names
         self._supervisor: Supervisor | None = None
+        self._presence: Presence | None = None
 
     async def __aenter__(self) -> Self:
         self._supervisor = assemble(
@@ -98,10 +101,17 @@ class Terminal:
         if self._approve is not None:
             self._supervisor.admission.broker.add(CallbackChannel(self._approve))
         await self._supervisor.__aenter__()
+        client = self._requester.caller.client
+        self._presence = Presence(self._supervisor, child.inherited(), client)
+        await self._presence.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.supervisor.__aexit__()
+        try:
+            await self.supervisor.__aexit__()
+        finally:
+            if self._presence is not None:
+                await self._presence.__aexit__()
 
     @property
     def supervisor(self) -> Supervisor:

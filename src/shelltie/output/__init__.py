@@ -5,7 +5,8 @@ redaction on the way out only.
 
 Flow at a glance:
 1. `reader` reads pipes and ptys into one shared buffer.
-2. `store` keeps head and tail (`head_tail`) and spools the rest (`spool`, `timing_file`).
+2. `store` keeps head and tail (`head_tail`), spools what is long (`spool`, `timing_file`), and
+   writes what is short when it is over (`kept_output`).
 3. On reading, `text` decodes and cleans, `redact` removes secrets.
 4. `screen` draws a full-screen program with the `emulator`.
 
@@ -15,6 +16,7 @@ Files, in reading order:
   head_tail      the first and last bytes
   spool          the capped file
   spool_folder   the directory of spools
+  kept_output    the file of a short output
   timing_file    when each piece was printed
   text           bytes → readable text
   char_index     characters ↔ bytes

@@ -5,6 +5,7 @@ from hashlib import sha256
 from shelltie.basics.frozen import frozen
 from shelltie.model import Printed, Stream
 from shelltie.output.head_tail import Window
+from shelltie.output.kept_output import KeptOutput
 from shelltie.output.spool import Spool
 
 _SIZE = 512 * 1024
@@ -37,10 +38,19 @@ class Excerpt:
 class Store:
     """Takes both streams in order of arrival; any number of readers keep their own positions."""
 
-    def __init__(self, *, head: int = _SIZE, tail: int = _SIZE, spool: Spool | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        head: int = _SIZE,
+        tail: int = _SIZE,
+        spool: Spool | None = None,
+        kept: KeptOutput | None = None,
+    ) -> None:
         # The spool writes the beginning from memory when its threshold is passed.
         assert spool is None or spool.threshold <= head + tail
         self.spool = spool
+        self._kept = kept
+        self._file: tuple[str, int] | None = None  # of a short output that is over
         self._sizes = head, tail
         self._merged = Window(head, tail)
         self._first: Stream | None = None
@@ -63,7 +73,9 @@ class Store:
         if self.spool is not None and self.spool.stored:
             return Printed(out, err, str(self.spool.path), self.spool.stored)
         if self.total and self._merged.holds(0, self.total):
-            return Printed(out, err, digest=sha256(self._merged.read(0, self.total)).hexdigest())
+            digest = sha256(self._merged.read(0, self.total)).hexdigest()
+            file, kept = self._file or (None, 0)
+            return Printed(out, err, file, kept, digest)
         return Printed(out, err)
 
     def add(self, stream: Stream, data: memoryview) -> None:
@@ -78,6 +90,15 @@ class Store:
         self._merged.append(data)
         if self._separate:
             self._separate[stream].append(data)
+        if self._kept is not None:
+            self._kept.note(self.total)
+
+    def keep(self) -> None:
+        """It is over: what was too short for a spool is written to its own file."""
+        long = self.spool is not None and self.spool.stored
+        if self._kept is not None and self.total and not long and self._merged.holds(0, self.total):
+            self._file = self._kept.write(self._merged.read(0, self.total))
+            self._kept = None
 
     def close(self) -> None:
         """There will be no more; everything can still be read."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 SUFFIX = ".times"
 _APART = 0.01  # seconds; what comes closer together was printed at once
+_SOON = 0.5
 _LINES_MAX = 50_000  # about a megabyte
 _BUFFER = 8 * 1024
 
@@ -21,6 +22,7 @@ class TimingFile:
         self._path = path
         self._began = time.monotonic()
         self._last = -_APART
+        self._latest = 0.0
         self._pending: tuple[float, int] | None = None
         self._buffer = bytearray()
         self._lines = 0
@@ -28,12 +30,17 @@ class TimingFile:
 
     def note(self, position: int) -> None:
         """The spool has everything before this position now."""
-        now = time.monotonic() - self._began
+        now = self._latest = time.monotonic() - self._began
         if self._pending is not None and now - self._last >= _APART:
             self._write_pending()
             self._last = now
         at = now if self._pending is None else self._pending[0]
         self._pending = at, position
+
+    @property
+    def at_once(self) -> bool:
+        """Everything came soon after the start, so that nobody misses a file of its pauses."""
+        return self._latest < _SOON
 
     def _write_pending(self) -> None:
         if self._pending is None or self._lines >= _LINES_MAX:

@@ -18,6 +18,7 @@ Files, in reading order:
   database   schema, opening, errors
   writer     who holds the file
   queries    reading while others write
+  past_runs  the history of commands
   verify     rebuild and compare
   anchor     heads of the chain elsewhere
   recovery   after a crash

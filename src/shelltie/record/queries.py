@@ -1,4 +1,4 @@
-"""Read-only journal queries: audit, past runs, lost runs, statistics."""
+"""Read-only journal queries: audit, lost runs, sessions; past runs have their own module."""
 
 import json
 import sqlite3
@@ -8,17 +8,15 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.times import iso_utc
-from shelltie.errors import JournalUnreadable, NoRecordedRun, TerminalError
+from shelltie.errors import JournalUnreadable, TerminalError
 from shelltie.events import RunLost
-from shelltie.model import PastSession, RunId, State
+from shelltie.model import PastSession, RunId
 from shelltie.record import recovery
 from shelltie.record.chain import ChainEntry, Checked, Head, check
-from shelltie.record.database import explained, is_span, open_for_reading
-from shelltie.record.tables import LOST, plain
+from shelltie.record.database import explained, open_for_reading
+from shelltie.record.tables import plain
 from shelltie.record.verify import RebuiltTables
 
 _LATELY = 24 * 3600.0
@@ -29,9 +27,6 @@ _LOST_RUNS = """
     WHERE state = 'lost' AND (? = '' OR client IN ('', ?)) AND client != 'shelltie'"""
 _LOST = f"{_LOST_RUNS} AND ended > ? ORDER BY ended DESC, began DESC LIMIT ?"
 _LOST_ONE = f"{_LOST_RUNS} AND ? IN (id, session) ORDER BY began DESC LIMIT 1"
-_PAST = """
-    SELECT id, command, state, exit_code, file, stdout + stderr FROM runs
-    WHERE (id >= ? AND id < ? OR session = ? AND stays_open) AND ended IS NOT NULL LIMIT 10"""
 _SESSION = """
     SELECT state, exit_code, ended FROM runs
     WHERE session = ? AND (? = '' OR client IN ('', ?)) ORDER BY began DESC LIMIT 1"""
@@ -191,32 +186,6 @@ def abandoned(path: Path, spools: Path) -> list[RunLost]:
         return []
 
 
-@frozen
-class PastRuns:
-    """A run that is over, and where what it printed is, as far as it was kept."""
-
-    run: str
-    command: str
-    state: str
-    exit_code: int | None
-    file: str | None
-    printed: int | None = None
-
-
-def past(path: Path, prefix: str) -> list[PastRuns]:
-    """The runs whose ids begin so, or the session of that id.
-
-    Raises: JournalUnusable, JournalUnreadable.
-    """
-    prefix = plain(prefix)
-    with closing(_opened(path)) as connection:
-        try:
-            rows = connection.execute(_PAST, (prefix, prefix + "~", prefix.lower())).fetchall()
-        except sqlite3.Error as error:
-            raise JournalUnreadable(f"{path}: it is damaged: {error}") from error
-    return [PastRuns(*row) for row in rows]
-
-
 def _as_lost(row: Sequence[object]) -> RunLost:
     run, at, command, cwd, client, began, stays_open, file, leftovers, session = row
     size = 0
@@ -261,110 +230,6 @@ def _lines(
         yield ChainEntry(*fields), digest
 
 
-_COLUMNS = """
-    SELECT id, state, command, cwd, client, provider, category, began, duration, exit_code,
-        limit_reached, stdout, stderr, file FROM runs"""
-_PREFIX_MIN = 4
-
-
-@frozen
-class PastRun:
-    """One run. What is not known, or not yet, is None; `file` has what it printed."""
-
-    id: str
-    state: str
-    command: str
-    cwd: str
-    client: str
-    provider: str
-    category: str | None
-    began: float
-    duration: float | None
-    exit_code: int | None
-    limit: str | None
-    stdout: int | None
-    stderr: int | None
-    file: str | None
-
-    @property
-    def well(self) -> bool:
-        """It ran to its own end and said 0."""
-        return self.state == State.FINISHED and self.exit_code == 0
-
-    @property
-    def running(self) -> bool:
-        """It has no end yet."""
-        return self.state in (State.CREATED, State.RUNNING)
-
-    @property
-    def cut(self) -> bool:
-        """It was ended: by a limit, by somebody, or because its server died."""
-        return self.state in (State.TIMED_OUT, State.KILLED, LOST)
-
-    @property
-    def ending(self) -> str:
-        """How it ended, in a word or two."""
-        if self.state == State.FINISHED:
-            return f"exit {self.exit_code}"
-        if self.state == State.TIMED_OUT:
-            return "timeout" if self.limit == "total" else "silent"
-        return "not started" if self.state == State.SPAWN_FAILED else self.state
-
-    def to_json(self) -> dict[str, object]:
-        """For programs."""
-        return {
-            "runId": self.id,
-            "began": self.began,
-            "at": iso_utc(self.began, "seconds"),
-            "state": self.state,
-            "exitCode": self.exit_code,
-            "timeoutReason": self.limit,
-            "durationSec": self.duration,
-            "command": self.command,
-            "cwd": self.cwd,
-            "client": self.client,
-            "provider": self.provider,
-            "category": self.category,
-            "stdoutBytes": self.stdout,
-            "stderrBytes": self.stderr,
-            "outputFile": self.file,
-        }
-
-
-def latest(path: Path, count: int, *, below: str = "", bad_only: bool = False) -> list[PastRun]:
-    """The last ones, the newest first; only those in a directory `below` that one, if given.
-
-    Raises: JournalUnusable, JournalUnreadable.
-    """
-    # Ids sort by time, so no other index is needed.
-    wanted = "WHERE (? = '' OR cwd = ? OR substr(cwd, 1, ?) = ?)"
-    if bad_only:
-        wanted += " AND ended IS NOT NULL AND NOT (state = 'finished' AND exit_code = 0)"
-    below = plain(below)
-    start = below.rstrip("/") + "/"
-    values = (below, below, len(start), start, count)
-    return list(_rows(path, f"{_COLUMNS} {wanted} ORDER BY id DESC LIMIT ?", values))
-
-
-def find(path: Path, name: str) -> PastRun:
-    """The run with this id; its first characters will do.
-
-    Raises: NoRecordedRun, JournalUnusable, JournalUnreadable.
-    """
-    prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
-    if len(prefix) < _PREFIX_MIN or not prefix.isalnum():
-        raise NoRecordedRun(
-            f"write at least {_PREFIX_MIN} letters of a run's id, not {name[:40]!r}"
-        )
-    query = f"{_COLUMNS} WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"
-    found = list(_rows(path, query, (prefix, prefix + "~")))
-    if not found:
-        raise NoRecordedRun(f"no run begins with {prefix[:40]}: `shelltie history` lists them")
-    if len(found) > 1:
-        raise NoRecordedRun(f"several runs begin with {prefix}: write more of it")
-    return found[0]
-
-
 def count_by_client(path: Path, agent: str) -> dict[str, int]:
     """How many runs there were for an agent since its own began, by client.
 
@@ -374,26 +239,5 @@ def count_by_client(path: Path, agent: str) -> dict[str, int]:
     try:
         with closing(open_for_reading(path)) as connection:
             return dict(connection.execute(query, (agent, agent)))
-    except sqlite3.Error as error:
-        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
-
-
-def _past_run(row: Sequence[Any]) -> PastRun:
-    """Somebody may have changed it: what is no number is not known."""
-    run = PastRun(*row)
-    if isinstance(run.began, float) and (run.duration is None or is_span(run.duration)):
-        return run
-    return replace(
-        run,
-        began=run.began if is_span(run.began) else 0.0,
-        duration=run.duration if is_span(run.duration) else None,
-    )
-
-
-def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[PastRun]:
-    try:
-        with closing(open_for_reading(path)) as connection:
-            for row in connection.execute(query, values):
-                yield _past_run(row)
     except sqlite3.Error as error:
         raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error

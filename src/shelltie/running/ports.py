@@ -1,7 +1,7 @@
 """Ports of the engine (what it wants of others), and the event bus (publish/subscribe)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from shelltie.events import Event, Publish, RunLost
@@ -23,9 +23,12 @@ class CommandJudge(Protocol):
 
 
 class OutputFactory(Protocol):
-    """Where the output of a run is kept; of one that `stays`, so that it can be read later."""
+    """Where the output of a run is kept; of one that `stays`, so that it can be read later.
 
-    def __call__(self, run: RunId, *, stays: bool) -> Store: ...
+    `secrets` are values that may not be kept where the settings say so, by their names.
+    """
+
+    def __call__(self, run: RunId, *, stays: bool, secrets: Mapping[str, str]) -> Store: ...
 
 
 class Record(Protocol):

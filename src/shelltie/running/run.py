@@ -510,6 +510,8 @@ class Run:
         self._arm()
         if self._ending.gone or self.rules.survivors is Survivors.KILL or self._process is None:
             self._close_streams()
+        if self.settled:
+            self.output.keep()
         self._publish(RunEnded(self.id, time.time(), self.outcome, self.output.printed))
         self._turn.beat()
         for hear in self.on_ended:

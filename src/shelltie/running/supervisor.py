@@ -33,6 +33,7 @@ from shelltie.model import (
     RunId,
     Surroundings,
 )
+from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
@@ -257,13 +258,18 @@ class Supervisor:
         admitted: Admitted,
         publish: Publish | None = None,
     ) -> Run:
+        if publish is None:
+            stays, secrets = command.stays_open, surroundings.secrets
+            output = self._new_output(run_id, stays=stays, secrets=secrets)
+        else:
+            output = Store()  # of what is not recorded nothing is kept
         run = Run(
             run_id=run_id,
             command=command,
             rules=terms,
             surroundings=surroundings,
             provider=admitted.provider,
-            output=self._new_output(run_id, stays=command.stays_open),
+            output=output,
             alarms=self._alarms,
             publish=publish or self.bus.publish,
             verdict=admitted.verdict,

@@ -107,9 +107,9 @@ class OutputSettings:
     """How many bytes from the beginning of the output are kept in memory."""
     kept_tail: int = 512 * 1024
     """How many bytes from the end of the output are kept in memory."""
-    keep: str = setting("long", checks.one_of("long", "all"))
-    """Which output is kept as a file: of sessions and what is longer than is shown (long), or of
-    every run (all).
+    keep: str = setting("recent", checks.one_of("recent", "long", "all"))
+    """Which output is kept as a file: of every run, of a short one when it ends (recent); only of
+    sessions and what is longer than is shown (long); of every run, as it is printed (all).
     """
     spool_cap: int = 64 * _MIB
     """The most bytes that the output file of one run may have."""

@@ -19,6 +19,8 @@ Files, in reading order:
   tty_prompt     asks the person at the terminal
   pass_through   a run's output to our own stdout
   past_output    recorded output of past runs
+  run_details    all that is on record about one
+  monitor_rows   an event in a row of `monitor`
   safe_replay    escape sequences that may be replayed
   html           HTML pages without scripts
   html_report    the page of `report`

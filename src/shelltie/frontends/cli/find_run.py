@@ -10,15 +10,14 @@ from shelltie.basics import json_codec, visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
-from shelltie.errors import NoLiveRun, NoServerAnswer
-from shelltie.frontends.cli.main import REFUSED, SHELLTIE_FAILED
+from shelltie.errors import AmbiguousRun, NoLiveRun, NoServerAnswer
+from shelltie.frontends.cli.main import NOT_DONE, REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.run_row import Listed, exit_from_json
 from shelltie.model import ExitStatus
 
-NOT_DONE = 1
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
 _MANY = 6
 _QUALIFIED = lazy(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
@@ -65,13 +64,13 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
     servers = client.servers(child.inherited())
     found: list[FoundRun] = []
     told: list[str] = []
-    for server in servers:
+    for server, said in client.ask_all(servers, "ps", look=look):
+        if isinstance(said, NoServerAnswer):
+            told.append(visible_text.inline(str(said)))
+            continue
         try:
-            said = client.ask(server.path, "ps", look=look)
             rows = cast(list[Any], said["runs"])
             found += [FoundRun(server, json_codec.from_json(Listed, row)) for row in rows]
-        except NoServerAnswer as error:
-            told.append(visible_text.inline(str(error)))
         except (KeyError, TypeError, ValueError):
             told.append(f"the server {server.pid} says what we do not understand")
     return servers, found, told
@@ -106,7 +105,9 @@ def _match(name: str, servers: list[Server], found: list[FoundRun]) -> FoundRun:
         matches = [run for run in here if run.listed.run_id.startswith(wanted.upper())]
     if len(matches) == 1:
         return matches[0]
-    raise NoLiveRun(_ambiguous(name, matches) if matches else _unknown(name, servers, found))
+    if matches:
+        raise AmbiguousRun(_ambiguous(name, matches))
+    raise NoLiveRun(_unknown(name, servers, found))
 
 
 def _ambiguous(name: str, matches: list[FoundRun]) -> str:
@@ -116,15 +117,15 @@ def _ambiguous(name: str, matches: list[FoundRun]) -> str:
 
 
 def _unknown(name: str, servers: list[Server], found: list[FoundRun]) -> str:
-    said = f"there is no run or session {visible_text.brief(name, 60) or 'without a name'}"
+    said = f"no run matches '{visible_text.brief(name, 60)}'"
     if not servers:
-        return f"{said}: no shelltie server runs here"
+        return f"{said}: nothing runs here"
     short = 0 < len(name) < _PREFIX_MIN
     if short and any(one.listed.run_id.startswith(name.upper()) for one in found):
         return f"{said}: write at least {_PREFIX_MIN} characters of a run's id"
     close = difflib.get_close_matches(name, names(found), 1, cutoff=0.5)
     advice = f"did you mean {close[0]}? " if close else ""
-    return f"{said}, or no longer; {advice}`shelltie ps` lists what runs"
+    return f"{said}; {advice}`shelltie ps` lists what runs"
 
 
 def names(found: list[FoundRun]) -> list[str]:

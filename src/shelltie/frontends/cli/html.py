@@ -6,7 +6,7 @@ from html import escape
 
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
-from shelltie.record.queries import PastRun
+from shelltie.record.past_runs import PastRun
 
 _STYLE = """
 :root { --ink: #1c2024; --soft: #60646c; --page: #fcfcfd; --card: #f2f3f5; --line: #e3e5e8;
@@ -46,7 +46,7 @@ pre { background: var(--card); padding: 1rem; border-radius: 6px }
 details { margin: .4rem 0 } summary { cursor: pointer; padding: .3rem 0 }
 @media (max-width: 45rem) { .wide { display: none } td, th { padding-right: .5rem } }
 """
-_COMMAND_MAX = 300
+_COMMAND_MAX, _TITLE_MAX = 300, 100
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -67,7 +67,7 @@ def of_run(run: PastRun, output: str) -> str:
     took = "" if run.duration is None else f" after {human_duration(run.duration)}"
     about = f"{when(run.began)}, in {run.cwd}: {run.ending}{took}"
     return page(
-        f"shelltie run {run.id}",
+        run.command if len(run.command) <= _TITLE_MAX else run.command[:_TITLE_MAX] + "…",
         [
             f"<p>{code(run.command)}</p>",
             f'<p class="{kind(run)}">{plain(about)}</p>',

@@ -10,7 +10,7 @@ from shelltie.basics.times import human_duration
 from shelltie.frontends.cli.html import code, ending, kind, page, plain, table, when
 from shelltie.limits.experience import Usual
 from shelltie.model import signal_name
-from shelltie.record.queries import PastRun
+from shelltie.record.past_runs import PastRun
 
 LearnedRow = tuple[str, Usual, str]  # the project, what is usual in it, and limits that would fit
 
@@ -22,13 +22,14 @@ _WHY = {
     "exit 0": "it went well",
     "exit 126": "it could not be executed",
     "exit 127": "there is no such program",
-    "timeout": "it took longer than its limit",
-    "silent": "it printed nothing for longer than its limit",
-    "killed": "somebody stopped it",
+    "timeout (total)": "it took longer than its limit",
+    "timeout (silence)": "it printed nothing for longer than its limit",
+    "stopped": "somebody stopped it",
+    "refused": "a rule or a person said no",
     "lost": "its server died",
     "not started": "it could not be started",
     "running": "it runs, or its server has not said otherwise",
-    "created": "it is about to start",
+    "starting": "it is about to start",
 }
 
 

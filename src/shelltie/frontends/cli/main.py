@@ -8,11 +8,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, cast
 
-from shelltie.errors import CannotStart, CommandDenied, Misuse, TerminalError
+from shelltie.errors import (
+    CannotStart,
+    CommandDenied,
+    Misuse,
+    NoLiveRun,
+    NoRecordedRun,
+    OutputNotKept,
+    TerminalError,
+)
 from shelltie.frontends.cli import parser as arguments
 from shelltie.frontends.cli import terminal
 from shelltie.settings import paths
 
+NOT_DONE = 1  # there is nothing of that name, or nothing to show
 WRONG_USAGE = 2
 TIMED_OUT = 124
 SHELLTIE_FAILED = 125
@@ -27,6 +36,8 @@ def of_error(error: TerminalError) -> int:
         return error.exit_code
     if isinstance(error, CommandDenied):
         return REFUSED
+    if isinstance(error, NoLiveRun | NoRecordedRun | OutputNotKept):
+        return NOT_DONE
     return WRONG_USAGE if isinstance(error, Misuse) else SHELLTIE_FAILED
 
 

@@ -4,7 +4,9 @@ import argparse
 import difflib
 import math
 import re
+import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
 
@@ -26,7 +28,16 @@ def _add_history_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
         "--health", action="store_true", help="figures with thresholds; 1 if one has passed its own"
     )
     history = _plain(commands, "history", "list what was run, the newest first")
-    history.add_argument("--bad", action="store_true", help="only what did not end well")
+    history.add_argument("what", nargs="*", metavar="show ID", help="everything about one of them")
+    history.add_argument(
+        "--failed", "--bad", action="store_true", help="only what did not end with exit code 0"
+    )
+    history.add_argument("--refused", action="store_true", help="only what was not allowed to run")
+    history.add_argument("--client", metavar="NAME", help="only of clients with this in their name")
+    history.add_argument("--text", metavar="TEXT", help="only commands with this text")
+    history.add_argument(
+        "--since", type=_since, metavar="WHEN", help="only since 2h, 3d or 2026-01-31 ago"
+    )
     stats = _plain(commands, "stats", "how long commands take here, by their shape")
     stats.epilog = _STATS
     for parser in (history, stats):
@@ -70,6 +81,17 @@ def _size(text: str) -> int:
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:6]) <= 1000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
     return int(text)
+
+
+def _since(text: str) -> float:
+    """A moment: so long ago, or a date."""
+    days, unit, rest = text.strip().partition("d")
+    if unit and not rest and days.isascii() and days.isdecimal():
+        return time.time() - int(days) * 86400
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        return time.time() - duration(text)
 
 
 def _count(text: str) -> int:
@@ -182,6 +204,7 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     """Ps, logs, attach, send, kill."""
     ps = _plain(commands, "ps", "list what runs in every server of yours")
     ps.add_argument("--json", action="store_true", help="print JSON")
+    ps.add_argument("--watch", action="store_true", help="print it again each second")
     _add_logs(_plain(commands, "logs", "print what a run or session has printed"))
     attach = _plain(commands, "attach", "watch a session, or type into it, as a terminal")
     _add_id(attach, _LEAVE)
@@ -323,7 +346,7 @@ def build() -> Parser:
         "Without a command: MCP over stdio if stdin is a pipe, else a short welcome.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
-    _add_color(parser)
+    _add_color(parser, "auto")
     commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands")
     _add_run(commands)
     _add_check(commands)
@@ -344,9 +367,10 @@ def build() -> Parser:
     return parser
 
 
-def _add_color(parser: Parser) -> None:
+def _add_color(parser: Parser, default: str = argparse.SUPPRESS) -> None:
+    """Before or after the command: a default of the subcommand would undo the one before it."""
     choices = ("auto", "always", "never")
-    parser.add_argument("--color", choices=choices, default="auto", help="when to use colours")
+    parser.add_argument("--color", choices=choices, default=default, help="when to use colours")
 
 
 def _plain(

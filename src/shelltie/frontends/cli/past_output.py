@@ -1,21 +1,19 @@
 """Recorded output of past runs, read from their spool files."""
 
-import json
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_size
-from shelltie.errors import OutputNotKept, TerminalError
+from shelltie.errors import OutputNotKept
 from shelltie.events import RunLost
-from shelltie.frontends.cli.terminal import print_error, width
-from shelltie.output.text import clean, decode
+from shelltie.frontends.cli.terminal import width
 from shelltie.output.timing_file import SUFFIX, pieces
-from shelltie.record import queries
-from shelltie.record.queries import PastRun, PastRuns
+from shelltie.record import past_runs, queries
+from shelltie.record.past_runs import PastRun
 from shelltie.settings import layers, paths
+from shelltie.settings.config import Config
 
 _PREFIX_MIN = 4
 _SHOWN = 5
@@ -58,52 +56,6 @@ def tell(found: list[RunLost]) -> None:
         print(f"  and {len(found) - _SHOWN} more", file=sys.stderr)
 
 
-def print_output(args: Namespace) -> bool:
-    """Print what a run that is over had printed; false if there is no such run."""
-    try:
-        found = _find(args.id.strip().upper().removeprefix("TERM_"))
-    except TerminalError:
-        return False
-    if len(found) != 1:
-        return False
-    (run,) = found
-    data = _kept(run)
-    if data is None:
-        why = "it printed nothing" if run.printed == 0 else "its output was not kept on disk"
-        print_error(f"{run.run} is over ({run.state}), and {why}")
-        return True
-    if args.tail is not None:
-        data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
-    if args.json:
-        text = decode(data) if args.raw else clean(data)
-        end = {"id": run.run, "runId": run.run, "state": run.state, "exitCode": run.exit_code}
-        print(json.dumps({**end, "bytes": len(data), "text": text}))
-    elif args.raw:
-        sys.stdout.buffer.write(data)
-    else:
-        print(clean(data), end="")
-    return True
-
-
-def _find(name: str) -> list[PastRuns]:
-    if len(name) < _PREFIX_MIN:
-        return []
-    config = layers.load(paths.here())
-    left = [
-        PastRuns(one.run, one.command, "lost", None, one.file)
-        for one in queries.abandoned(config.journal, Path(config.state.dir) / "output")
-        if one.run.startswith(name) or one.session.upper() == name
-    ]
-    return left or queries.past(config.journal, name)
-
-
-def _kept(run: PastRuns) -> bytes | None:
-    try:
-        return Path(run.file).read_bytes() if run.file is not None else None
-    except OSError:
-        return None
-
-
 @frozen
 class Recording:
     """A run, what it printed, and when it had printed how much of that."""
@@ -125,19 +77,38 @@ def load(name: str) -> Recording:
 
     Raises: NoRecordedRun, OutputNotKept, JournalUnusable, JournalUnreadable.
     """
-    run = queries.find(layers.load(paths.here()).journal, name)
+    config = layers.load(paths.here())
+    run = _abandoned(config, name) or past_runs.find(config.journal, name)
     if run.running:
-        raise OutputNotKept(f"it still runs: shelltie logs {run.id}")
-    if not (run.stdout or run.stderr) and run.duration is not None:
-        return Recording(run, b"", [])
+        raise OutputNotKept(f"{run.id} still runs: shelltie logs {run.id}")
+    if run.refused:
+        raise OutputNotKept(f"{run.id} was refused, and printed nothing: {run.reason}")
     if run.file is None:
+        if not (run.stdout or run.stderr):
+            return Recording(run, b"", [])
         raise OutputNotKept(
-            f"what {run.id} printed was not kept on disk: only long output and sessions are,"
-            ' unless output.keep = "all"'
+            f'what {run.id} printed was not kept on disk (output.keep = "{config.output.keep}")'
         )
-    path = Path(run.file)
+    return _read(run, Path(run.file))
+
+
+def _read(run: PastRun, path: Path) -> Recording:
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise OutputNotKept(f"what {run.id} printed is no longer kept: it was too old") from error
     except OSError as error:
-        raise OutputNotKept(f"what {run.id} printed is not there any more: {error}") from error
+        raise OutputNotKept(f"what {run.id} printed cannot be read: {error}") from error
     return Recording(run, data, pieces(path.with_suffix(SUFFIX), len(data)))
+
+
+def _abandoned(config: Config, name: str) -> PastRun | None:
+    """Of a server that died, before anybody has settled it."""
+    wanted = name.strip().upper().removeprefix("TERM_")
+    if len(wanted) < _PREFIX_MIN:
+        return None
+    for one in queries.abandoned(config.journal, Path(config.state.dir) / "output"):
+        if one.run.startswith(wanted) or one.session.upper() == wanted:
+            about = (one.run, "lost", one.command, one.cwd, one.client, "", None, one.began)
+            return PastRun(*about, None, None, None, one.size, 0, one.file, one.session)
+    return None

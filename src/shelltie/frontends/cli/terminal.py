@@ -10,11 +10,14 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO, TextIO
 
+from shelltie.basics import visible_text
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import child
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _MARKS = {"✓": "green", "⚠": "yellow", "✗": "red", "…": "yellow", "→": "cyan", "·": "dim"}
+_TABLE_MAX = 250
+_LAST_MIN = 16
 _STYLE = lazy(r"(\033\[\d+m)")  # as `Ink` writes it; it takes no room on a line
 
 
@@ -69,6 +72,11 @@ def width() -> int:
     return min(shutil.get_terminal_size().columns, 100)
 
 
+def columns() -> int:
+    """How wide a table may be: as wide as the terminal; 80 where nobody knows."""
+    return min(shutil.get_terminal_size().columns, _TABLE_MAX)
+
+
 def print_error(message: str) -> None:
     """One message for people who look for what went wrong, written whole even unbuffered."""
     with contextlib.suppress(OSError):
@@ -100,7 +108,7 @@ def marked(ink: Style, mark: str, text: str, *, before: str = "", after: str = "
 
 
 def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:
-    """Columns below one another; where a terminal is too narrow the last one is cut."""
+    """Columns below one another; the last one is cut where the terminal ends."""
     kept = [tuple(row) for row in rows]
     widths = [max(map(_length, column)) for column in list(zip(*kept, strict=True))[:-1]]
     narrow = sys.stdout is not None and sys.stdout.isatty()
@@ -109,7 +117,22 @@ def table(rows: Iterable[Sequence[str]], indent: str = "") -> None:
             cell + " " * (space - _length(cell)) for cell, space in zip(cells, widths, strict=True)
         ]
         line = (indent + "  ".join([*spaced, last])).rstrip()
-        print(cut(line, width()) if narrow else line)
+        print(cut(line, columns()) if narrow else line)
+
+
+def list_table(ink: Style, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A list with a header, in which the last column, any text, gets the room that is left."""
+    kept = [tuple(row) for row in rows]
+    before = list(zip(head, *kept, strict=True))[:-1]
+    taken = sum(max(map(_length, column)) + 2 for column in before)
+    room = max(columns() - taken, _LAST_MIN)
+    cut_rows = [(*row[:-1], visible_text.brief(row[-1], room)) for row in kept]
+    table([tuple(ink("bold", name) for name in head), *cut_rows])
+
+
+def failure_mark(ink: Style, text: str, *, bad: bool) -> str:
+    """How something ended, so that failures stand out: by colour, and without it by a mark."""
+    return ink("red", f"✗ {text}") if bad else f"  {text}"
 
 
 def cut(text: str, room: int) -> str:
@@ -126,4 +149,4 @@ def cut(text: str, room: int) -> str:
 
 
 def _length(text: str) -> int:
-    return len(_STYLE.sub("", text))
+    return visible_text.cells(_STYLE.sub("", text))

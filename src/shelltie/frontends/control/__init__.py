@@ -1,12 +1,13 @@
-"""Control socket: how a person's commands reach every running server of the same user.
+"""Control socket: how a person's commands reach every process of the same user that runs commands.
 
-Responsibilities: a Unix socket for each server in a directory of mode 0700; a JSON line for each
-request and answer; the kernel says who connected, and only a person may steer or approve.
+Responsibilities: a Unix socket for each in a directory of mode 0700; a JSON line for each request
+and answer; the kernel says who connected, and only a person may steer or approve.
 
 Flow at a glance:
 1. `client.servers` finds sockets in the directories of `socket_dirs`.
 2. `client.ask` sends a line of `messages`; `server` reads it and checks the `peer`.
 3. `runs`, `questions` or `watch` answer it.
+4. A monitor has a socket of its own there; `event_push` connects to it.
 
 Files, in reading order:
   socket_dirs  where sockets are
@@ -17,5 +18,7 @@ Files, in reading order:
   run_row      a run in `ps`, at both ends
   runs         ps, logs, send, resize, kill
   questions    pending, approve, deny
+  event_push   events as they happen, to monitors
   watch        events, metrics, health
+  presence     the socket of who is no server: answers are loaded when somebody asks
 """

@@ -1,17 +1,25 @@
-"""Client of the control socket: discovers every running server of this user, and asks one."""
+"""Client of the control socket: finds every process of this user that runs commands, and asks it.
+
+All are asked at once: each may have to load the code that answers first.
+"""
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control import messages
-from shelltie.frontends.control.socket_dirs import existing, sweep
+from shelltie.frontends.control.socket_dirs import SOCKET, existing, sweep
 
 _PATIENCE = 5.0
+_AT_ONCE = 16
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @frozen
@@ -26,17 +34,43 @@ class Server:
 
 def servers(environ: Mapping[str, str]) -> list[Server]:
     """Everyone who answers, the oldest first."""
-    found: list[Server] = []
-    for place in existing(environ):
+    places = list(existing(environ))
+    for place in places:
         sweep(place)
-        for path in sorted(place.glob("*.sock")):
-            with suppress(NoServerAnswer):
-                match ask(path, "hello"):
-                    case {"pid": int(pid), "client": str(name), "started": int() | float() as at}:
-                        found.append(Server(path, pid, name, float(at)))
-                    case _:
-                        pass  # this is no server of ours
+    paths = [path for place in places for path in sorted(place.glob(f"*{SOCKET}"))]
+    found = [server for server in _at_once(_introduced, paths) if server is not None]
     return sorted(found, key=lambda server: server.started)
+
+
+def _introduced(path: Path) -> Server | None:
+    with suppress(NoServerAnswer):
+        match ask(path, "hello"):
+            case {"pid": int(pid), "client": str(name), "started": int() | float() as at}:
+                return Server(path, pid, name, float(at))
+            case _:
+                pass  # this is no server of ours
+    return None
+
+
+def ask_all(
+    asked: Iterable[Server], do: str, **fields: object
+) -> list[tuple[Server, dict[str, object] | NoServerAnswer]]:
+    """What each says, or why it says nothing; of those that have left meanwhile, nothing."""
+
+    def answer(server: Server) -> tuple[Server, dict[str, object] | NoServerAnswer] | None:
+        try:
+            return server, ask(server.path, do, **fields)
+        except NoServerAnswer as error:
+            return (server, error) if error.reply or server.path.exists() else None
+
+    return [said for said in _at_once(answer, list(asked)) if said is not None]
+
+
+def _at_once(do: Callable[[A], B], items: list[A]) -> list[B]:
+    if len(items) <= 1:
+        return [do(item) for item in items]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(do, items))
 
 
 def ask(path: Path, do: str, **fields: object) -> dict[str, object]:

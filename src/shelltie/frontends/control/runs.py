@@ -2,8 +2,10 @@
 
 import base64
 import binascii
+import os
+import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 
@@ -14,16 +16,19 @@ from shelltie.basics.json_codec import as_json
 from shelltie.basics.pulse import Pulse
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun
 from shelltie.frontends.control import questions, watch
+from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
+from shelltie.frontends.control.socket_dirs import watch_sockets
 from shelltie.model import RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
-from shelltie.sessions.session import checked_size
+from shelltie.sessions.session import Session, checked_size
 
+ListSessions = Callable[[], Sequence[Session]]
 ENDED_BY = "a person ended it with shelltie kill"
 _KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
 _AT_ONCE = 16  # runs to look at before others have a turn
@@ -36,15 +41,9 @@ async def steerable(
     environ: Mapping[str, str],
     about: MessageFields = MappingProxyType({}),
 ) -> AsyncIterator[Control]:
-    """A socket through which a person answers questions, and watches and steers what runs."""
+    """A server's socket: a person answers questions there, and watches and steers what runs."""
     broker = supervisor.admission.broker
-    offered = {
-        **questions.commands(broker),
-        **commands(supervisor, sessions),
-        **watch.watch_commands(supervisor.bus, environ),
-        **watch.figure_commands(supervisor.measures),
-    }
-    async with Control(offered, environ, about) as control:
+    async with answering(supervisor, sessions.all, environ, about) as control:
         broker.reachable = control.path is not None
         try:
             yield control
@@ -52,9 +51,49 @@ async def steerable(
             broker.reachable = False
 
 
-def commands(supervisor: Supervisor, sessions: Sessions) -> dict[str, Perform]:
+@asynccontextmanager
+async def answering(
+    supervisor: Supervisor,
+    list_sessions: ListSessions,
+    environ: Mapping[str, str],
+    about: MessageFields = MappingProxyType({}),
+    *,
+    listens: socket.socket | None = None,
+    push: EventPush | None = None,
+) -> AsyncIterator[Control]:
+    """A socket that can do all that there is to do."""
+    pushing = push or new_push(supervisor, environ, lambda: control.client)
+    offered = {
+        **questions.commands(supervisor.admission.broker),
+        **commands(supervisor, list_sessions),
+        **watch.watch_commands(supervisor.bus, environ, pushing),
+        **watch.figure_commands(supervisor.measures),
+    }
+    control = Control(offered, environ, about, listens)
+    async with control:
+        for monitor in () if control.path is None else watch_sockets(control.path.parent):
+            pushing.connect(monitor)
+        try:
+            yield control
+        finally:
+            pushing.close()
+
+
+def new_push(
+    supervisor: Supervisor, environ: Mapping[str, str], client: Callable[[], str]
+) -> EventPush:
+    """Whoever watches this process; it is told who is served."""
+    began = time.time()
+
+    def about() -> MessageFields:
+        return {"pid": os.getpid(), "client": client(), "started": began}
+
+    return EventPush(supervisor.bus, environ, about)
+
+
+def commands(supervisor: Supervisor, list_sessions: ListSessions) -> dict[str, Perform]:
     """What the socket can do about runs."""
-    runs = _Runs(supervisor, sessions)
+    runs = _Runs(supervisor, list_sessions)
     return {
         "ps": runs.ps,
         "logs": runs.logs,
@@ -79,9 +118,9 @@ class _Watched:
 class _Runs:
     """The commands. Nobody's place is moved by them: every reader brings its own position."""
 
-    def __init__(self, supervisor: Supervisor, sessions: Sessions) -> None:
+    def __init__(self, supervisor: Supervisor, list_sessions: ListSessions) -> None:
         self._supervisor = supervisor
-        self._sessions = sessions
+        self._list_sessions = list_sessions
         self._watched: dict[str, _Watched] = {}
 
     # Reading
@@ -90,7 +129,7 @@ class _Runs:
         """All of them, the oldest first; only with `look` whether they wait for input."""
         self._sweep()
         look = fields.get("look") is True
-        sessions = {session.run.id: session for session in self._sessions.all()}
+        sessions = {session.run.id: session for session in self._list_sessions()}
         runs = {run_id: session.run for run_id, session in sessions.items()}
         runs |= self._supervisor.runs
         rows: list[MessageFields] = []
@@ -141,7 +180,7 @@ class _Runs:
         run = self._watch(_id(fields)).run
         size = checked_size(fields.get("rows"), fields.get("columns"))
         await must_be_a_person(peer)
-        session = next((one for one in self._sessions.all() if one.run is run), None)
+        session = next((one for one in self._list_sessions() if one.run is run), None)
         (session or run).resize(size)  # a session draws its screen in the size that it knows
         return {}
 
@@ -171,7 +210,7 @@ class _Runs:
 
     def _known(self, name: str) -> _Watched | None:
         self._sweep()
-        sessions = self._sessions.all()
+        sessions = self._list_sessions()
         run = self._supervisor.runs.get(RunId(name)) or next(
             (session.run for session in sessions if name in (session.id, session.run.id)), None
         )

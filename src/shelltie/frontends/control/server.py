@@ -2,7 +2,7 @@
 
 import logging
 import os
-import secrets
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -18,14 +18,16 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.approval.ancestry import why_not_a_person
+from shelltie.basics.pulse import Pulse
 from shelltie.errors import ControlRefused, TerminalError
 from shelltie.frontends.control import messages
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.socket_dirs import prepared, sweep
+from shelltie.frontends.control.socket_dirs import listen
 
 _CLIENTS_MAX = 64
 _BREATH = 0.1
+_LAST_ANSWERS = 0.5  # seconds that whoever has asked holds us up when we leave
 _IDLE = 15.0  # seconds in which a client must have said or read something
 _GONE = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -38,7 +40,8 @@ class Control:
     """The socket of this process, open while inside `async with`.
 
     Without a place for it `path` is None, and a server does without. To `hello` it answers itself,
-    with what is `about` the server; what else it can do is in `commands`, by name.
+    with what is `about` the server; what else it can do is in `commands`, by name. A socket that
+    `listens` already belongs to who made it.
     """
 
     def __init__(
@@ -46,14 +49,18 @@ class Control:
         commands: Mapping[str, Perform],
         environ: Mapping[str, str],
         about: MessageFields = MappingProxyType({}),
+        listens: socket.socket | None = None,
     ) -> None:
         self.path: Path | None = None
+        self._listens = listens
         self.client = ""
         self._commands = {"hello": self._hello, **commands}
         self._environ = environ
         self._about = dict(about)
         self._started = time.time()
         self._clients = 0
+        self._answering = 0
+        self._answered = Pulse()
         self._tasks: TaskGroup | None = None
 
     def meet(self, client: str) -> None:
@@ -68,6 +75,12 @@ class Control:
             self._tasks.start_soon(self._serve, listener, self._tasks)
         return self
 
+    async def answer_all(self) -> None:
+        """Wait until whoever has asked has an answer, but not for long."""
+        with anyio.move_on_after(_LAST_ANSWERS):
+            while self._answering:
+                await self._answered.wait()
+
     async def __aexit__(self, *_: object) -> None:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
@@ -77,18 +90,13 @@ class Control:
             await self._tasks.__aexit__(None, None, None)
 
     async def _listen(self) -> SocketListener | None:
-        for place in prepared(self._environ):
-            sweep(place)
-            path = place / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
-            try:
-                listener = await anyio.create_unix_listener(path, mode=0o600)
-            except OSError as error:  # the path may be too long for a socket
-                _log.debug("no socket at %s: %s", path, error)
-                continue
-            self.path = path
-            return listener
-        _log.warning("no place for a control socket: approve, ps and kill cannot reach this server")
-        return None
+        if self._listens is None:
+            made = listen(self._environ)
+            if made is None:
+                _log.warning("no place for a control socket: ps, kill, approve cannot reach us")
+                return None
+            self._listens, self.path = made
+        return await SocketListener.from_socket(self._listens)
 
     async def _serve(self, listener: SocketListener, tasks: TaskGroup) -> None:
         async with listener:
@@ -117,7 +125,12 @@ class Control:
         try:
             lines = BufferedByteReceiveStream(stream)
             while (line := await _receive(lines, stream)) is not None:
-                await _send(stream, await self._perform(peer, line))
+                self._answering += 1
+                try:
+                    await _send(stream, await self._perform(peer, line))
+                finally:
+                    self._answering -= 1
+                    self._answered.beat()
         finally:
             peer.close()
 

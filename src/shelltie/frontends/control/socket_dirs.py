@@ -1,5 +1,10 @@
-"""Runtime directories for sockets (mode 0700), out of reach of other users."""
+"""Runtime directories for Unix sockets (mode 0700): bind, find, sweep.
 
+Every process that runs commands has a socket there, short ones too, so to start must be cheap: it
+never connects to the others, which would wake them.
+"""
+
+import logging
 import os
 import socket
 import stat
@@ -10,7 +15,12 @@ from pathlib import Path
 
 from shelltie.settings import paths
 
+SOCKET, WATCH = ".sock", ".watch"  # of who runs commands, and of who watches them all
 _STARTING = 60.0  # seconds after which a socket without a listener is nobody's
+_BACKLOG = 256
+_WATCHERS_MAX = 8
+
+_log = logging.getLogger(__name__)
 
 
 def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -45,13 +55,58 @@ def _stays(above: os.stat_result) -> bool:
     return trusted and (not above.st_mode & 0o022 or bool(above.st_mode & stat.S_ISVTX))
 
 
+def bind(place: Path, suffix: str = SOCKET) -> tuple[socket.socket, Path] | None:
+    """A listening socket there that only we can reach; None where its path is too long for one."""
+    path = place / f"{os.getpid()}-{os.urandom(4).hex()}{suffix}"
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        _log.debug("no socket at %s: %s", path, error)
+        listener.close()
+        return None
+    return listener, path
+
+
+def listen(environ: Mapping[str, str]) -> tuple[socket.socket, Path] | None:
+    """The control socket of this process, in the best place that there is."""
+    for place in prepared(environ):
+        sweep_dead(place)
+        if (made := bind(place)) is not None:
+            return made
+    return None
+
+
+def watch_sockets(place: Path) -> list[Path]:
+    """Of everyone who wants to hear what happens in processes that start there."""
+    with suppress(OSError), os.scandir(place) as found:
+        return [place / one.name for one in found if one.name.endswith(WATCH)][:_WATCHERS_MAX]
+    return []
+
+
 def sweep(place: Path) -> None:
-    """Remove the sockets of servers that are dead."""
-    for path in place.glob("*.sock"):
+    """Remove the sockets on which nobody listens any more."""
+    for path in _sockets(place):
         with suppress(OSError):
             age = time.time() - path.lstat().st_mtime
             if _refused(path) and (not _alive(path) or age > _STARTING):
                 path.unlink()
+
+
+def sweep_dead(place: Path) -> None:
+    """The same, but only of processes that are dead: the living are not disturbed."""
+    for path in _sockets(place):
+        if not _alive(path) and _refused(path):
+            path.unlink(missing_ok=True)
+
+
+def _sockets(place: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(place) as found:
+        return [place / one.name for one in found if one.name.endswith((SOCKET, WATCH))]
+    return []
 
 
 def _refused(path: Path) -> bool:

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import anyio
 
@@ -10,10 +11,12 @@ from shelltie.basics.pulse import Pulse
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Event
+from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.messages import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import wait_of
 from shelltie.frontends.control.server import Perform
+from shelltie.frontends.control.socket_dirs import WATCH, existing
 from shelltie.frontends.wire.events import EventJson
 from shelltie.running.ports import Bus, Measures
 
@@ -22,9 +25,17 @@ _AT_ONCE = 500
 _FORGOTTEN = 60.0  # seconds without a question, after which nobody watches any more
 
 
-def watch_commands(bus: Bus, environ: Mapping[str, str]) -> dict[str, Perform]:
+def watch_commands(bus: Bus, environ: Mapping[str, str], push: EventPush) -> dict[str, Perform]:
     """What the socket can do about events."""
-    return {"events": _Events(bus, environ).events}
+
+    async def watch(_: Peer, fields: MessageFields) -> MessageFields:
+        """Send every event to the `monitor` that listens at this path, which must be beside us."""
+        path = Path(str(fields.get("monitor")))
+        if path.suffix != WATCH or path.parent not in set(existing(environ)):
+            raise InvalidParameters("monitor must be the path of a monitor's socket, beside ours")
+        return {"watched": push.connect(path)}
+
+    return {"events": _Events(bus, environ).events, "watch": watch}
 
 
 class _Events:

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from shelltie.approval.broker import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
+from shelltie.environment import child
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
+from shelltie.frontends.control.presence import Presence
 from shelltie.frontends.service.local import LocalTerminal
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
@@ -151,8 +153,13 @@ class TerminalService:
         supervisor = assemble(self._config, policy, self._publish)
         if self._approve is not None:
             supervisor.admission.broker.add(CallbackChannel(self._approve))
+        sessions = Sessions(supervisor, numbers=await session_numbers(self._config))
+        # Entered first, so it is left last: what runs can be seen until it has ended.
+        await self._stack.enter_async_context(
+            Presence(supervisor, child.inherited(), "", sessions.all)
+        )
         self._supervisor = await self._stack.enter_async_context(supervisor)
-        self._sessions = Sessions(supervisor, numbers=await session_numbers(self._config))
+        self._sessions = sessions
 
     async def stop(self) -> None:
         """End everything that was started."""

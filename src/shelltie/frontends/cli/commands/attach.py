@@ -15,9 +15,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from shelltie.errors import NoLiveRun, NoServerAnswer
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.find_run import (
-    NOT_DONE,
     FoundRun,
     describe_exit,
     failed,
@@ -25,7 +24,7 @@ from shelltie.frontends.cli.find_run import (
     read,
     write,
 )
-from shelltie.frontends.cli.main import WRONG_USAGE
+from shelltie.frontends.cli.main import NOT_DONE, WRONG_USAGE
 from shelltie.frontends.cli.safe_replay import (
     DETACH,
     TerminalModes,
@@ -47,11 +46,7 @@ def main(args: Namespace) -> int:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         print_error("attach needs a terminal; without one use shelltie logs -f, send and kill")
         return WRONG_USAGE
-    try:
-        found = find(args.id)
-    except NoLiveRun as error:
-        print_error(str(error))
-        return NOT_DONE
+    found = find(args.id)
     if not found.listed.pty:
         print_error(f"{found.id} has no terminal: follow it with shelltie logs -f {args.id}")
         return NOT_DONE

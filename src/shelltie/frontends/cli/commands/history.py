@@ -1,39 +1,68 @@
-"""`shelltie history`: past runs of all servers of this user, the newest first."""
+"""`shelltie history`: past commands of this user, the newest first; `show ID` tells all of one."""
 
+import sys
 import time
 from argparse import Namespace
 
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
-from shelltie.frontends.cli.terminal import print_json, table, width
-from shelltie.record import queries
+from shelltie.errors import InvalidParameters
+from shelltie.frontends.cli.run_details import show
+from shelltie.frontends.cli.terminal import Style, columns, failure_mark, list_table, print_json
 from shelltie.record.history import project_of
-from shelltie.record.queries import PastRun
+from shelltie.record.past_runs import HistoryFilter, PastRun, latest
 from shelltie.settings import paths
 from shelltie.settings.layers import load
 
-_ID = 12
-_COMMAND_MIN = 20
-_HEAD = ("ID", "WHEN", "END", "TOOK", "COMMAND")
+_ID, _CLIENT_MAX = 12, 16
+_WIDE = 100  # columns; below it there is no room for who it was
+_HEAD = ("ID", "WHEN", "  END", "TOOK", "CLIENT", "COMMAND")
+_CLIENT = _HEAD.index("CLIENT")
 
 
 def main(args: Namespace) -> int:
-    """Print them."""
-    below = project_of(str(paths.here())) if args.here else ""
-    runs = queries.latest(load(paths.here()).journal, args.n, below=below, bad_only=args.bad)
+    """Print them, or all about one."""
+    match args.what:
+        case []:
+            return _list(args)
+        case ["show", str(name)]:
+            return show(name, Style(sys.stdout, args.color), json=args.json)
+        case _:
+            raise InvalidParameters("write `shelltie history` or `shelltie history show ID`")
+
+
+def _list(args: Namespace) -> int:
+    wanted = HistoryFilter(
+        below=project_of(str(paths.here())) if args.here else "",
+        client=args.client or "",
+        text=args.text or "",
+        since=args.since or 0.0,
+        failed=args.failed,
+        refused=args.refused,
+    )
+    runs = latest(load(paths.here()).journal, args.n, wanted)
     if args.json:
         print_json([run.to_json() for run in runs])
     elif not runs:
-        print("Nothing was recorded.")
+        print("Nothing was recorded." if wanted == HistoryFilter() else "Nothing matches.")
     else:
-        rows = [_HEAD, *map(_row, runs)]
-        taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
-        room = max(width() - taken, _COMMAND_MIN)
-        table([_HEAD, *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
+        ink = Style(sys.stdout, args.color)
+        shown = [i for i in range(len(_HEAD)) if i != _CLIENT or columns() >= _WIDE]
+        rows = [_row(run, ink) for run in runs]
+        list_table(ink, [_HEAD[i] for i in shown], [[row[i] for i in shown] for row in rows])
     return 0
 
 
-def _row(run: PastRun) -> tuple[str, ...]:
-    when = time.strftime("%m-%d %H:%M:%S", time.localtime(run.began))
+def _row(run: PastRun, ink: Style) -> tuple[str, ...]:
+    bad = not run.well and not run.running
     took = "-" if run.duration is None else human_duration(run.duration)
-    return run.id[:_ID], when, run.ending, took, run.command
+    client = visible_text.brief(run.client or "-", _CLIENT_MAX)
+    end = failure_mark(ink, run.ending, bad=bad)
+    return run.id[:_ID], _when(run.began), end, took, client, run.command
+
+
+def _when(began: float) -> str:
+    """The time of today, or the day and the time."""
+    then, now = time.localtime(began), time.localtime()
+    today = then[:3] == now[:3]
+    return time.strftime("%H:%M:%S" if today else "%m-%d %H:%M", then)

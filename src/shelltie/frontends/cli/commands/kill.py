@@ -1,5 +1,6 @@
 """`shelltie kill`: ends runs and sessions with their whole process trees."""
 
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -8,19 +9,18 @@ from itertools import groupby
 from typing import Any, cast
 
 from shelltie.basics import visible_text
-from shelltie.errors import NoLiveRun, NoServerAnswer
+from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.commands.ps import show
 from shelltie.frontends.cli.find_question import confirmed
 from shelltie.frontends.cli.find_run import (
-    NOT_DONE,
     FoundRun,
     describe_exit,
     failed,
     find_all,
     list_runs,
 )
-from shelltie.frontends.cli.main import SHELLTIE_FAILED, WRONG_USAGE
-from shelltie.frontends.cli.terminal import print_error, width
+from shelltie.frontends.cli.main import NOT_DONE, SHELLTIE_FAILED, WRONG_USAGE
+from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.run_row import exit_from_json
 
@@ -34,16 +34,12 @@ def main(args: Namespace) -> int:
     if bool(args.ids) == args.all:
         print_error("which? Give the IDs that `shelltie ps` shows, or --all")
         return WRONG_USAGE
-    try:
-        meant = _everybody() if args.all else find_all(args.ids)
-    except NoLiveRun as error:
-        print_error(str(error))
-        return NOT_DONE
+    meant = _everybody() if args.all else find_all(args.ids)
     if not meant:
         print("Nothing runs.")
         return 0
     if args.all and not args.yes:
-        show(meant)
+        show(meant, Style(sys.stdout, args.color))
         if not confirmed(f"End all {len(meant)}?"):
             print("Left as they were.")
             return NOT_DONE

@@ -6,10 +6,16 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Protocol
 
-from shelltie.errors import NoLiveRun, NoServerAnswer
+from shelltie.errors import (
+    AmbiguousRun,
+    JournalUnusable,
+    NoLiveRun,
+    NoRecordedRun,
+    NoServerAnswer,
+    TerminalError,
+)
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.find_run import (
-    NOT_DONE,
     FoundRun,
     OutputPiece,
     describe_exit,
@@ -19,6 +25,7 @@ from shelltie.frontends.cli.find_run import (
 )
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
+from shelltie.model import ExitStatus
 from shelltie.output.text import Cleaner, clean, decode, whole_end
 
 _QUIET = 0.3  # seconds after which the beginning of a line is shown, as a prompt has no end
@@ -44,10 +51,7 @@ def main(args: Namespace) -> int:
     try:
         found = find(args.id)
     except NoLiveRun as error:
-        if past_output.print_output(args):
-            return 0
-        print_error(str(error))
-        return NOT_DONE
+        return _print_past(args, error)
     printer = _printer(args)
     try:
         start = 0 if args.tail is None else _last_lines(found, args.tail)
@@ -57,6 +61,33 @@ def main(args: Namespace) -> int:
         return failed(found, error)
     printer.end()
     _conclude(args, found, last)
+    return 0
+
+
+def _print_past(args: Namespace, missing: NoLiveRun) -> int:
+    """Print what a run that is over had printed.
+
+    Raises: NoLiveRun if there is none of that id either; OutputNotKept.
+    """
+    if isinstance(missing, AmbiguousRun):
+        raise missing
+    try:
+        recording = past_output.load(args.id)
+    except (NoRecordedRun, JournalUnusable):
+        raise missing from None
+    run, data = recording.run, recording.data
+    if args.tail is not None:
+        data = b"".join(data.splitlines(keepends=True)[-args.tail :] if args.tail else [])
+    if args.json:
+        text = decode(data) if args.raw else clean(data)
+        end = {"id": run.id, "runId": run.id, "state": run.state, "exitCode": run.exit_code}
+        print(json.dumps({**end, "bytes": len(data), "text": text}))
+    elif args.raw:
+        sys.stdout.buffer.write(data)
+    else:
+        print(clean(data), end="")
+    if not recording.data:
+        print_error(f"{run.id} is over ({run.ending}) and printed nothing")
     return 0
 
 
@@ -89,8 +120,28 @@ def _pieces(
     until = piece.total
     yield piece
     while not piece.last and (follow or piece.end < until):
-        piece = read(found, piece.end, wait=printer.wait if follow else 0)
+        try:
+            piece = read(found, piece.end, wait=printer.wait if follow else 0)
+        except NoServerAnswer as error:
+            piece = _recorded(found, piece.end, error)
         yield piece
+
+
+def _recorded(found: FoundRun, start: int, gone: NoServerAnswer) -> OutputPiece:
+    """The rest of what a run printed whose process has ended with it, as `shelltie run` does."""
+    if gone.reply:
+        raise gone
+    try:
+        recording = past_output.load(found.listed.run_id)
+    except TerminalError:
+        raise gone from None
+    if recording.run.cut:  # nobody knows whether this is all
+        raise gone
+    data, code = recording.data, recording.run.exit_code
+    return OutputPiece(
+        start=start, data=data[start:], skipped=0, total=max(start, len(data)), ended=True,
+        exit=ExitStatus(code=code),
+    )  # fmt: skip
 
 
 def _last_lines(found: FoundRun, count: int) -> int:

@@ -66,8 +66,8 @@ def _show(answers: list[tuple[Server, list[Any]]], ink: Style) -> None:
 
 def _asked(servers: list[Server], what: str) -> Iterator[tuple[Server, dict[str, object]]]:
     """What each says; of one that does not answer, people are told."""
-    for server in servers:
-        try:
-            yield server, client.ask(server.path, what)
-        except NoServerAnswer as error:
-            print_error(visible_text.inline(str(error)))
+    for server, said in client.ask_all(servers, what):
+        if isinstance(said, NoServerAnswer):
+            print_error(visible_text.inline(str(said)))
+        else:
+            yield server, said

@@ -1,24 +1,41 @@
-"""`shelltie ps`: every run and session of every running server."""
+"""`shelltie ps`: every live run and session of this user: of servers, `run` and Python programs."""
 
 import sys
 from argparse import Namespace
+from typing import NoReturn
+
+import anyio
 
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration, human_size
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.find_run import FoundRun, as_json, list_runs, names
-from shelltie.frontends.cli.terminal import print_error, print_json, table, width
+from shelltie.frontends.cli.terminal import (
+    Style,
+    columns,
+    failure_mark,
+    list_table,
+    print_error,
+    print_json,
+)
 from shelltie.model import State
+from shelltie.record.past_runs import end_of
 
-_CLIENT_MAX = 10
-_COMMAND_MIN = 12
-_HEAD = ("ID", "SERVER", "CLIENT", "STATE", "TIME", "IDLE", "OUTPUT", "COMMAND")
-_CLIENT = _HEAD.index("CLIENT")
-_STATES = {State.CREATED: "starting", State.TIMED_OUT: "timeout", State.SPAWN_FAILED: "failed"}
+_CLIENT_MAX = 14
+_WIDE = 100  # columns; below it there is no room for what few need
+_EVERY = 1.0  # seconds between two looks of --watch
+_HEAD = ("ID", "SERVER", "CLIENT", "  STATE", "TIME", "IDLE", "OUTPUT", "COMMAND")
+_ONLY_WIDE = ("SERVER", "OUTPUT")
 
 
 def main(args: Namespace) -> int:
-    """Print them."""
+    """Print them, once or again and again."""
+    if args.watch:
+        anyio.run(_watch, args)
+    return _print(args)
+
+
+def _print(args: Namespace) -> int:
     servers, found, told = list_runs(look=True)
     gone = past_output.lost()
     for problem in told:
@@ -27,7 +44,7 @@ def main(args: Namespace) -> int:
         print_json([*map(as_json, found), *map(past_output.as_json, gone)])
         return 0
     if found:
-        show(found)
+        show(found, Style(sys.stdout, args.color))
         _tell_ports(found)
         if any(one.listed.waiting_for_input for one in found):
             print("\nwaiting: for input; answer with shelltie send ID TEXT.", file=sys.stderr)
@@ -46,24 +63,33 @@ def _tell_ports(found: list[FoundRun]) -> None:
         print("\n".join(["\nPorts, inside → outside:", *lines]))
 
 
-def show(found: list[FoundRun]) -> None:
+async def _watch(args: Namespace) -> NoReturn:
+    """Until interrupted; at a terminal each list takes the place of the one before."""
+    clear = "\033[H\033[2J" if sys.stdout.isatty() and not args.json else ""
+    while True:
+        print(clear, end="")
+        _print(args)
+        sys.stdout.flush()
+        await anyio.sleep(_EVERY)
+
+
+def show(found: list[FoundRun], ink: Style) -> None:
     """Print them as a table."""
-    rows = [_HEAD, *(_row(one, name) for one, name in zip(found, names(found), strict=True))]
-    if not any(one.server.client for one in found):  # nobody said who they are
-        rows = [row[:_CLIENT] + row[_CLIENT + 1 :] for row in rows]
-    columns = list(zip(*rows, strict=True))[:-1]
-    taken = sum(max(map(visible_text.cells, column)) + 2 for column in columns)
-    room = max(width() - taken, _COMMAND_MIN)
-    table([rows[0], *((*row[:-1], visible_text.brief(row[-1], room)) for row in rows[1:])])
+    left_out = {name for name in _ONLY_WIDE if columns() < _WIDE}
+    if not any(one.server.client for one in found):
+        left_out.add("CLIENT")
+    shown = [place for place, name in enumerate(_HEAD) if name not in left_out]
+    rows = [_row(one, name, ink) for one, name in zip(found, names(found), strict=True)]
+    list_table(ink, [_HEAD[i] for i in shown], [[row[i] for i in shown] for row in rows])
 
 
-def _row(found: FoundRun, name: str) -> tuple[str, ...]:
+def _row(found: FoundRun, name: str, ink: Style) -> tuple[str, ...]:
     one = found.listed
     return (
         name,
         str(found.server.pid),
         visible_text.brief(found.server.client or "-", _CLIENT_MAX),
-        _state(found),
+        _state(found, ink),
         human_duration(one.elapsed_seconds).split()[0],
         "-" if one.ended else human_duration(one.idle_seconds).split()[0],
         human_size(one.output_bytes).replace(" ", ""),
@@ -71,12 +97,14 @@ def _row(found: FoundRun, name: str) -> tuple[str, ...]:
     )
 
 
-def _state(found: FoundRun) -> str:
+def _state(found: FoundRun, ink: Style) -> str:
     one = found.listed
     if one.left:
-        return "leaving"
+        return failure_mark(ink, "leaving", bad=True)
     if one.waiting_for_input:
-        return "password" if one.password else "waiting"
-    if one.state is State.FINISHED and one.exit_code is not None:
-        return f"exit {one.exit_code}"
-    return _STATES.get(one.state, str(one.state))
+        return ink("yellow", "? password" if one.password else "? waiting")
+    said = end_of(one.state, one.exit_code, None)
+    return failure_mark(ink, said, bad=one.ended and (one.state, one.exit_code) != _WELL)
+
+
+_WELL = (State.FINISHED, 0)

@@ -2,8 +2,8 @@
 
 from argparse import Namespace
 
-from shelltie.errors import InvalidParameters, NoLiveRun, NoServerAnswer
-from shelltie.frontends.cli.find_run import NOT_DONE, failed, find, write
+from shelltie.errors import InvalidParameters, NoServerAnswer
+from shelltie.frontends.cli.find_run import failed, find, write
 from shelltie.frontends.cli.main import WRONG_USAGE
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.run_row import INPUT_MAX
@@ -21,9 +21,6 @@ def main(args: Namespace) -> int:
     except InvalidParameters as error:
         print_error(str(error))
         return WRONG_USAGE
-    except NoLiveRun as error:
-        print_error(str(error))
-        return NOT_DONE
     for start in range(0, len(data), INPUT_MAX):
         try:
             write(found, data[start : start + INPUT_MAX])
