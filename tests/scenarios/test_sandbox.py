@@ -1,6 +1,7 @@
 """A sandboxed command works in its workspace, and gets no further than that."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -410,3 +411,36 @@ async def test_a_run_in_a_sandbox_is_known_by_the_pids_of_this_side(opened: Open
     assert run.pid in pids
     assert seen is not None
     assert seen.processes == 1
+
+
+_KEYRING = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = {"x86_64": 250, "aarch64": 219}
+answer = libc.syscall(numbers[os.uname().machine], 0, -3, 0)  # the id of the session's keyring
+print(answer >= 0, ctypes.get_errno())
+"""
+_FOREIGN = """
+import socket
+for family in (40, 38, 17):  # of a hypervisor, of the kernel's ciphers, of raw packets
+    try:
+        socket.socket(family, socket.SOCK_STREAM if family == 40 else socket.SOCK_RAW).close()
+        print("made")
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+async def test_the_keyrings_of_the_user_are_not_there(opened: Open) -> None:
+    async with opened() as terminal:
+        asked = await terminal.run(python(_KEYRING))
+
+    assert asked.stdout == f"False {errno.ENOSYS}\n"
+
+
+@pytest.mark.parametrize("network", ["loopback", "on"])
+async def test_no_socket_leads_past_its_network(opened: Open, network: str) -> None:
+    async with opened(sandbox_network=network) as terminal:
+        tried = await terminal.run(python(_FOREIGN))
+
+    assert tried.stdout.split() == [str(errno.EAFNOSUPPORT)] * 3

@@ -106,5 +106,39 @@ def test_only_where_it_is_wanted_there_is_no_way_to_the_network(
     assert verdict(machine, arch, call, AF_INET, sockets=False) == ALLOW
 
 
+_VSOCK, _ALG, _NETLINK, _INET6 = 40, 38, 16, 10
+
+
+@pytest.mark.parametrize(
+    ("machine", "arch", "call"),
+    [("x86_64", X86_64, 41), ("x86_64", I386, 359), ("aarch64", ARM64, 198)],
+)
+def test_only_ordinary_sockets_can_be_made(machine: str, arch: int, call: int) -> None:
+    allowed = [verdict(machine, arch, call, one) for one in (AF_UNIX, AF_INET, _INET6, _NETLINK)]
+
+    assert allowed == [ALLOW] * 4
+    assert [verdict(machine, arch, call, one) for one in (_VSOCK, _ALG, 0, 17)] == [97] * 4
+
+
+def test_the_second_name_of_socket_whose_family_cannot_be_seen_is_not_there() -> None:
+    assert verdict("x86_64", I386, 102, 1) == 38
+    assert verdict("x86_64", I386, 102, 3) == ALLOW
+
+
+@pytest.mark.parametrize(
+    ("machine", "arch", "keyrings", "kernel"),
+    [
+        ("x86_64", X86_64, (248, 249, 250), (298, 321, 323)),
+        ("x86_64", I386, (286, 287, 288), (336, 357, 374)),
+        ("aarch64", ARM64, (217, 218, 219), (241, 280, 282)),
+    ],
+)
+def test_keyrings_are_not_there_nor_what_looks_into_the_kernel(
+    machine: str, arch: int, keyrings: tuple[int, ...], kernel: tuple[int, ...]
+) -> None:
+    assert [verdict(machine, arch, call) for call in keyrings] == [38] * 3
+    assert [verdict(machine, arch, call) for call in kernel] == [1] * 3
+
+
 def test_a_machine_we_do_not_know_has_no_filter() -> None:
     assert barred("vax", sockets=True) is None
