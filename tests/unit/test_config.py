@@ -357,3 +357,26 @@ def test_a_locked_preset_locks_its_decisions(
     config = load(home, SHELLTIE_SAFETY_PROFILES_RUN_UNKNOWN="allow")
 
     assert config.safety.profiles.run.unknown is Decision.ASK
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "holds"),
+    [
+        ("auto", "sandbox", "auto"),  # which may be a container
+        ("sandbox", "auto", "sandbox"),  # where there is no sandbox, auto is none
+        ("none", "auto", "auto"),
+        ("auto", "container", "container"),
+        ("container", "auto", "container"),
+        ("sandbox", "none", "sandbox"),
+    ],
+)
+def test_a_project_that_nobody_trusts_lowers_no_level_of_isolation(
+    home: Path, user: str, project: str, holds: str
+) -> None:
+    section = '[isolation.profiles.run]\nunknown = "{}"\n'
+    (home / "user/shelltie/config.toml").write_text(section.format(user), encoding="utf-8")
+    (home / "project/.shelltie.toml").write_text(section.format(project), encoding="utf-8")
+
+    rows = {key: value for key, value, _ in load(home).rows()}
+
+    assert rows["isolation.profiles.run.unknown"] == holds

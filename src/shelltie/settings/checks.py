@@ -201,6 +201,14 @@ class StrictestOf:
         return max(str(current), str(given), key=self.words.index)
 
 
+def stronger_level(current: object, given: object) -> object:
+    """Of two levels of isolation. `auto` may be more than a sandbox, or less: so of these two the
+    one stays that holds already.
+    """
+    ranks = {"none": 0, "auto": 1, "sandbox": 1, "container": 2}
+    return given if ranks[str(given)] > ranks[str(current)] else current
+
+
 def milder(current: object, given: object) -> object:
     """A file that nobody trusts may not have limits made longer."""
     return given if given != Adaptive.APPLY else current

@@ -27,6 +27,7 @@ _PROJECT_MAY: dict[Merge | None, str] = {
     None: "no",
     checks.as_given: "yes",
     checks.more: "add to it",
+    checks.stronger_level: "make it stricter: none < auto, none < sandbox < container",
     checks.both: "switch it off",
     checks.once_true: "switch it on",
     checks.milder: "set off or suggest",

@@ -48,6 +48,11 @@ def _ordered(default: str, words: tuple[str, ...]) -> Any:  # noqa: ANN401  as a
     return setting(default, checks.one_of(*words), project=checks.StrictestOf(words))
 
 
+def _level() -> Any:  # noqa: ANN401  as above
+    """A level of isolation, or `auto`."""
+    return setting("none", checks.one_of(*_LEVELS), project=checks.stronger_level)
+
+
 def inline(section: _T) -> _T:
     """A part of a section with keys that stand in the section itself."""
     return field(default=section, metadata={"key": ""})
@@ -238,11 +243,11 @@ class SafetySettings:
 class IsolationProfile:
     """Where a command of each rating must run."""
 
-    safe: str = _ordered("none", _LEVELS)
+    safe: str = _level()
     """The least isolation for commands that are rated safe."""
-    unknown: str = _ordered("none", _LEVELS)
+    unknown: str = _level()
     """The least isolation for commands that are rated unknown."""
-    dangerous: str = _ordered("none", _LEVELS)
+    dangerous: str = _level()
     """The least isolation for commands that are rated dangerous."""
 
 
@@ -261,7 +266,7 @@ class IsolationSettings:
     """What must be isolated, and what becomes of a command that nobody can be asked about."""
 
     profiles: IsolationProfiles = IsolationProfiles()
-    tasks: str = _ordered("none", _LEVELS)
+    tasks: str = _level()
     """The isolation of commands in task contexts."""
     unasked: str = _ordered("isolate", _UNASKED)
     """What becomes of an unknown command that nobody can be asked about: it runs in a sandbox
