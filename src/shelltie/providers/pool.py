@@ -21,15 +21,19 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Directory, Resources
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
-from shelltie.providers.workspace.git import UnguardedName
-from shelltie.providers.workspace.guards import RememberedFiles, put_aside
+from shelltie.providers.workspace.guards import RememberedFiles
 from shelltie.providers.workspace.inotify import DirectoryWatch
+from shelltie.providers.workspace.watched_names import PutAside, WatchedNames
 
 _RESERVED = 5.0  # seconds, from being ready to the spawn: until it is on record that it starts
 _TOO_OFTEN = 5
 _UNDONE = (
     "{} was made where git outside would have obeyed it, and was renamed to .blocked-…: look at it,"
     " and delete it"
+)
+_NOT_UNDONE = (
+    "{} was made where git outside would obey it, and could not be renamed ({}): delete it before"
+    " you run git"
 )
 _PATIENCE = 10.0  # with a keeper that does not answer
 
@@ -43,10 +47,10 @@ class Sandbox:
     link: Link
     idle: asyncio.TimerHandle | None = None
     held: RememberedFiles = field(default_factory=RememberedFiles)
-    watched: tuple[UnguardedName, ...] = ()
+    watched: WatchedNames = field(default_factory=lambda: WatchedNames(()))
     reserved_until: float = 0.0
     arrivals: DirectoryWatch | None = None
-    undone: list[str] = field(default_factory=list)
+    undone: list[PutAside] = field(default_factory=list)
     closing: bool = False
 
     @property
@@ -56,7 +60,7 @@ class Sandbox:
 
     def undo_forbidden(self) -> None:
         """Undo what must not stay, and remember it."""
-        self.undone += map(str, put_aside(self.watched))
+        self.undone += self.watched.put_aside()
 
     def free(self) -> None:
         """Give back what it needed; nobody is in it any more."""
@@ -127,9 +131,8 @@ class SandboxPool(Generic[R]):
     def add(self, room: R, workspace: str) -> R:
         """It is the one of its place now."""
         self._rooms[room.place] = self._named[workspace] = room
-        if room.watched:
-            places = {one.path.parent for one in room.watched}
-            room.arrivals = DirectoryWatch(places, partial(self._look, room))
+        if room.watched.directories:
+            room.arrivals = DirectoryWatch(room.watched.directories, partial(self._look, room))
         return room
 
     @contextmanager
@@ -175,9 +178,8 @@ class SandboxPool(Generic[R]):
                 listen(Noted(f"its {self._kind} ended while it ran"))
             if isinstance(word, Gone | Lost):
                 room.undo_forbidden()
-                undone = ", ".join(dict.fromkeys(room.undone[since:]))
-                if undone:
-                    listen(Noted(_UNDONE.format(undone), undone=True))
+                for note in _notes(room.undone[since:]):
+                    listen(Noted(note, undone=True))
             listen(word)
             if isinstance(word, Gone | Lost):
                 self.release(room)
@@ -228,8 +230,17 @@ class SandboxPool(Generic[R]):
             _leave(room)
 
 
+def _notes(undone: list[PutAside]) -> Iterator[str]:
+    renamed = dict.fromkeys(str(one.path) for one in undone if not one.problem)
+    if renamed:
+        yield _UNDONE.format(", ".join(renamed))
+    for path, problem in dict.fromkeys((one.path, one.problem) for one in undone if one.problem):
+        yield _NOT_UNDONE.format(path, problem)
+
+
 def _leave(room: Sandbox) -> None:
     room.undo_forbidden()
+    room.watched.close()
     if room.arrivals is not None:
         room.arrivals.close()
     room.free()

@@ -18,8 +18,7 @@ from shelltie.keeper.link import Link, taken_socket
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import ForwardedPort
 from shelltie.providers.listening_ports import ListeningSocket, listeners
-from shelltie.providers.provider import Prepared
-from shelltie.providers.spawn import LeashedProcess, spawn
+from shelltie.providers.spawn import LeashedProcess
 
 OUTSIDE = "127.0.0.1"
 PORTS_MAX = 32  # of one command
@@ -155,13 +154,12 @@ def _nothing() -> None:
 class PortForwards:
     """What one command listens on in its sandbox: opened as it appears, closed with the command.
 
-    `leash` gives the pid of its leash, 0 as long as there is none. Nothing is opened before
-    `watch`, and if not `enabled`, nothing ever.
+    Nothing is opened before `watch`, and if not `enabled`, nothing ever.
     """
 
-    def __init__(self, link: Link, leash: Callable[[], int], *, enabled: bool) -> None:
+    def __init__(self, link: Link, *, enabled: bool) -> None:
         self._link = link
-        self._leash = leash
+        self._process: LeashedProcess | None = None
         self._enabled = enabled
         self._watching = False
         self._thread = threading.get_ident()
@@ -170,6 +168,21 @@ class PortForwards:
         self._listeners: dict[int, ListeningSocket] = {}
         self._connections: set[_Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
+
+    def closing(self, listen: Callable[[LeashWord], None]) -> Callable[[LeashWord], None]:
+        """Who listens to the leash of the command; when that is gone, nothing is forwarded."""
+
+        def hear(word: LeashWord) -> None:
+            if isinstance(word, Gone | Lost):
+                self.close()
+            listen(word)
+
+        return hear
+
+    def attached(self, process: LeashedProcess) -> LeashedProcess:
+        """The command whose ports these are."""
+        self._process, process.ports = process, self
+        return process
 
     def watch(self) -> None:
         """From now on look every now and then, until it is closed."""
@@ -187,8 +200,9 @@ class PortForwards:
 
         In another thread than the event loop's, what was seen last.
         """
-        if self._watching and self._leash() and threading.get_ident() == self._thread:
-            found = listeners(self._leash())
+        leash = 0 if self._process is None else self._process.leash
+        if self._watching and leash and threading.get_ident() == self._thread:
+            found = listeners(leash)
             self._listeners |= {one.port: one for one in found}
             self._accept_more()
             self._seen = tuple(map(self._forward, found))
@@ -250,27 +264,6 @@ class PortForwards:
             server.close()
         for connection in tuple(self._connections):
             connection.abort()
-
-
-def spawn_forwarding(
-    link: Link, prepared: Prepared, listen: Callable[[LeashWord], None], *, enabled: bool
-) -> LeashedProcess:
-    """Spawn a command whose ports are forwarded once they are watched, until it is gone.
-
-    Raises: CannotStart, and then nothing was started.
-    """
-    opened: list[PortForwards] = []
-
-    def hear(word: LeashWord) -> None:
-        if isinstance(word, Gone | Lost):
-            for ports in opened:
-                ports.close()
-        listen(word)
-
-    process = spawn(link, prepared, hear)
-    opened.append(PortForwards(link, lambda: process.leash, enabled=enabled))
-    process.ports = opened[0]
-    return process
 
 
 def outside_server(wanted: int) -> socket.socket:

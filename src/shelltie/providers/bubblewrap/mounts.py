@@ -21,8 +21,9 @@ from shelltie.providers.bubblewrap.home import (
     without_secrets,
 )
 from shelltie.providers.policies import SandboxPolicy
-from shelltie.providers.workspace.git import SETTINGS, UnguardedName, text_of
+from shelltie.providers.workspace.git import SETTINGS, text_of
 from shelltie.providers.workspace.guards import Guards, RememberedFiles, guards_of
+from shelltie.providers.workspace.watched_names import UnguardedName
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu"),

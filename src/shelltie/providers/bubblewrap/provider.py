@@ -20,10 +20,11 @@ from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
-from shelltie.providers.port_forward import spawn_forwarding
+from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.boundaries import checked, within
+from shelltie.providers.workspace.watched_names import WatchedNames
 
 _NAMESPACES = ("new namespace", "uid map", "gid map", "unshare", "setting up uid", "No permissions")
 _MOST = "user/max_user_namespaces"
@@ -121,7 +122,8 @@ class BubblewrapProvider:
             settings = self._policy.settings
             if settings.network == "on":  # what it listens on is this machine's
                 return spawn(sandbox.link, inside, hear)
-            return spawn_forwarding(sandbox.link, inside, hear, enabled=settings.forward)
+            ports = PortForwards(sandbox.link, enabled=settings.forward)
+            return ports.attached(spawn(sandbox.link, inside, ports.closing(hear)))
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -157,6 +159,7 @@ class BubblewrapProvider:
             raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
             view.build(program.needs)
+            watched = undo.enter_context(contextlib.closing(WatchedNames(view.watched)))
             complaints = undo.enter_context(tempfile.TemporaryFile())
             seccomp = barred(os.uname().machine, sockets=self._policy.settings.network == "off")
             barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
@@ -173,7 +176,7 @@ class BubblewrapProvider:
             visible(self._policy, place),
             link,
             held=view.held,
-            watched=view.watched,
+            watched=watched,
             complaints=complaints,
         )
 

@@ -23,11 +23,12 @@ from shelltie.providers.container.mounts import (
 )
 from shelltie.providers.policies import ContainerPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool
-from shelltie.providers.port_forward import spawn_forwarding
+from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import Prepared
-from shelltie.providers.spawn import LeashedProcess, limited
+from shelltie.providers.spawn import LeashedProcess, limited, spawn
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import RememberedFiles, guards_of
+from shelltie.providers.workspace.watched_names import WatchedNames
 
 _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
@@ -90,8 +91,8 @@ class ContainerProvider:
         env = variables(prepared.env, self._policy, room.variables)
         listen = limited(room.group, listen)
         with self._rooms.entered(room, prepared, env, listen) as (inside, hear):
-            enabled = self._policy.sandbox.forward
-            return spawn_forwarding(room.link, inside, hear, enabled=enabled)
+            ports = PortForwards(room.link, enabled=self._policy.sandbox.forward)
+            return ports.attached(spawn(room.link, inside, ports.closing(hear)))
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -121,7 +122,12 @@ class ContainerProvider:
         if address not in self._made:
             await sweep(address)
         names = self._made.setdefault(address, set())
-        made = await make(address, policy, mounts, held.known, names.add)
+        watched = WatchedNames(guards.watched)
+        try:
+            made = await make(address, policy, mounts, held.known, names.add)
+        except BaseException:
+            watched.close()
+            raise
         room = _Container(
             place,
             visible(mounts),
@@ -129,7 +135,7 @@ class ContainerProvider:
             name=made.name,
             engine=address,
             held=held,
-            watched=guards.watched,
+            watched=watched,
             variables=made.variables,
             group=group_of(made.link.pid),
         )

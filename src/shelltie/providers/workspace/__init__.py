@@ -6,10 +6,11 @@ inside, nor come to be unnoticed.
 Flow at a glance:
 1. `boundaries` says which directory may be a workspace, and which names are obeyed.
 2. `git` finds hooks and settings, `guards` lists and remembers all that must stay.
-3. `inotify` tells when something forbidden appears; it is put aside.
+3. `inotify` tells when something forbidden appears; `watched_names` puts it aside.
 
 Files, in reading order:
   boundaries  which directory, which names
+  watched_names  what no mount can guard
   git         hooks, config, repositories
   guards      what must stay, by inode
   inotify     what appears

@@ -1,29 +1,36 @@
 """Git hooks and config in a workspace, kept read-only so that git outside obeys no command.
 
 Git runs hooks, and programs that settings name, by itself. So where these are they are read-only,
-and what could lead git to others cannot come to be unnoticed.
+and what could lead git to others cannot come to be unnoticed. A command may have made or changed
+everything that is read here: what is more than can be guarded is an error, and nothing is made or
+changed through a link.
 """
 
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
+from shelltie.providers.workspace.watched_names import UnguardedName, open_directory
 
 SETTINGS = (".gitconfig", ".config/git/config")  # of a person, in the home
 _RUNS = ("hooks", "config", "config.worktree")
+_HIDES = ("info/exclude", "info/attributes")  # they say what `git status` leaves out
 _TREE_NOTES = ("commondir", "gitdir", "config.worktree")
-_MAY_COME = ("config.worktree", "gitdir")  # git obeys these only where others lead it there
-_DEPTH = 4  # a repository lies at most so deep
-_DIRECTORIES = 4000  # looked at for repositories; some 10 µs each
+_MAY_COME = ("config.worktree", "gitdir", "exclude", "attributes")  # alone they lead nowhere
+_DEPTH = 6  # a repository lies at most so deep
+_DIRECTORIES = 40_000  # looked at for repositories; some 10 µs each
 _FINELY = 16  # repositories that can be committed to; further ones are read-only altogether
 _MOST = 200
+_LINKS = 40  # on one way, as many as the kernel follows
+_FILES = 50  # of settings that include one another
+# Repositories do not lie in these, but for one that is such a directory itself.
 _SKIPPED = frozenset(
     {
         *("node_modules", "__pycache__", "site-packages", ".venv", "venv", ".tox", ".nox"),
@@ -31,18 +38,11 @@ _SKIPPED = frozenset(
     }
 )
 _TEXT_MAX = 1024 * 1024
-_SECTIONS = {"hookspath": ("core",), "path": ("include", "includeif")}
+_SECTIONS = {"hookspath": ("core",), "worktree": ("core",), "path": ("include", "includeif")}
 _SECTION = lazy(r"\s*\[\s*([\w.-]+)")
-_PATH = lazy(r"\s*(?:\[[^\]]*\]\s*)?(hookspath|path)\s*=\s*(.*)", re.IGNORECASE)
+_PATH = lazy(r"\s*(?:\[[^\]]*\]\s*)?(hookspath|worktree|path)\s*=\s*(.*)", re.IGNORECASE)
 _PER_TREE = lazy(r"worktreeconfig\s*(?:=\s*(?:true|yes|on|1)\s*)?$", re.IGNORECASE | re.M)
-
-
-@frozen
-class UnguardedName:
-    """A name that no mount can guard: there is nothing, or a link."""
-
-    path: Path
-    link: str | None = None
+_MANY = "it has too many {} to guard them all, choose a directory further down"
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Git:
 
     `writable` lies elsewhere and is needed to commit. In `kept` nothing can be changed; the
     directories in `held` cannot be renamed; those in `listed` show by their time that there are
-    more repositories. `many` are more than can be guarded.
+    more repositories. A `problem` is why not all of it can be guarded.
     """
 
     writable: list[Path] = field(default_factory=list)
@@ -59,28 +59,33 @@ class Git:
     held: list[Path] = field(default_factory=list)
     listed: list[Path] = field(default_factory=list)
     watched: list[UnguardedName] = field(default_factory=list)
-    many: bool = False
+    problem: str = ""
 
 
 Within = Callable[[Path], bool]
 
 
-def git_of(workspace: Path, home: Path, within: Within, common: Path | None) -> Git:
+def git_of(roots: tuple[Path, ...], home: Path, within: Within, common: Path | None) -> Git:
     """What to guard where commands can write, as `within` knows; `common` they may write, too."""
     git, more = Git(), tuple(home / name for name in SETTINGS)
-    marks = list(islice(_marks(workspace), _MOST + 1))
-    git.many = len(marks) > _MOST
+    for file in more:
+        links, real = follow(file, within)
+        if links or within(real):  # of somebody who keeps his settings in a repository
+            _keep(git, file, within)
     if common is not None:
         git.writable.append(common)
-        _guard(git, common, (*_named(workspace, (common / "config", *more)),), within)
-    for number, mark in enumerate(marks):
+        _guard(git, common, (*_named(git, roots[0], (common / "config", *more)),), within)
+    marks = [*islice((mark for root in roots for mark in _marks(git, root)), _MOST + 1)]
+    if len(marks) > _MOST:
+        git.problem = _MANY.format("repositories")
+    for number, mark in enumerate(dict.fromkeys(marks)):
         repository = _repository(mark)
-        if mark.is_symlink():
-            git.watched.append(UnguardedName(mark, str(mark.readlink())))
-        elif not mark.is_dir() or number >= _FINELY:
-            git.kept.append(mark)
+        if number >= _FINELY or not mark.is_dir():
+            _keep(git, mark, within)
+        else:
+            git.watched += follow(mark, within)[0]
         if repository is not None and within(repository) and number < _FINELY:
-            named = _named(mark.parent, (repository / "config", *more))
+            named = _named(git, mark.parent, (repository / "config", *more))
             _guard(git, repository, (*named,), within)
     return git
 
@@ -101,31 +106,57 @@ def linked(mark: Path, within: Within) -> Path | None:
     return common if sound else None
 
 
-def _marks(workspace: Path) -> Iterator[Path]:
-    """Each `.git` in it, the upper ones first."""
-    level, looked = [str(workspace)], 0  # texts: a path costs more than to look at it
+def follow(path: Path, within: Within) -> tuple[list[UnguardedName], Path]:
+    """Each link on the way to a path that a command could replace, and where the way ends."""
+    links: list[UnguardedName] = []
+    rest, at = [*reversed(path.parts[1:])], Path("/")
+    for _ in range(_LINKS * 50):
+        if not rest:
+            break
+        step = at / rest.pop()
+        try:
+            target = os.readlink(step)  # noqa: PTH115  of a text
+        except OSError:  # no link, or nothing
+            at = Path(os.path.normpath(step))
+            continue
+        if within(step):
+            links.append(UnguardedName(step, target))
+        at = Path("/") if target.startswith("/") else at
+        rest += reversed([part for part in target.split("/") if part not in ("", ".")])
+        if len(links) > _LINKS:
+            break
+    return links, at
+
+
+def _marks(git: Git, root: Path) -> Iterator[Path]:
+    """Each `.git` in a directory, the upper ones first."""
+    level, looked = [str(root)], 0  # texts: a path costs more than to look at it
     for _ in range(_DEPTH + 1):
         below: list[str] = []
         for directory in level:
             looked += 1
             if looked > _DIRECTORIES:
+                git.problem = _MANY.format("directories")
                 return
             found, further = _look_into(directory)
             below += further
-            if found:
-                yield Path(directory, ".git")
+            yield from (Path(place, ".git") for place in found)
         level = below
 
 
-def _look_into(directory: str) -> tuple[bool, list[str]]:
-    """Whether `.git` is there, and which directories."""
-    found, further = False, []
+def _look_into(directory: str) -> tuple[list[str], list[str]]:
+    """In which of it and what is skipped `.git` is, and which directories to go on with."""
+    found, further = [], []
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.name == ".git":
-                found = True
-            elif entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
+                found.append(directory)
+            elif not entry.is_dir(follow_symlinks=False):
+                continue
+            elif entry.name not in _SKIPPED:
                 further.append(entry.path)
+            elif os.path.lexists(f"{entry.path}/.git"):
+                found.append(entry.path)
     return found, further
 
 
@@ -158,52 +189,91 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
     if repository in git.held:
         return
     git.listed += [repository / "worktrees", repository / "modules"]
-    _, directories = _look_into(str(repository / "worktrees"))
-    trees = [Path(name) for name in sorted(directories)[:_MOST]]
-    repositories = (repository, *_modules(repository / "modules"))
+    trees = [Path(name) for name in _directories(git, repository / "worktrees")]
+    if len(trees) > _MOST:
+        git.problem = _MANY.format("work trees")
+    modules = _modules(git, repository / "modules")
+    repositories = (repository, *modules)
     for place in repositories:
         _complete(place)
     git.held += [*repositories, *trees]
-    paths = [path for path in named if within(Path(os.path.realpath(path)))]
-    paths += [place / name for place in repositories for name in (*_RUNS, "commondir")]
+    paths = [*named, *_work_trees(modules)]
+    paths += [place / name for place in repositories for name in (*_RUNS, *_HIDES, "commondir")]
     paths += [tree / name for tree in trees for name in _TREE_NOTES]
     for path in paths:
         if path.name not in _MAY_COME or os.path.lexists(path):
             _keep(git, path, within)
+    hooks = (*named, *(place / "hooks" for place in repositories))
+    for path in (hook for place in hooks for hook in _links_in(place)):
+        _keep(git, path, within)
 
 
 def _keep(git: Git, path: Path, within: Within) -> None:
-    if path.is_symlink():
-        git.watched.append(UnguardedName(path, str(path.readlink())))
-        real = Path(os.path.realpath(path))
-        if within(real) and real.exists():
-            git.kept.append(real)
-    elif path.exists():
-        git.kept.append(path)
+    """Whatever a path means, and each link on the way to it, as far as commands can write there."""
+    links, real = follow(path, within)
+    git.watched += links
+    if not within(real):
+        return
+    if os.path.lexists(real):
+        git.kept.append(real)
     else:
-        git.watched.append(UnguardedName(path))
+        git.watched.append(UnguardedName(real))
+
+
+def _links_in(hooks: Path) -> Iterator[Path]:
+    """Hooks that are kept elsewhere: the directory alone would guard the link, not the program."""
+    with suppress(OSError), os.scandir(hooks) as entries:
+        yield from (Path(entry.path) for entry in islice(entries, _MOST) if entry.is_symlink())
+
+
+def _work_trees(modules: Iterable[Path]) -> Iterator[Path]:
+    """The `.git` of each submodule, wherever its own settings have its files."""
+    for module in modules:
+        for key, value in _paths(text_of(module / "config")):
+            if key == "worktree":
+                yield Path(os.path.normpath(module / value)) / ".git"
 
 
 def _complete(repository: Path) -> None:
     """Make what git does not miss, so that a command cannot make it: a mount needs its place."""
-    with suppress(OSError):
-        if not os.path.lexists(repository / "hooks"):
-            (repository / "hooks").mkdir()
-        wanted = ["config"]
-        if _PER_TREE.search(text_of(repository / "config")):
-            wanted.append("config.worktree")
+    directory = open_directory(repository)
+    if directory is None:
+        return
+    wanted = ["config"]
+    if _PER_TREE.search(text_of(repository / "config")):
+        wanted.append("config.worktree")
+    try:
+        with suppress(OSError):  # it is there, or cannot be made: then it is watched
+            os.mkdir("hooks", dir_fd=directory)
         for name in wanted:
-            if not os.path.lexists(repository / name):
-                (repository / name).touch()
+            with suppress(OSError):
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                os.close(os.open(name, flags, 0o644, dir_fd=directory))
+    finally:
+        os.close(directory)
 
 
-def _named(tree: Path, settings: tuple[Path, ...]) -> Iterator[Path]:
-    """Hooks and further settings, wherever the settings have them."""
-    for file in settings:
+def _named(git: Git, tree: Path, settings: tuple[Path, ...]) -> Iterator[Path]:
+    """Hooks and further settings, wherever the settings have them, and those that they include."""
+    queue, read = deque(settings), set[Path]()
+    while queue:
+        file = queue.popleft()
+        if file in read:
+            continue
+        if len(read) >= _FILES:
+            git.problem = _MANY.format("settings of git that include others")
+            return
+        read.add(file)
         for key, value in _paths(text_of(file)):
             base = tree if key == "hookspath" else file.parent
             with suppress(RuntimeError):  # of a user whom nobody knows
-                yield Path(os.path.abspath(base / Path(value).expanduser()))  # noqa: PTH100  of a text
+                path = Path(os.path.abspath(base / Path(value).expanduser()))  # noqa: PTH100  of a text
+                if key == "path":
+                    queue.append(path)
+                if key != "worktree":
+                    yield path
+                if key == "hookspath" and path.name == "_":  # husky's, which runs those beside it
+                    yield path.parent
 
 
 def _paths(settings: str) -> Iterator[tuple[str, str]]:
@@ -219,7 +289,31 @@ def _paths(settings: str) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _modules(place: Path) -> list[Path]:
-    with suppress(OSError):
-        return [file.parent for file in sorted(place.rglob("HEAD"))[:100] if file.is_file()]
-    return []
+def _modules(git: Git, place: Path) -> list[Path]:
+    """The repositories of submodules, also of those within one another."""
+    found: list[Path] = []
+    queue = deque(_directories(git, place))
+    looked = 0
+    while queue:
+        directory = queue.popleft()
+        looked += 1
+        if looked > _DIRECTORIES or len(found) > _MOST:
+            git.problem = _MANY.format("submodules")
+            return found
+        if os.path.lexists(f"{directory}/HEAD"):
+            found.append(Path(directory))
+            queue += _directories(git, Path(directory, "modules"))
+        else:
+            queue += _look_into(directory)[1]
+    return found
+
+
+def _directories(git: Git, place: Path) -> list[str]:
+    """What is in a directory of git's own, which must be one: behind a link could be anything."""
+    if place.is_symlink():
+        git.problem = f"{place} is a link, and git would follow it. Replace it by a directory"
+        return []
+    found = []
+    with suppress(OSError), os.scandir(place) as entries:
+        found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(found)

@@ -5,17 +5,16 @@ so each is known by its number, and a sandbox whose files were replaced is used 
 """
 
 import os
-import secrets
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
 from shelltie.providers.workspace.boundaries import checked, guardable, obeyed, within
-from shelltie.providers.workspace.git import Git, UnguardedName, git_of, linked
+from shelltie.providers.workspace.git import Git, git_of, linked
+from shelltie.providers.workspace.watched_names import UnguardedName
 
 FileIdentity = tuple[int, int] | None  # two numbers by which to know it again; or nothing is there
 
@@ -49,7 +48,8 @@ def guards_of(
     writable = (*roots, *git.writable)
     names = tuple(name for root in roots for name in obeyed(root))
     kept = {*filter(guardable, (*names, *git.kept, *filter(within(writable), own)))} - {*roots}
-    inner = (*kept, *(place / "x" for place in git.held))
+    around = (one.path.parent for one in git.watched)
+    inner = (*kept, *(place / "x" for place in (*git.held, *filter(guardable, around))))
     return Guards(
         writable,
         tuple(_between(writable, inner)),
@@ -66,12 +66,11 @@ def _git(roots: tuple[Path, ...], home: Path, hidden: tuple[Path, ...]) -> Git:
     common = linked(workspace / ".git", inside)
     if common is not None:
         checked(str(common), home, hidden)
-    git = git_of(workspace, home, inside, common)
-    if git.many:
-        raise CannotStart(
-            f"the workspace {workspace} has too many repositories to guard them all: choose one"
-            " further down"
-        )
+    if common is not None:
+        inside = within((*roots, common))
+    git = git_of(roots, home, inside, common)
+    if git.problem:
+        raise CannotStart(f"the workspace {workspace} cannot be guarded: {git.problem}")
     return git
 
 
@@ -175,23 +174,3 @@ def _timed(path: str) -> FileIdentity:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
-
-
-def put_aside(watched: Iterable[UnguardedName]) -> Iterator[Path]:
-    """Take away what came to be where nothing may be, and tell of it; a link is made again."""
-    for name in watched:
-        with suppress(OSError):
-            if _as_it_was(name):
-                continue
-            if os.path.lexists(name.path):
-                name.path.rename(f"{name.path}.blocked-{secrets.token_hex(4)}")
-            if name.link is not None:
-                name.path.symlink_to(name.link)
-            yield name.path
-
-
-def _as_it_was(name: UnguardedName) -> bool:
-    if name.link is None:
-        # Without its directory there is nothing either.
-        return not os.path.lexists(name.path)
-    return name.path.is_symlink() and str(name.path.readlink()) == name.link

@@ -5,18 +5,21 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 
 _CREATED, _MOVED_HERE = 0x100, 0x80
-_NO_LINK, _ONLY_DIRECTORIES = 0x02000000, 0x01000000
-_MASK = _CREATED | _MOVED_HERE | _NO_LINK | _ONLY_DIRECTORIES
+_MODE_CHANGED = 0x4
+_ONLY_DIRECTORIES = 0x01000000
+_MASK = _CREATED | _MOVED_HERE | _MODE_CHANGED | _ONLY_DIRECTORIES
 _READ_SIZE = 64 * 1024
 
 
 class DirectoryWatch:
-    """Calls `tell` for what comes to these directories. Where the kernel cannot, it does not."""
+    """Calls `tell` for what comes to these directories, which are open descriptors.
 
-    def __init__(self, directories: Iterable[Path], tell: Callable[[], None]) -> None:
+    Where the kernel cannot, it does not.
+    """
+
+    def __init__(self, directories: Iterable[int], tell: Callable[[], None]) -> None:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         kernel = ctypes.CDLL(None)
@@ -26,7 +29,9 @@ class DirectoryWatch:
         self._descriptor = int(kernel.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         if self._descriptor >= 0:
             for directory in directories:
-                kernel.inotify_add_watch(self._descriptor, os.fsencode(directory), _MASK)
+                # By this link the kernel comes to the directory itself, whatever its name is now.
+                place = f"/proc/self/fd/{directory}".encode()
+                kernel.inotify_add_watch(self._descriptor, place, _MASK)
             self._loop.add_reader(self._descriptor, self._hear)
 
     def close(self) -> None:
