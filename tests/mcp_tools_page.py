@@ -1,6 +1,7 @@
 """The part of docs/mcp.md about the tools: real requests, and the answers they got."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp import Client
-from mcp_types import CallToolResult, Tool
+from mcp_types import CallToolResult, TextContent, Tool
 
 from shelltie import Config, Terminal
 from tests.conformance.servers import server_of
@@ -42,11 +43,15 @@ _VARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A request; `shown` are the fields of its answer that the page has, or all."""
+    """A request; `shown` are the fields of its answer that the page has, or all.
+
+    Of an answer that has a text of its own the page has that, and the fields that are named.
+    """
 
     tool: str
     arguments: Mapping[str, object]
     shown: Sequence[str] = ()
+    fields: bool = True
 
 
 _SESSION = "term-BUILD-001-1763263800000"
@@ -55,14 +60,15 @@ EXAMPLES = (
     Example(
         "run",
         {"command": "echo hello; ls /nowhere", "timeout_sec": 30},
-        (*_SEVEN, "durationMs", "limits", "verdict", "warnings", "hint"),
+        (*_SEVEN, "durationMs", "limits", "verdict"),
     ),
     Example(
         "run",
         {"command": "echo working; sleep 600", "no_output_timeout_sec": 3},
-        (*_SEVEN, "hint"),
+        fields=False,
     ),
-    Example("bash", {"command": "echo hello"}),
+    Example("run", {"command": "grep -rn nobody-has-this /etc/hostname"}, fields=False),
+    Example("bash", {"command": "echo hello"}, fields=False),
     Example(
         "terminal_start",
         {"command": 'read -p "Name? " name; echo "Hello $name"', "waitFor": "Name"},
@@ -71,16 +77,12 @@ EXAMPLES = (
     Example(
         "terminal_continue",
         {"sessionId": "term-1", "stdin": "Ada"},
-        ("id", "output", "position", "complete", "exitCode", "running", "waitingForInput"),
+        fields=False,
     ),
-    Example("terminal_start", {"command": "sleep 60", "maxWait": 0}, ("id", "running")),
-    Example(
-        "terminal_output",
-        {"sessionId": "term-2", "from": 0, "limit": 2000},
-        ("id", "output", "position", "truncated", "readFrom", "skipped"),
-    ),
-    Example("terminal_list", {}),
-    Example("terminal_stop", {"sessionId": "term-2"}),
+    Example("terminal_start", {"command": "sleep 60", "maxWait": 0}, fields=False),
+    Example("terminal_output", {"sessionId": "term-2", "from": 0, "limit": 2000}, fields=False),
+    Example("terminal_list", {}, fields=False),
+    Example("terminal_stop", {"sessionId": "term-2"}, fields=False),
     Example(
         "agent_task",
         {
@@ -171,9 +173,22 @@ def _shown(example: Example, result: CallToolResult) -> str:
     answer = cast(dict[str, Any], _stable(result.structured_content))
     picked = {name: answer[name] for name in example.shown or answer}
     rest = {} if len(picked) == len(answer) else {"…": "…"}
-    said = f"```json\n{json.dumps(picked | rest, ensure_ascii=False, indent=2)}\n```"
+    said = f"```json\n{json.dumps(picked | rest, ensure_ascii=False, indent=2)}\n```\n"
+    text = _text_of(result)
+    if text is not None:
+        said = f"```text\n{text}\n```\n" + (f"\n{said}" if example.fields else "")
     request = json.dumps(example.arguments, ensure_ascii=False).replace("SESSION", _SESSION)
-    return f"```json\n{example.tool} {request}\n```\n\n{said}\n"
+    return f"```json\n{example.tool} {request}\n```\n\n{said}"
+
+
+def _text_of(result: CallToolResult) -> str | None:
+    """The text of an answer that is not just its fields."""
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    if content.text.startswith("{"):
+        return None
+    text = re.sub(r"(\bin|\|) \d+(?:\.\d+)?m?s\b", r"\1 12ms", content.text.rstrip())
+    return re.sub(r"^Waiting for input: .*\n", "", text, flags=re.MULTILINE)  # it may come later
 
 
 def _stable(value: object, name: str = "") -> object:

@@ -38,6 +38,19 @@ async def answer(tool: Tool, call: ToolCall) -> CallToolResult:
         return tool.refused(error)
 
 
+_EMPTY: Mapping[str, object] = {"boolean": False, "array": []}
+
+
+def filled(schema: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer as its schema means it: fields that were left out are empty."""
+    left_out = {
+        name: _EMPTY.get(about.get("type", "array" if name == "ports" else ""))
+        for name, about in schema["properties"].items()
+        if name not in answer and name not in ("error", "errorCode", "sessionId", "lost")
+    }
+    return {**answer, **left_out}
+
+
 def attendant_of(terminal: Terminal) -> Handover:
     """Who waits for what this terminal runs."""
     return Handover(terminal.supervisor, Sessions(terminal.supervisor), Waiting())

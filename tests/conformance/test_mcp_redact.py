@@ -125,7 +125,12 @@ async def test_colours_and_screens_hide_no_secret(discreet: Any) -> None:  # noq
 
 async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # noqa: ANN401  as above
     async with discreet() as client:
-        failed = await ask(client, "run", command='echo "$API_TOKEN" >&2; exit 3', env=ENV)
+        asks = {
+            "command": 'echo "$API_TOKEN?" >&2; sleep 60',
+            "no_output_timeout_sec": 1,
+            "env": ENV,
+        }
+        failed = await client.call_tool("run", asks)
         bash = await ask(client, "bash", command=f"echo {SHAPED[:4]}''{SHAPED[4:]}")
         event = json.dumps({"type": "at work with"})[:-2]
         agent = await ask(
@@ -135,7 +140,9 @@ async def test_every_other_answer_keeps_it_as_well(discreet: Any) -> None:  # no
         going = await ask(client, "run", command='echo "$API_TOKEN"; sleep 2; env', env=ENV)
         printed = going["stdout"] + await to_the_end(client, going["sessionId"])
 
-    assert (failed["stderr"], failed["hint"].count(MARK)) == (f"{MARK}\n", 1)
+    told = failed.structured_content or {}
+    assert (told["stderr"], told["hint"].count(MARK)) == (f"{MARK}?\n", 1)
+    assert str(failed.content).count(MARK) == 2
     assert bash["stdout"].startswith("[REDACTED:")
     assert MARK in agent["lastEvent"]["type"]
     assert printed.startswith(f"{MARK}\n")

@@ -27,7 +27,7 @@ from shelltie.running.options import Requester
 from shelltie.sessions.wait_rule import AT_ONCE
 from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
-from tests.conformance.servers import attendant_of, server_of
+from tests.conformance.servers import attendant_of, filled, server_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until
 
@@ -66,7 +66,7 @@ class Caller:
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(answer)
         (content,) = result.content
         assert isinstance(content, TextContent)
-        return answer, content.text
+        return filled(SCHEMAS[name], answer), content.text
 
 
 @pytest.fixture
@@ -612,7 +612,7 @@ async def test_a_limit_of_a_session_ends_it_and_says_so(call: Caller) -> None:
     ended, _ = await call("terminal_continue", sessionId="term-1")
 
     assert ended["complete"]
-    assert "total limit" in ended["hint"]
+    assert ended["hint"] == "it was ended: timeout (total)"
 
 
 async def test_two_callers_in_one_session_get_each_their_own_answer(call: Caller) -> None:

@@ -31,13 +31,13 @@ def changed(outcome: Outcome, **changes: object) -> Outcome:
         (changed(SILENT, leaked=True, leaked_pids=(7, 8)), "x", "", "7, 8 could not be ended"),
         (LATE, "make", "cc x.c", "still printing"),
         (changed(LATE, idle=60.0), "make", "cc x.c", "silent for 1m"),
-        (ended(1), "x", "boom", "its last line: 'boom'"),
         (ended(1), "x", "", "printed nothing"),
         (ended(126), "x", "", "chmod +x"),
         (ended(127), "x", "", "not found"),
         (ended(None, signal.SIGKILL), "x", "", "memory"),
         (ended(None, signal.SIGSEGV), "x", "", "SIGSEGV"),
-        (changed(ended(0), survivors=2), "x", "", "2 background process(es)"),
+        (changed(ended(0), survivors=2), "x", "", "2 background processes of it were ended"),
+        (changed(ended(0), survivors=1), "x", "", "1 background process of it was ended"),
         (Outcome(State.SPAWN_FAILED, ExitStatus(127), 0.0), "x", "", "Nothing was run"),
         (
             Outcome(State.KILLED, ExitStatus(None, 15), 1.0, ended=Ended.SOFT, stop_reason="bye"),
@@ -58,3 +58,13 @@ def test_every_bad_end_has_a_hint_of_its_own(
 
 def test_a_good_end_needs_none() -> None:
     assert hint(ended(0), LIMITS, "true", "") is None
+
+
+def test_a_failure_that_says_why_needs_none() -> None:
+    assert hint(ended(1), LIMITS, "x", "boom") is None
+
+
+def test_who_was_kept_was_not_ended() -> None:
+    left = changed(ended(0), survivors=1)
+
+    assert hint(left, LIMITS, "x", "", kept=True) == "It left 1 background process running."

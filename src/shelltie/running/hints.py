@@ -78,8 +78,13 @@ _MORE = {
 }
 
 
-def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | None:
-    """One or two sentences that help the next attempt, or nothing after a good end."""
+def hint(
+    outcome: Outcome, limits: Limits, text: str, last_line: str, *, kept: bool = False
+) -> str | None:
+    """One or two sentences that help the next attempt, or nothing where the output says it all.
+
+    Who was left in the background was ended, unless they were `kept`.
+    """
     if outcome.exhausted and not outcome.ok:
         met, setting = _MORE[outcome.exhausted[0]]
         return f"{met}: let it do less at once, or have {setting} raised."
@@ -93,7 +98,7 @@ def hint(outcome: Outcome, limits: Limits, text: str, last_line: str) -> str | N
         case State.KILLED:
             return _after_kill(outcome)
         case _ if outcome.ok:
-            return _after_success(outcome)
+            return _after_success(outcome, kept=kept)
         case _:
             return _after_failure(outcome, last_line)
 
@@ -155,13 +160,18 @@ def _after_kill(outcome: Outcome) -> str:
     return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
 
 
-def _after_success(outcome: Outcome) -> str | None:
-    if not outcome.survivors:
+def _after_success(outcome: Outcome, *, kept: bool) -> str | None:
+    count = outcome.survivors
+    if not count:
         return None
-    return f"It left {outcome.survivors} background process(es) behind: {_SESSION}."
+    what = "1 background process" if count == 1 else f"{count} background processes"
+    if kept:
+        return f"It left {what} running."
+    was = "was" if count == 1 else "were"
+    return f"{what} of it {was} ended with it: {_SESSION}."
 
 
-def _after_failure(outcome: Outcome, last_line: str) -> str:
+def _after_failure(outcome: Outcome, last_line: str) -> str | None:
     code, number = outcome.exit.code, outcome.exit.signal
     if number == signal.SIGKILL:
         return "SIGKILL came from outside shelltie: often the kernel, when memory runs out."
@@ -173,9 +183,9 @@ def _after_failure(outcome: Outcome, last_line: str) -> str:
         return (
             "It was found but cannot be executed: check its permissions (chmod +x) and its format."
         )
-    if not last_line:
-        return f"It failed with code {code} and printed nothing: try its verbose flag."
-    return f"It failed with code {code}; its last line: {last_line!r}."
+    if last_line:
+        return None
+    return f"It failed with code {code} and printed nothing: try its verbose flag."
 
 
 def _after_leak(outcome: Outcome) -> str:
@@ -231,6 +241,17 @@ _NO_NETWORK = lazy(
     r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
     re.IGNORECASE,
 )
+# What does nothing useful without a network, whatever it says of that; npm waits for minutes.
+_ONLINE = lazy(
+    r"\b(?:curl|wget|aria2c|ping|ssh|scp|sftp|telnet|npx|bunx|uvx"
+    r"|(?:npm|pnpm|yarn|bun)\s+(?:i|install|ci|add|update|up|upgrade|audit|publish|view|create)"
+    r"|(?:yarn|pnpm)\s*(?:$|[;&|\n])"
+    r"|(?:pip3?|pipx|poetry|conda|mamba|gem|brew|cargo|bundle|composer)\s+"
+    r"(?:install|add|update|download|fetch|publish)"
+    r"|uv\s+(?:sync|add|lock|pip|tool)|go\s+(?:get|install|mod)|(?:apt|apt-get|dnf|yum|apk)\s+\w+"
+    r"|git\s+(?:-\S+\s+)*(?:clone|fetch|pull|push|ls-remote|submodule)"
+    r"|(?:docker|podman)\s+(?:pull|push|login))(?=[\s;&|]|$)"
+)
 _MISSING = lazy(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
 # Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
 _SHOWN = (
@@ -240,15 +261,15 @@ _SHOWN = (
 _ABSOLUTE = lazy(r"(?<![\w.~-])(/[\w.+@/-]+)")
 
 
-def blocked(said: str, bars: Set[Bar], cwd: str) -> tuple[Bar, ...]:
-    """Which bars it ran into, in that directory.
+def blocked(said: str, bars: Set[Bar], cwd: str, text: str = "") -> tuple[Bar, ...]:
+    """Which bars a command with this `text` ran into, in that directory.
 
     Nobody looks whether a file exists outside: the answer would tell a command what is hidden.
     """
     found = []
     if Bar.WRITE in bars and _READ_ONLY.search(said):
         found.append(Bar.WRITE)
-    if Bar.NETWORK in bars and _NO_NETWORK.search(said):
+    if Bar.NETWORK in bars and (_NO_NETWORK.search(said) or _ONLINE.search(text)):
         found.append(Bar.NETWORK)
     shown = (*_SHOWN, cwd)
     if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):

@@ -64,6 +64,7 @@ class Session:
         self.created = time.time()
         self.used = time.monotonic()
         self.cursor = 0
+        self.warnings_told = 0  # how many of its run's warnings an answer has had
         self._shown = 0  # up to where somebody was shown all of it
         self._end_shown = False
         self.turn = anyio.Lock()  # one exchange after the other: nobody gets another's answer

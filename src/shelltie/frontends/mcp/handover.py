@@ -48,7 +48,14 @@ def running_fields(session: Session, *, shown: bool) -> dict[str, object]:
         "exitCode": None,
         "sessionId": session.id,
         "position": session.position,
-        "endsIn": {"execMs": _left(total, run.elapsed), "silenceMs": _left(silence, run.idle)},
+        "endsIn": {
+            name: left
+            for name, left in (
+                ("execMs", _left(total, run.elapsed)),
+                ("silenceMs", _left(silence, run.idle)),
+            )
+            if left is not None
+        },
         "hint": advice(session),
     }
 

@@ -7,11 +7,12 @@ from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
 from shelltie.limits.experience import Usual, proposed, summary
-from shelltie.model import Bar, ExitStatus, Limit, Limits, Outcome, State, Stream
+from shelltie.model import Bar, ExitStatus, Limit, Limits, Outcome, State, Stream, Survivors
 from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
+from shelltie.running.exit_meaning import exit_meaning
 from shelltie.running.hints import blocked, blocked_hint, hint, withheld_hint
 from shelltie.running.run import Run
 from shelltie.settings.paths import user_file
@@ -114,6 +115,12 @@ class Result:
     exhausted: tuple[str, ...]
     usual: UsualReport | None = None
     attempts: tuple[AttemptReport, ...] = ()
+    exit_meaning: str | None = None  # where a code other than 0 is an answer and no failure
+
+    @property
+    def failed(self) -> bool:
+        """It did not end as it should: `grep` without a match did."""
+        return self.status not in ("success", "running") and self.exit_meaning is None
 
     def to_json(self) -> dict[str, object]:
         """The object that goes on the wire."""
@@ -174,6 +181,7 @@ def report(
         exhausted=outcome.exhausted,
         usual=_usual(run, outcome),
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
+        exit_meaning=_exit_meaning(run, outcome),
     )
 
 
@@ -191,7 +199,9 @@ def _advice(
 ) -> tuple[tuple[str, ...], str | None]:
     """What its place has kept it from, and what to do next: by what it printed last."""
     tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
-    barred = blocked(clean(tail), run.bars, run.surroundings.cwd) if run.bars else ()
+    text = run.command.text if outcome.state in (State.FINISHED, State.TIMED_OUT) else ""
+    failed = run.bars and not outcome.ok
+    barred = blocked(clean(tail), run.bars, run.surroundings.cwd, text) if failed else ()
     if outcome.undone is not None:
         barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
@@ -239,15 +249,23 @@ def _so_far(run: Run) -> Outcome:
     )
 
 
+def _exit_meaning(run: Run, outcome: Outcome) -> str | None:
+    if outcome.state is not State.FINISHED:
+        return None
+    complained = run.output.total_of(Stream.STDERR) > 0
+    return exit_meaning(run.command.text, outcome.exit.code, complained=complained)
+
+
 def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
-    if outcome.state is State.RUNNING:
+    if outcome.state is State.RUNNING or _exit_meaning(run, outcome) is not None:
         return None
     if outcome.state is State.FINISHED and not outcome.ok:
         where = str(user_file())
         withheld = withheld_hint(run.command.text, run.surroundings.withheld, said, where)
         if withheld is not None:
             return withheld
-    told = hint(outcome, run.rules.limits, run.command.text, said)
+    kept = run.rules.survivors is not Survivors.KILL
+    told = hint(outcome, run.rules.limits, run.command.text, said, kept=kept)
     known = run.rules.experience.usual if outcome.state is State.TIMED_OUT else None
     return told if told is None or known is None else f"{told} {summary(known)}"
 
@@ -318,10 +336,16 @@ def shown_output(
     return stdout, stderr, cut_out or cut_err
 
 
+def printed_text(run: Run, shown: int, *, redact: bool = False) -> str:
+    """What a run printed for a reader, both streams as they came, in `shown` bytes."""
+    redactor = Redactor(run.surroundings.secrets) if redact else None
+    return _stream(run.output, None, shown, redactor)[0]
+
+
 def _stream(
-    output: Store, stream: Stream, budget: int, redactor: Redactor | None
+    output: Store, stream: Stream | None, budget: int, redactor: Redactor | None
 ) -> tuple[str, bool]:
-    if not output.total_of(stream):
+    if not (output.total if stream is None else output.total_of(stream)):
         return "", False
     # The end of what was printed tells more than its beginning.
     head = budget * 2 // 5

@@ -73,6 +73,7 @@ NOT_RUN = "Not run"
 _CROPPED = "\n[...Output truncated...]"
 _CROPPED_RESULT = "\n [...Results were too long, truncated...]"
 _COLUMNS = (12, 30, 8, 7)
+_TIMEOUTS = {"exec_timeout": "timeout (total)", "no_output_timeout": "timeout (silence)"}
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def session_report(
         skipped=reading.skipped,
         found=reading.found,
         hint=_hint(session, cut=cut, waits=waits),
-        warnings=tuple(session.run.warnings),
+        warnings=tuple(session.run.warnings[session.warnings_told :]),
         isolation=str(session.run.isolation),
         status=status_of(outcome),
         timeout_reason=timeout_reason(outcome),
@@ -222,7 +223,7 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
     if outcome is not None and outcome.stop_reason:
         return f"it was ended: {outcome.stop_reason}"
     if outcome is not None and outcome.limit is not None:
-        return f"it was ended by its {outcome.limit} limit"
+        return f"it was ended: timeout ({outcome.limit})"
     if session.draws:
         return (
             'it draws on the whole screen: see it with terminal_output and view "screen", and press'
@@ -232,7 +233,7 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
         return "it waits for input: answer with terminal_continue and stdin"
     if cut:
         return "read the rest with terminal_output"
-    return session.run.warnings[-1] if session.run.warnings else None
+    return None
 
 
 def started_text(report: SessionReport) -> str:
@@ -355,7 +356,7 @@ def _more(report: SessionReport, *, started: bool) -> list[str]:
         lines.append(f"Found: {str(report.found).lower()}")
     lines += port_lines(report.ports, report.isolation)
     lines += [f"Warning: {warning}" for warning in report.warnings]
-    if report.hint and not report.running and report.hint not in report.warnings:
+    if report.hint and not report.running and report.timeout_reason is None:
         lines.append(f"Note: {report.hint}")
     if report.read_from is not None:
         lines.append(f"Read on with terminal_output from: {report.read_from}")
@@ -376,7 +377,7 @@ def port_lines(ports: Iterable[ForwardedPort] | None, isolation: str | None) -> 
 def _ended(report: SessionReport) -> list[str]:
     lines = [] if report.ended is None else [f"Ended: {str(report.ended).lower()}"]
     if report.timeout_reason is not None:
-        lines.append(f"Timed Out: {report.timeout_reason}")
+        lines.append(f"Timed Out: {_TIMEOUTS[report.timeout_reason]}")
     if report.complete or report.ended:
         known = "unknown" if report.exit_code is None else report.exit_code
         lines.append(f"Exit Code: {known}")

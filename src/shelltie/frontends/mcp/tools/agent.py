@@ -23,6 +23,7 @@ from shelltie.frontends.mcp.tools.schema import (
     ENV,
     FLAG,
     GOES_ON,
+    OBJECT,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -54,19 +55,18 @@ class TaskArguments:
     command: str = required(
         'The program, such as "codex exec --json -" or "claude -p".', minLength=1
     )
-    task: str | None = optional("What it shall do; it reads this from its stdin.")
+    task: str | None = optional("What it shall do, on its stdin.")
     mode: str | None = optional(
-        "Which limits it gets: read-only 2 min idle and 10 min in all, "
-        "workspace-write 5 and 20, cloud none. It does not limit what it may do.",
+        "Its limits: read-only 2 min idle, 10 in all; workspace-write 5 and 20; cloud none.",
         enum=[*MODES],
     )
     idle_ms: float | None = optional(
-        "Ended after no output for this long (300000; 60000 to 1800000).",
+        "End it after no output for so long (300000).",
         "idleTimeoutMs",
         minimum=0,
     )
     hard_ms: float | None = optional(
-        "Ended after this long in any case (1200000; 300000 to 3600000).",
+        "End it after so long in all (1200000).",
         "hardTimeoutMs",
         minimum=0,
     )
@@ -78,7 +78,7 @@ class TaskArguments:
 class WaitArguments:
     """What `agent_wait` takes."""
 
-    task_id: str = required("The `taskId` that agent_task gave.", "taskId", minLength=1)
+    task_id: str = required("That of agent_task.", "taskId")
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -98,7 +98,6 @@ _ERROR: Schema = {
         "lastActivityAt": _MOMENT,
         "errno": TEXT,
     },
-    "required": ["code", "kind", "message"],
 }
 _PARTIAL: Schema = {
     "type": "object",
@@ -110,12 +109,10 @@ _PARTIAL: Schema = {
         "eventsCount": COUNT,
         "eventsDropped": COUNT,
     },
-    "required": ["lastEvents", "stdoutTail", "stderrTail", "lastActivityAt", "eventsCount"],
 }
 _ADVICE: Schema = {
     "type": "object",
     "properties": {"action": TEXT, "retry": FLAG, "why": TEXT},
-    "required": ["action", "retry", "why"],
 }
 _LIMITS: Schema = {
     "execMs": COUNT_OR_NULL,
@@ -131,12 +128,11 @@ _OUTPUT: Schema = {
         "taskId": TEXT,
         "status": {"enum": ["completed", "failed", "timeout", "running", "refused"]},
         "error": _ERROR,
-        "partial": _PARTIAL,
+        "partial": {**OBJECT, "description": "as output"},
         "output": _PARTIAL,
         "recovery": {
             "type": "object",
             "properties": {"suggestions": TEXTS, "advice": _ADVICE},
-            "required": ["suggestions"],
         },
         "summary": TEXT,
         "exitCode": or_null({"type": "integer"}),
@@ -144,7 +140,7 @@ _OUTPUT: Schema = {
         "neverStarted": FLAG,
         "lastEvent": or_null({"type": "object"}),
         "heartbeats": COUNT,
-        "limits": {"type": "object", "properties": _LIMITS, "required": [*_LIMITS]},
+        "limits": {"type": "object", "properties": _LIMITS},
         "warnings": TEXTS,
         "provider": TEXT,
         "isolation": TEXT,
@@ -162,16 +158,14 @@ TASK = declare(
     "agent_task",
     "Run another agent",
     """\
-Run another agent's command line, or any program that takes minutes and prints a JSON object a \
-line, and notice when it hangs: after `idleTimeoutMs` without output, or `hardTimeoutMs` in all, \
-it is ended with everything it started. For ordinary commands use `run`.
+Run another agent's command line, or a program that takes minutes and prints JSON lines, and \
+notice when it hangs: at a limit it is ended with everything it started. For ordinary commands use \
+`run`.
 
 - The answer has its last 50 events, the ends of stdout and stderr, and after a bad end `error` \
-(`kind` inactivity or deadline after a timeout) and `recovery.advice`: whether to try again, and \
-how. `neverStarted` is true if it printed nothing at all.
-- It mostly takes longer than you can wait: then `status` is "running". Call agent_wait with its \
-`taskId` until it has ended; do not start it again.
-- Lines such as {"type": "heartbeat"} keep it alive and are not among the events.""",
+and `recovery.advice`: whether to try again, and how.
+- If it takes longer than you can wait, `status` is "running": call agent_wait with its `taskId` \
+until it has ended; do not start it again.""",
     Acts.RUNS,
     schema_of(TaskArguments),
     _OUTPUT,
@@ -181,8 +175,8 @@ WAIT = declare(
     "agent_wait",
     "Wait for another agent",
     """\
-Wait for a task of agent_task, and get the same answer again: "running" with what there is so far, \
-or its end, which is told once. To end a task, give its `sessionId` to terminal_stop.""",
+Wait for a task of agent_task: the same answer, "running" or its end, which is told once. To end a \
+task, give its `sessionId` to terminal_stop.""",
     Acts.READS,
     schema_of(WaitArguments),
     _OUTPUT,

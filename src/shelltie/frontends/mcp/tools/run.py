@@ -8,26 +8,27 @@ from mcp_types import CallToolResult
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
-from shelltie.errors import CommandDenied, TerminalError
+from shelltie.errors import CommandDenied, InternalError, TerminalError
 from shelltie.frontends.api import Options, parse_options
-from shelltie.frontends.mcp.handover import Handover, running_fields
+from shelltie.frontends.mcp.handover import Handover, advice, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools.schema import (
     COMMAND,
     COUNT,
-    COUNT_OR_NULL,
     CWD,
     ENV,
     FLAG,
     GOES_ON,
-    SECONDS_OR_NULL,
+    OBJECT,
+    OBJECTS,
+    SECONDS,
     TERMINATION_MODE,
     TEXT,
-    TEXT_OR_NULL,
     TEXTS,
     TIMEOUT_REASON,
     Acts,
     declare,
+    lean,
     optional,
     or_null,
     read,
@@ -35,12 +36,13 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     schema_of,
 )
-from shelltie.frontends.wire.run import refusal_report, report
+from shelltie.frontends.wire.run import Result, printed_text, refusal_report, report
+from shelltie.frontends.wire.run_text import run_text
 from shelltie.model import Bar, LimitNames
 from shelltie.running.placement import LEVELS
 from shelltie.running.retry import MOST, Attempts
 from shelltie.settings.config import Config
-from shelltie.verdict import Code, Rating
+from shelltie.verdict import Rating
 
 _NOT_RUN = 125  # what GNU timeout says when it failed itself
 _REFUSED = 126
@@ -49,21 +51,14 @@ _DESCRIPTION = """\
 Run a shell command (bash) to its end and return what it printed, its exit code and what happened.
 
 - Each call is a shell of its own: `cd` and variables do not last. Use `cwd` and `env`, or `a && b`.
-- Two clocks always run: total time, and time without output. Their length follows the kind of \
-command (builds and installs get more); `limits` in the answer says which held and why. Set \
-`timeout_sec` only if you know better. A command that times out is ended with everything it \
-started; what it printed until then is returned, and `hint` says what to try next.
-- Nobody answers prompts: stdin is empty and closed unless you give `stdin`. Use flags such as -y.
-- Not for servers, watchers or what never ends: use terminal_start. Background processes are \
-ended with the command.
-- A command rated dangerous (deletes trees, rewrites history, reads credentials, runs fetched \
-code…) waits for a person's yes; without one it is not run (`errorCode` CONFIRMATION_REQUIRED, \
-`reasons`). Do not work around it: say what you need and why, or find a milder command.
-- Long output is cut in the middle (`truncated`). `outputFile` then has it (up to \
-64 MiB): read it with grep, head or tail.
-- `status` is "success" for exit code 0, "error" for any other end, "timeout" if a clock ran out \
-(`timeoutReason`), "running" if it takes longer than your client waits for an answer: then it goes \
-on as session `sessionId`; follow it with terminal_continue, and do not start it again."""
+- Two clocks run, total time and time without output, by the kind of command: set `timeout_sec` \
+only if you know better. At a limit the command is ended with everything it started; you get what \
+it printed and a hint what to try next.
+- Nobody answers prompts: stdin is empty unless you give `stdin`. Use flags such as -y.
+- Not for servers and watchers: use terminal_start. Background processes are ended with the command.
+- A dangerous command (deletes trees, rewrites history, reads credentials…) waits for a person's \
+yes; without one it is not run (CONFIRMATION_REQUIRED). Do not work around it: say what you need \
+and why, or find a milder command."""
 
 
 @frozen
@@ -72,29 +67,25 @@ class RunArguments:
 
     command: str = required(COMMAND, minLength=1)
     timeout_sec: float | None = optional(
-        "Total seconds it may take; 0 or absent: the policy decides.", minimum=0
+        "Seconds it may take in all; absent: the policy decides.", minimum=0
     )
     no_output_timeout_sec: float | None = optional(
-        "Seconds it may be silent; 0: no such limit; absent: the policy decides, or a quarter of"
-        " timeout_sec (60 at most) if that is longer.",
+        "Seconds without output; 0: no limit; absent: the policy's, or a quarter of timeout_sec"
+        " (60 at most) if that is longer.",
         minimum=0,
     )
     cwd: str | None = optional(CWD)
     env: Mapping[str, str] | None = optional(ENV)
-    stdin: str | None = optional("Text the command can read; then its end.")
-    pty: bool = optional(
-        "Give it a terminal, for programs that need one. Stderr is then stdout.", default=False
-    )
+    stdin: str | None = optional("Text it can read, then its end.")
+    pty: bool = optional("Give it a terminal; stderr is then stdout.", default=False)
     retry: int | None = optional(
-        "How often it may be run again after a timeout, with twice the time, if"
-        " it is proved to change nothing (0); `attempts` has each.",
+        "Further attempts after a timeout, if it changes nothing (0).",
         minimum=0,
         maximum=MOST,
     )
     isolation: str | None = optional(
-        "Keep it from the rest of the machine: sandbox (writes only in the"
-        " project, no network) or container; auto: the strongest there is. Absent: the policy"
-        " decides. What cannot be had is an error.",
+        "sandbox: writes only in the project, no network; auto: the strongest there is. Absent:"
+        " the policy decides.",
         enum=list(LEVELS),
     )
 
@@ -123,52 +114,24 @@ _ALWAYS: dict[str, Any] = {
     "terminationMode": TERMINATION_MODE,
     "durationMs": COUNT,
 }
-_LIMITS: dict[str, Any] = {
-    "execSec": SECONDS_OR_NULL,
-    "silenceSec": SECONDS_OR_NULL,
-    "source": TEXT,
-    "category": TEXT_OR_NULL,
-    "clamped": FLAG,
-    "notes": TEXTS,
-    "pattern": TEXT_OR_NULL,
-}
-_REASON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "code": {"enum": [str(code) for code in Code]},
-        "rating": {"enum": [str(rating) for rating in Rating]},
-        "message": TEXT,
-        "start": COUNT,
-        "end": COUNT,
-        "program": TEXT,
-        "rule": TEXT,
-        "wrappers": TEXTS,
-    },
-    "required": ["code", "rating", "message"],
-}
-_USUAL: dict[str, Any] = {
-    "shape": TEXT,
-    "runs": COUNT,
-    "p50Sec": SECONDS_OR_NULL,
-    "p95Sec": SECONDS_OR_NULL,
-    "suggestedExecSec": SECONDS_OR_NULL,
-    "suggestedSilenceSec": SECONDS_OR_NULL,
-}
-_ATTEMPT_FIELDS: dict[str, Any] = {
-    "runId": TEXT,
-    "status": {"enum": ["success", "timeout", "error", "running"]},
-    "timeoutReason": TIMEOUT_REASON,
-    "durationMs": COUNT,
-    "execSec": SECONDS_OR_NULL,
-    "silenceSec": SECONDS_OR_NULL,
-}
-_ATTEMPT = {"type": "object", "properties": _ATTEMPT_FIELDS, "required": [*_ATTEMPT_FIELDS]}
+# What is empty, false or 0 is left out of an answer, so none of these is ever null.
 _OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
         **_ALWAYS,
-        "signal": TEXT_OR_NULL,
-        "limits": {"type": "object", "properties": _LIMITS, "required": [*_LIMITS]},
+        "exitMeaning": {**TEXT, "description": "why a code other than 0 is no failure"},
+        "signal": TEXT,
+        "limits": {
+            "type": "object",
+            "properties": {
+                "execSec": SECONDS,
+                "silenceSec": SECONDS,
+                "source": TEXT,
+                "category": TEXT,
+                "clamped": FLAG,
+                "notes": TEXTS,
+            },
+        },
         "truncated": FLAG,
         "survivors": COUNT,
         "leaked": FLAG,
@@ -176,35 +139,37 @@ _OUTPUT: dict[str, Any] = {
         "provider": TEXT,
         "isolation": TEXT,
         "blocked": {"type": "array", "items": {"enum": [str(bar) for bar in Bar]}},
-        "verdict": {"enum": [None, "safe", "unknown", "dangerous"]},
-        "reasons": {"type": "array", "items": _REASON},
-        "details": {"type": "object"},
+        "verdict": {"enum": [str(rating) for rating in Rating]},
+        "reasons": OBJECTS,
+        "details": OBJECT,
         "warnings": TEXTS,
-        "hint": TEXT_OR_NULL,
+        "hint": TEXT,
         "runId": TEXT,
-        "error": TEXT_OR_NULL,
+        "error": TEXT,
         "errorCode": TEXT,
         "cancelled": FLAG,
-        "timedOutAtMs": COUNT_OR_NULL,
+        "timedOutAtMs": COUNT,
         "stdoutBytes": COUNT,
         "stderrBytes": COUNT,
-        "outputFile": TEXT_OR_NULL,
+        "outputFile": TEXT,
         "waitsForInput": FLAG,
-        "cpuMs": COUNT_OR_NULL,
-        "cpuMsWhileSilent": COUNT_OR_NULL,
+        "cpuMs": COUNT,
+        "cpuMsWhileSilent": COUNT,
         **GOES_ON,
-        "shell": TEXT_OR_NULL,
+        "shell": TEXT,
         "pathSource": TEXT,
         "cwd": TEXT,
-        "exhausted": {"type": "array", "items": {"enum": ["memory", "tasks"]}},
-        "attempts": {"type": "array", "items": _ATTEMPT},
-        "usual": {
-            **or_null({"type": "object", "properties": _USUAL}),
-            "description": "How long such commands take here, where that helps.",
-        },
+        "exhausted": TEXTS,
+        "attempts": OBJECTS,
+        "usual": {**OBJECT, "description": "how long such commands take here"},
     },
     "required": [*_ALWAYS],
 }
+# What goes without saying: where it ran, unless isolated, and by which shell, unless something was
+# not found.
+_USUAL = {"provider": "local", "isolation": "none"}
+_OF_THE_SHELL = ("shell", "pathSource")
+_NOT_FOUND = (126, 127)
 
 RUN = declare(
     "run",
@@ -229,15 +194,27 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
     while (options := await attempts.next()) is not None:
         attempts.runs.append(await supervisor.start(command, options))
         session = await handover.wait(FollowedRun(attempts.runs[-1]), call)
-    runs, notes = attempts.runs, attempts.notes()
-    made = report(
-        runs[-1], config.output.shown, redact=config.output.redact, attempts=runs, notes=notes
-    )
-    answer = made.to_json()
-    answer["limits"] = as_json(replace(made.limits, pattern=None))
-    if session is not None:
-        answer |= running_fields(session, shown=not made.truncated)
-    return result(answer, ok=answer["status"] in ("success", "running"))
+    runs, notes, output = attempts.runs, attempts.notes(), config.output
+    made = report(runs[-1], output.shown, redact=output.redact, attempts=runs, notes=notes)
+    printed = printed_text(runs[-1], output.shown, redact=output.redact)
+    answer = _fields(made)
+    if session is None:
+        return result(answer, ok=not made.failed, text=run_text(made, printed))
+    answer |= running_fields(session, shown=not made.truncated)
+    text = run_text(made, printed, session=session.id, advice=advice(session))
+    return result(answer, ok=True, text=text)
+
+
+def _fields(made: Result) -> dict[str, object]:
+    """What a program is told: the seven fields, and whatever else is not empty or as usual."""
+    answer = lean(made.to_json(), _ALWAYS)
+    answer["limits"] = lean(as_json(replace(made.limits, pattern=None)))
+    if made.error is not None:
+        answer["stderr"] = ""  # there it would stand once more
+    needless = [name for name, value in _USUAL.items() if answer.get(name) == value]
+    if made.exit_code not in _NOT_FOUND:
+        needless += _OF_THE_SHELL
+    return {name: value for name, value in answer.items() if name not in needless}
 
 
 def refused(error: TerminalError) -> CallToolResult:
@@ -245,7 +222,7 @@ def refused(error: TerminalError) -> CallToolResult:
     answer: dict[str, object] = {
         "status": "error",
         "stdout": "",
-        "stderr": f"shelltie: {error}\n",
+        "stderr": "",
         "exitCode": _NOT_RUN,
         "timeoutReason": None,
         "terminationMode": None,
@@ -254,5 +231,6 @@ def refused(error: TerminalError) -> CallToolResult:
         "errorCode": error.code,
     }
     if isinstance(error, CommandDenied):
-        answer |= {"exitCode": _REFUSED, **refusal_report(error)}
-    return result(answer, ok=False)
+        answer |= {"exitCode": _REFUSED, **lean(refusal_report(error))}
+    text = str(error) if isinstance(error, InternalError) else f"Not run: {error}"
+    return result(answer, ok=False, text=text)

@@ -3,7 +3,7 @@
 import difflib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from enum import Enum
 from functools import cache
@@ -21,6 +21,9 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TEXTS: Schema = {"type": "array", "items": TEXT}
+SECONDS: Schema = {"type": "number", "minimum": 0}
+OBJECT: Schema = {"type": "object"}
+OBJECTS: Schema = {"type": "array", "items": OBJECT}
 
 
 def or_null(schema: Schema) -> Schema:
@@ -30,7 +33,7 @@ def or_null(schema: Schema) -> Schema:
 
 TEXT_OR_NULL = or_null(TEXT)
 COUNT_OR_NULL = or_null(COUNT)
-SECONDS_OR_NULL = or_null({"type": "number", "minimum": 0})
+SECONDS_OR_NULL = or_null(SECONDS)
 
 TIMEOUT_REASON: Schema = {"enum": [None, "exec_timeout", "no_output_timeout"]}
 TERMINATION_MODE: Schema = {"enum": [None, "soft", "hard"]}
@@ -39,11 +42,7 @@ TERMINATION_MODE: Schema = {"enum": [None, "soft", "hard"]}
 GOES_ON: Schema = {
     "sessionId": TEXT,
     "position": COUNT,
-    "endsIn": {
-        "type": "object",
-        "properties": {"execMs": COUNT_OR_NULL, "silenceMs": COUNT_OR_NULL},
-        "required": ["execMs", "silenceMs"],
-    },
+    "endsIn": {"type": "object", "properties": {"execMs": COUNT, "silenceMs": COUNT}},
 }
 
 _QUOTED = 80  # characters of what was wrong that an answer repeats
@@ -81,9 +80,9 @@ def optional(description: str, name: str = "", *, default: object = None, **boun
 
 
 # What several tools say of what they take.
-COMMAND = "Shell text, as you would type it."
-CWD = "Directory to run in; absent: where the server was started."
-ENV = "Environment variables to add or replace."
+COMMAND = "Shell text."
+CWD = "Directory to run in."
+ENV = "Variables to add or replace."
 
 
 @cache
@@ -123,11 +122,56 @@ def read(arguments: Mapping[str, object], kind: type[_Arguments]) -> _Arguments:
     return kind(**{ours: value for ours, value in given.items() if value is not None})
 
 
+# Names by which other tools take the same, in plain letters; the first that a tool knows is meant.
+_SYNONYMS: Sequence[tuple[Collection[str], Sequence[str]]] = (
+    (
+        frozenset(("cmd", "cmdline", "commandline", "commands", "script", "code", "shell", "bash")),
+        ("command",),
+    ),
+    (
+        frozenset(("timeout", "timeoutms", "timeoutseconds", "timelimit", "maxtime", "ms")),
+        ("timeout_sec", "timeoutSeconds", "hardTimeoutMs", "timeout"),
+    ),
+    (
+        frozenset(("silence", "idletimeout", "idletimeoutms", "inactivitytimeout", "nooutput")),
+        ("no_output_timeout_sec", "silenceSeconds", "idleTimeoutMs"),
+    ),
+    (
+        frozenset(("workdir", "workingdir", "workingdirectory", "directory", "dir", "path", "cd")),
+        ("cwd", "workingDirectory"),
+    ),
+    (frozenset(("environment", "envvars", "variables", "vars")), ("env", "environment")),
+    (frozenset(("input", "text", "data", "line", "prompt", "send")), ("stdin", "task")),
+    (frozenset(("key", "press", "sendkeys")), ("keys",)),
+    (
+        frozenset(("id", "session", "sessionid", "terminal", "terminalid", "shellid", "bashid")),
+        ("sessionId",),
+    ),
+    (frozenset(("id", "task", "taskid")), ("taskId",)),
+    (frozenset(("wait", "waitms", "yieldtimems", "maxwaitms", "timeout")), ("maxWait",)),
+    (frozenset(("expect", "until", "pattern", "regex", "waituntil")), ("waitFor",)),
+    (frozenset(("sandbox", "sandboxed", "container")), ("isolation",)),
+    (frozenset(("tty", "terminal", "interactive")), ("pty",)),
+    (frozenset(("offset", "position", "start", "since")), ("from",)),
+    (frozenset(("max", "maxchars", "maxlength", "count")), ("limit",)),
+)
+
+
+def _meant(name: str, known: Collection[str]) -> str | None:
+    """The parameter that a wrong name is for: by what other tools call it, or by its letters."""
+    plain = "".join(filter(str.isalnum, name[:_QUOTED])).lower()
+    for names, ours in _SYNONYMS:
+        if plain in names and (same := [one for one in ours if one in known]):
+            return same[0]
+    spelled = [one for one in known if "".join(filter(str.isalnum, one)).lower() == plain]
+    return next(iter(spelled or difflib.get_close_matches(name[:_QUOTED], known, 1)), None)
+
+
 def _check(name: str, value: object, schema: Schema) -> None:
     known = schema["properties"]
     if name not in known:
-        close = difflib.get_close_matches(name[:_QUOTED], known, 1)
-        advice = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+        meant = _meant(name, known)
+        advice = f"did you mean {meant}?" if meant else f"known are {', '.join(known)}"
         raise InvalidParameters(f"unknown parameter {brief(name, _QUOTED)}: {advice}")
     kind = known[name]["type"]
     if value is None and name not in schema["required"]:
@@ -152,6 +196,20 @@ def _kind_of(value: object) -> str:
     if value is None:
         return "null"
     return next(kind for kind, types in _KINDS.items() if type(value) in types)
+
+
+def lean(
+    answer: Mapping[str, object], always: Collection[str] = (), zero: Collection[str] = ()
+) -> dict[str, object]:
+    """The same without what is empty: null, false, 0, no text, no items.
+
+    But with the fields of `always`, and with those of `zero` where they are false or 0.
+    """
+    return {
+        name: value
+        for name, value in answer.items()
+        if value or name in always or (name in zero and value is not None)
+    }
 
 
 def result(answer: dict[str, object], *, ok: bool, text: str | None = None) -> CallToolResult:

@@ -8,16 +8,14 @@ from shelltie.basics.frozen import frozen
 from shelltie.frontends.mcp.tools.schema import (
     COMMAND,
     COUNT,
-    COUNT_OR_NULL,
     CWD,
     ENV,
     FLAG,
     GOES_ON,
-    TERMINATION_MODE,
+    OBJECT,
+    OBJECTS,
     TEXT,
-    TEXT_OR_NULL,
     TEXTS,
-    TIMEOUT_REASON,
     Acts,
     Schema,
     declare,
@@ -28,12 +26,9 @@ from shelltie.frontends.mcp.tools.schema import (
 )
 from shelltie.running.placement import LEVELS
 
-_SESSION_ID = 'The ID that terminal_start gave, such as "term-1".'
-_WAIT_FOR = (
-    "Answer as soon as the output holds this regular expression, such as "
-    '"listening on|error", instead of when it falls silent.'
-)
-_MAX_WAIT = "Seconds to wait for output at most (30); 0 answers at once."
+_SESSION_ID = 'Such as "term-1".'
+_WAIT_FOR = 'Regular expression ("listening on|error"): answer as soon as the output has it.'
+_MAX_WAIT = "Seconds to wait for output at most (30)."
 
 
 @frozen
@@ -49,29 +44,22 @@ class StartArguments:
 
     command: str = required(COMMAND, minLength=1)
     mode: str = optional(
-        "program (default): the command is the session's process. shell: a bash "
-        "that stays; each command has its own output, end and exit code.",
+        "shell: a bash that stays; each command has its own output and exit code.",
         default="program",
         enum=["program", "shell"],
     )
-    stdin: str | None = optional("A first line of input.")
+    stdin: str | None = optional("First line of input.")
     cwd: str | None = optional(CWD)
     env: Mapping[str, str] | None = optional(ENV)
     wait_for: str | None = optional(_WAIT_FOR, "waitFor")
     max_wait: float | None = optional(_MAX_WAIT, "maxWait", minimum=0)
-    pty: bool = optional(
-        "false: plain pipes in place of a terminal; no echo, no prompts.", default=True
-    )
-    rows: int | None = optional("Size of the terminal (24).")
-    columns: int | None = optional("Size of the terminal (80).")
-    timeout: float | None = optional(
-        "End it after this time; absent: never.", "timeoutSeconds", minimum=0
-    )
-    isolation: str | None = optional(
-        "As for `run`: keep it from the rest of the machine.", enum=list(LEVELS)
-    )
+    pty: bool = optional("false: pipes, no terminal.", default=True)
+    rows: int | None = optional("Size (24).")
+    columns: int | None = optional("Size (80).")
+    timeout: float | None = optional("End it after so long (never).", "timeoutSeconds", minimum=0)
+    isolation: str | None = optional("As for `run`.", enum=list(LEVELS))
     silence: float | None = optional(
-        "End it after no output for this time; absent: never.", "silenceSeconds", minimum=0
+        "End it after so long without output (never).", "silenceSeconds", minimum=0
     )
 
 
@@ -79,24 +67,20 @@ class StartArguments:
 class ContinueArguments:
     """What `terminal_continue` takes."""
 
-    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    session_id: str = required(_SESSION_ID, "sessionId")
     command: str | None = optional(
-        'The next command; only in a session of mode "shell", and only when none runs there.',
+        'Next command of a session of mode "shell".',
         minLength=1,
     )
     stdin: str | None = optional("Text to type, followed by Enter.")
     keys: list[str] | None = optional(
-        'Keys to press after it: "ctrl-c", "up", "enter", "tab", "f1", "alt-x".'
+        'Keys to press after it: "ctrl-c", "up", "tab", "f1", "alt-x".'
     )
-    raw: bool = optional(
-        r"Send stdin exactly as it is, without a newline (\u0003 is ctrl-c).", default=False
-    )
-    paste: bool = optional(
-        "Send stdin as pasted text, so that an editor or REPL takes it whole.", default=False
-    )
-    end: bool = optional("End its input: ctrl-d, or the pipe is closed.", default=False)
-    rows: int | None = optional("Resize the terminal; with columns.")
-    columns: int | None = optional("Resize the terminal; with rows.")
+    raw: bool = optional("Send stdin without Enter.", default=False)
+    paste: bool = optional("Send stdin as a paste, for editors and REPLs.", default=False)
+    end: bool = optional("End its input (ctrl-d).", default=False)
+    rows: int | None = optional("New size.")
+    columns: int | None = optional("New size.")
     wait_for: str | None = optional(_WAIT_FOR, "waitFor")
     max_wait: float | None = optional(_MAX_WAIT, "maxWait", minimum=0)
 
@@ -105,13 +89,11 @@ class ContinueArguments:
 class OutputArguments:
     """What `terminal_output` takes."""
 
-    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    session_id: str = required(_SESSION_ID, "sessionId")
     start: int = optional("Position to read from (0).", "from", default=0, minimum=0)
-    limit: int | None = optional(
-        "How many characters at most (10000).", minimum=1, maximum=1_000_000
-    )
+    limit: int | None = optional("Characters at most (10000).", minimum=1, maximum=1_000_000)
     view: str = optional(
-        "clean text (default), raw with escapes, or the screen as it is now.",
+        "raw: with escapes; screen: as it is now.",
         default="clean",
         enum=["clean", "raw", "screen"],
     )
@@ -121,7 +103,7 @@ class OutputArguments:
 class StopArguments:
     """What `terminal_stop` takes."""
 
-    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    session_id: str = required(_SESSION_ID, "sessionId")
 
 
 @frozen
@@ -130,41 +112,44 @@ class ListArguments:
 
 
 _STATUS: Schema = {"enum": ["running", "success", "timeout", "error"]}
-_PORTS: Schema = or_null({"type": "array", "items": {"type": "object"}})
+_PORTS: Schema = {**or_null(OBJECTS), "description": "null: none can be reached"}
+_REASON: Schema = {"enum": ["exec_timeout", "no_output_timeout"]}
+_EXIT_CODE: Schema = {"type": "integer"}
+# What is empty, false or 0 is left out of an answer.
 _REPORT: Schema = {
     "id": TEXT,
     "command": TEXT,
     "output": TEXT,
     "position": COUNT,
     "complete": FLAG,
-    "exitCode": or_null({"type": "integer"}),
+    "exitCode": _EXIT_CODE,
     "running": FLAG,
     "waitingForInput": FLAG,
     "password": FLAG,
-    "lastLine": TEXT_OR_NULL,
+    "lastLine": TEXT,
     "truncated": FLAG,
-    "readFrom": COUNT_OR_NULL,
+    "readFrom": COUNT,
     "skipped": COUNT,
-    "found": or_null(FLAG),
-    "hint": TEXT_OR_NULL,
+    "found": FLAG,
+    "hint": TEXT,
     "warnings": TEXTS,
-    "isolation": TEXT_OR_NULL,
-    "ended": or_null(FLAG),
-    "cwd": TEXT_OR_NULL,
-    "cursorRow": COUNT_OR_NULL,
-    "cursorColumn": COUNT_OR_NULL,
+    "isolation": TEXT,
+    "ended": FLAG,
+    "cwd": TEXT,
+    "cursorRow": COUNT,
+    "cursorColumn": COUNT,
     "status": {"enum": ["running", "success", "timeout", "error", "lost"]},
-    "timeoutReason": TIMEOUT_REASON,
-    "terminationMode": TERMINATION_MODE,
+    "timeoutReason": _REASON,
+    "terminationMode": TEXT,
     "cancelled": FLAG,
     "ports": _PORTS,
 }
 _FAILED: Schema = {
     "error": TEXT,
     "errorCode": TEXT,
-    "verdict": TEXT_OR_NULL,
-    "reasons": {"type": "array", "items": {"type": "object"}},
-    "details": {"type": "object"},
+    "verdict": TEXT,
+    "reasons": OBJECTS,
+    "details": OBJECT,
 }
 
 
@@ -184,25 +169,23 @@ BASH = _tool(
     "bash",
     "Run a command that is safe or approved",
     """\
-Run a shell command (bash) to its end, at most 60 s, and return its exit code and output. Like \
-`run`, but stricter: only what is proved read-only runs at once, everything else waits for a \
-person's yes, or runs isolated if nobody can be asked. Prefer `run` for ordinary work such as \
-builds and tests. If your client waits less long than the command takes, it goes on as a session \
-(`sessionId`): follow it with terminal_continue.""",
+Run a shell command (bash) to its end, at most 60 s, and return its exit code and output. Stricter \
+than `run`: what is not proved read-only waits for a person's yes, or runs isolated if nobody can \
+be asked. Prefer `run` for ordinary work such as builds and tests.""",
     BashArguments,
     {
         "ok": {**or_null(FLAG), "description": "null while it runs"},
         "status": _STATUS,
         "output": TEXT,
-        "exitCode": or_null({"type": "integer"}),
+        "exitCode": or_null(_EXIT_CODE),
         "stdout": TEXT,
         "stderr": TEXT,
         "truncated": {**FLAG, "description": "outputFile has what is left out here"},
-        "outputFile": TEXT_OR_NULL,
-        "timeoutReason": TIMEOUT_REASON,
+        "outputFile": TEXT,
+        "timeoutReason": _REASON,
         "isolation": TEXT,
         "warnings": TEXTS,
-        "hint": TEXT_OR_NULL,
+        "hint": TEXT,
         **GOES_ON,
     },
 )
@@ -211,12 +194,10 @@ START = _tool(
     "terminal_start",
     "Start a session",
     """\
-Start a process that stays: a dev server, a watcher, a REPL, a program that asks questions, a \
-build that takes long. It gets a terminal (PTY) and no time limit. The answer comes when its first \
-output has settled, or with `waitFor` as soon as that appears; it has the session's ID, its output \
-and its position. Go on with terminal_continue; end it with terminal_stop. For commands that end \
-by themselves use `run`; for several that share a directory and variables, `mode` "shell": then \
-`command` is the first one, and each further one goes to terminal_continue as `command`.""",
+Start a process that stays: a dev server, a watcher, a REPL, a program that asks. It gets a PTY \
+and no time limit. The answer has the session's ID and its first output, when that has settled or \
+`waitFor` appears. Go on with terminal_continue, end it with terminal_stop. For what ends by \
+itself use `run`; for commands that share a directory and variables `mode` "shell".""",
     StartArguments,
     _REPORT,
 )
@@ -225,12 +206,10 @@ CONTINUE = _tool(
     "terminal_continue",
     "Write to a session and read on",
     """\
-Send input to a session (optional) and get what it printed since the last call. `stdin` is a line \
-of text; its newline is added if it is missing. Special keys go in `keys`. The answer comes when \
-the output has settled; `Complete: true` means that the process has ended, with its exit code, and \
-that this was the rest. Call it without input to see how a server or a build is doing. In a \
-session of `mode` "shell", `command` runs a command and answers at its end (`ended`, `exitCode`), \
-while `stdin` and `keys` go to the command that runs.""",
+Send input to a session (optional) and get what it printed since the last call, when that has \
+settled. `stdin` is a line of text, Enter is added. `Complete: true`: the process has ended and \
+this was the rest. Without input it tells how a server or a build is doing. In `mode` "shell", \
+`command` runs the next command and answers at its end.""",
     ContinueArguments,
     _REPORT,
 )
@@ -239,9 +218,8 @@ OUTPUT = _tool(
     "terminal_output",
     "Read a session's output again",
     """\
-Read what a session printed, from any position, as often as you like; nothing is consumed. Use it \
-after "Output truncated" (from the position named there), or with `view` "screen" to see what a \
-full-screen program such as top or vim shows now.""",
+Read what a session printed, from any position: after "Output truncated", or with `view` "screen" \
+what a full-screen program such as top or vim shows now.""",
     OutputArguments,
     _REPORT,
     Acts.READS,
@@ -250,14 +228,14 @@ full-screen program such as top or vim shows now.""",
 STOP = _tool(
     "terminal_stop",
     "Stop a session",
-    "End a session's process and everything it started, and forget the session.",
+    "End a session's process and everything it started.",
     StopArguments,
     {
         "id": TEXT,
         "stopped": FLAG,
-        "exitCode": or_null({"type": "integer"}),
+        "exitCode": _EXIT_CODE,
         "status": _STATUS,
-        "timeoutReason": TIMEOUT_REASON,
+        "timeoutReason": _REASON,
         "cancelled": FLAG,
     },
     Acts.ENDS,
@@ -269,29 +247,20 @@ _LISTED: Schema = {
     "position": COUNT,
     "running": FLAG,
     "status": _STATUS,
-    "timeoutReason": TIMEOUT_REASON,
-    "exitCode": or_null({"type": "integer"}),
+    "timeoutReason": _REASON,
+    "exitCode": _EXIT_CODE,
     "uptimeSeconds": {"type": "number"},
     "waitingForInput": FLAG,
     "ports": _PORTS,
 }
-_LOST: Schema = {
-    "id": TEXT,
-    "runId": TEXT,
-    "command": TEXT,
-    "cwd": TEXT,
-    "startedAt": TEXT,
-    "outputBytes": COUNT,
-}
 LIST = _tool(
     "terminal_list",
     "List sessions",
-    "List your sessions: those that run, those whose last output you have not read, and what was "
-    "lost here when a server died.",
+    "List your sessions, those with unread output, and what was lost here when a server died.",
     ListArguments,
     {
         "sessions": {"type": "array", "items": {"type": "object", "properties": _LISTED}},
-        "lost": {"type": "array", "items": {"type": "object", "properties": _LOST}},
+        "lost": OBJECTS,
     },
     Acts.READS,
 )

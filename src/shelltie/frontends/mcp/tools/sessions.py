@@ -11,12 +11,12 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.safe_regex import Pattern, compile_for_output
 from shelltie.environment import child
-from shelltie.errors import InternalError, InvalidParameters, RunOver, TerminalError, UnknownSession
+from shelltie.errors import InvalidParameters, RunOver, TerminalError, UnknownSession
 from shelltie.frontends.api import Options, asked, parse_options
 from shelltie.frontends.mcp.handover import Handover, advice, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.tools import session_schemas as schemas
-from shelltie.frontends.mcp.tools.schema import read, result
+from shelltie.frontends.mcp.tools.schema import lean, read, result
 from shelltie.frontends.wire import lost_run
 from shelltie.frontends.wire import session as said
 from shelltie.frontends.wire.run import report, status_of, timeout_reason
@@ -32,6 +32,9 @@ from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
 from shelltie.settings.sections import Waiting
 
 _LONG = 64 * 1024
+_ALWAYS = ("id", "output", "position", "complete", "running", "status")
+_ZERO_COUNTS = ("exitCode", "readFrom", "found", "ended", "cursorRow", "cursorColumn")
+_LISTED = ("id", "command", "position", "running", "status", "uptimeSeconds")
 _LIMIT_NAMES = LimitNames("timeoutSeconds", "silenceSeconds")
 
 
@@ -83,6 +86,7 @@ class SessionTools:
             "isolation": made.isolation,
             "warnings": [*made.warnings],
         }
+        answer = lean(answer, ("ok", "status", "output", "exitCode", "stdout", "stderr"))
         if session is not None:
             answer |= {"ok": None, **running_fields(session, shown=shown)}
             text = said.running_text(made, advice(session), self._settings.crop)
@@ -102,7 +106,7 @@ class SessionTools:
         session = await self._sessions.open(command, options, call.owner, self._settings.waiting)
         call.follow(FollowedRun(session.run))
         made = self._read(session, await session.exchange(b"", waiting, wait_for))
-        return result(as_json(made), ok=True, text=said.started_text(made))
+        return result(_fields(made), ok=True, text=said.started_text(made))
 
     async def _start_shell(
         self,
@@ -119,7 +123,7 @@ class SessionTools:
         self._shells[shell.session.id] = shell
         call.follow(FollowedRun(shell.session.run))
         made = self._ended(shell, await shell.follow(waiting, wait_for))
-        return result(as_json(made), ok=True, text=said.started_text(made))
+        return result(_fields(made), ok=True, text=said.started_text(made))
 
     async def go_on(self, call: ToolCall) -> CallToolResult:
         """Type into a session, and read on."""
@@ -158,7 +162,7 @@ class SessionTools:
         session.cursor = reading.position
         made = self._read(session, reading)
         problem = f"{session.id} has ended, so nobody has read your input; this is the rest"
-        answer = {"error": problem, "errorCode": RunOver.code, **as_json(made)}
+        answer = {"error": problem, "errorCode": RunOver.code, **_fields(made)}
         return result(answer, ok=False, text=f"{problem}\n\n{said.continued_text(made)}")
 
     async def output(self, call: ToolCall) -> CallToolResult:
@@ -211,15 +215,13 @@ class SessionTools:
         """What is shown of a reading; a session stays until all of it was."""
         most = self._settings.crop if limit is None else limit
         made = said.session_report(session, reading, raw=raw, limit=most, discretion=discretion)
-        session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
-        return made
+        return _delivered(session, reading, made)
 
     def _ended(self, shell: ShellSession, end: CommandEnd) -> said.SessionReport:
         reading, most = end.reading, self._settings.crop
         discretion = self._about(shell.session, reading.start)
         made = said.command_report(shell.session, end, limit=most, discretion=discretion)
-        shell.session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
-        return made
+        return _delivered(shell.session, reading, made)
 
     def _forget_ended(self) -> None:
         known = {session.id for session in self._sessions.all()}
@@ -241,7 +243,8 @@ class SessionTools:
             "timeoutReason": timeout_reason(outcome),
             "cancelled": outcome is not None and outcome.state is State.KILLED,
         }
-        return result(answer, ok=True, text=said.stopped_text(session.id))
+        told = lean(answer, ("id", "stopped", "status"), ("exitCode",))
+        return result(told, ok=True, text=said.stopped_text(session.id))
 
     async def list_all(self, call: ToolCall) -> CallToolResult:
         """The client's sessions, and what was lost here."""
@@ -250,7 +253,9 @@ class SessionTools:
         gone = lost_run.nearby(
             await lost_run.lost_runs(self._supervisor, call.requester), Path.cwd()
         )
-        answer: dict[str, object] = {"sessions": [said.listed(one) for one in sessions]}
+        answer: dict[str, object] = {
+            "sessions": [_lean(said.listed(one), _LISTED) for one in sessions]
+        }
         if gone:
             answer["lost"] = [lost_run.listed(one) for one in gone]
         return result(answer, ok=True, text=said.list_text(sessions) + lost_run.list_text(gone))
@@ -275,13 +280,33 @@ class SessionTools:
 
 def refused(error: TerminalError) -> CallToolResult:
     """Why nothing was done."""
-    answer = {"error": str(error), "errorCode": error.code, **said.details(error)}
-    text = None if isinstance(error, InternalError) else said.refusal_text(error)
-    return result(answer, ok=False, text=text)
+    answer = {"error": str(error), "errorCode": error.code, **lean(said.details(error))}
+    return result(answer, ok=False, text=said.refusal_text(error))
 
 
 def _continued(made: said.SessionReport) -> CallToolResult:
-    return result(as_json(made), ok=True, text=said.continued_text(made))
+    return result(_fields(made), ok=True, text=said.continued_text(made))
+
+
+def _fields(made: said.SessionReport) -> dict[str, object]:
+    """What a program is told: what every answer has, and whatever else is not empty or as usual."""
+    usual = None if made.isolation == "none" else made.isolation
+    return _lean(as_json(replace(made, isolation=usual)), _ALWAYS)
+
+
+def _lean(answer: dict[str, object], always: tuple[str, ...]) -> dict[str, object]:
+    """Without what is empty; `ports` is null where none can be reached, which is worth a word."""
+    kept = (*always, "ports") if answer.get("ports", ()) is None else always
+    return lean(answer, kept, _ZERO_COUNTS)
+
+
+def _delivered(
+    session: Session, reading: SessionReading, made: said.SessionReport
+) -> said.SessionReport:
+    """Note what the client has been told; a warning is told once."""
+    session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
+    session.warnings_told = len(session.run.warnings)
+    return made
 
 
 def _command(given: schemas.StartArguments) -> Command:
