@@ -26,6 +26,7 @@ Files, in reading order:
   ending      what is learned about the end
   messages    warnings and failures, in sentences
   hints       what to try next
+  exit_meaning  exit codes that are an answer: `grep` without a match
   unusual     early warnings
   retry       another attempt; the circuit breaker
   login_path  PATH of the login shell
