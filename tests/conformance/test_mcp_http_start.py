@@ -6,6 +6,7 @@ import socket
 import ssl
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 from cryptography import x509
@@ -15,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from shelltie.frontends.cli.main import main
 from shelltie.frontends.mcp.http.address import parse
+from shelltie.settings.paths import tokens_file
 from tests.conformance.http_mcp import HttpClient, http_server
 
 
@@ -61,6 +63,19 @@ async def test_everybody_may_reach_it_when_it_is_encrypted(tmp_path: Path) -> No
     assert (named.status_code, strange.status_code) == (200, 421)
 
 
+async def test_the_server_says_how_a_client_is_added_but_not_its_token(tmp_path: Path) -> None:
+    async with http_server(tmp_path) as server:
+        said = (tmp_path / "stderr").read_text(encoding="utf-8").splitlines()
+        line = said[1].replace("claude", "printf '%s\\n'", 1)
+        words = await anyio.run_process(["bash", "-c", line])
+
+    assert server.token not in "\n".join(said)
+    assert words.stdout.decode().splitlines() == [
+        *("mcp", "add", "--transport", "http", "shelltie", server.url),
+        *("--header", f"Authorization: Bearer {server.token}"),
+    ]
+
+
 def test_it_does_not_start_where_it_should_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +113,7 @@ def test_it_does_not_start_where_it_should_not(
         for code, told, args in cases:
             ended = main(["mcp", *args])
             assert (ended, told in capsys.readouterr().err) == (code, True), args
+    assert not tokens_file().exists()  # a server that does not start leaves no token behind
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The other commands: what DESIGN 6 promises to scripts and people, with real processes."""
 
 import json
+import os
+import pty
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -100,6 +103,20 @@ def test_a_person_is_welcomed() -> None:
     assert code == 0
     assert len(shown.splitlines()) <= 15
     assert all(f"shelltie {word}" in shown for word in ("demo", "run", "doctor"))
+
+
+def test_a_server_at_a_terminal_says_what_it_waits_for() -> None:
+    master, slave = pty.openpty()
+    with subprocess.Popen([*SHELLTIE, "mcp"], stdin=slave, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        shown = b""
+        while b"\n" not in shown:
+            shown += os.read(master, 4096)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    os.close(master)
+
+    assert "waiting for an MCP client on stdin; ctrl-c ends it" in shown.decode()
 
 
 @pytest.mark.parametrize("args", [(), ("mcp",)])
@@ -251,10 +268,35 @@ def test_doctor_runs_a_real_command() -> None:
     shown = text_of("doctor")
     answer = json.loads(text_of("doctor", "--json"))
 
-    assert "ran, and was read" in shown
+    assert "test command finished in" in shown
     assert answer["ok"] is True
     names = {finding["name"] for finding in answer["findings"]}
     assert {"python", "keeper", "subreaper", "login PATH", "free pids", "state"} <= names
+
+
+def test_doctor_fits_a_terminal_and_marks_nothing_good_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name)
+    config = tmp_path / ".config" / "shelltie" / "config.toml"
+    config.parent.mkdir(parents=True)
+
+    code, shown = on_terminal("doctor", "--color", "never")
+    config.write_text("limits.garce = 1\n", encoding="utf-8")
+    _, wrong = on_terminal("doctor", "--color", "never")
+
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert code == 0
+    assert "  · user           no ~/.config/shelltie/config.toml" in lines
+    assert any(line.startswith("  · container ") for line in lines)
+    assert any(line.startswith("  ✓ file           the one that shelltie comes") for line in lines)
+    # Only a path of pytest's own may be longer than a line.
+    assert not [line for line in lines if len(line) > 80 and "/" not in line]
+    marks = [line.split()[:2] for line in wrong.splitlines() if line.startswith("  ")]
+    assert ["✗", "user"] in marks
+    assert ["✓", "user"] not in marks
 
 
 @pytest.mark.parametrize("wrong", ["circle", "file"])

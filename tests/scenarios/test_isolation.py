@@ -319,7 +319,7 @@ def test_the_doctor_says_why_a_place_does_not_work() -> None:
     assert found["level"] == "poor"
     assert "user.max_user_namespaces" in found["text"]
     unset = next(one for one in findings if one["name"] == "container")
-    assert (unset["level"], "container.image" in unset["text"]) == ("good", True)
+    assert (unset["level"], "container.image" in unset["text"]) == ("unused", True)
 
 
 async def test_what_a_task_runs_is_isolated_where_the_settings_say_so(

@@ -17,6 +17,8 @@ from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.basics.times import human_duration
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
+from shelltie.frontends.about import start_command
+from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command, State
 from shelltie.providers.local import LocalProvider
@@ -30,14 +32,12 @@ from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
 
-GOOD, POOR, BAD = "good", "poor", "bad"
+GOOD, UNUSED, POOR, BAD = "good", "unused", "poor", "bad"
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
 _FEW_PIDS = 200
 _WRITTEN = 64 * 1024  # bytes, to see whether there is room
-_CLIENTS = {
-    "claude": "claude mcp add shelltie -- shelltie",
-    "codex": "codex mcp add shelltie -- shelltie",
-}
+_FIX = "fix it; shelltie refuses to run anything until then"
+_CLIENTS = ("claude", "codex")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _kind(supervisor: Supervisor) -> Finding:
     kind = provider.kind if isinstance(provider, LocalProvider) else provider.name
     if kind == "c":
         return Finding("keeper", "keeper", GOOD, "the C program is in use")
-    remedy = "install a C compiler and then shelltie again, and see that keeper is not set"
+    remedy = "install a C compiler, then shelltie again; or unset the setting keeper"
     return Finding("keeper", "keeper", POOR, "the slower one in Python is in use", remedy)
 
 
@@ -159,9 +159,9 @@ async def _real_command(supervisor: Supervisor) -> Finding:
     assert run.outcome is not None
     if said == b"ready\n" and run.outcome.ok:
         took = human_duration(run.outcome.duration)
-        return Finding("keeper", "real command", GOOD, f"ran, and was read, in {took}")
+        return Finding("keeper", "real command", GOOD, f"test command finished in {took}")
     text = run.outcome.error or f"{run.outcome.state}, said {said!r}"
-    return Finding("keeper", "real command", BAD, text, "see whether the shell works by itself")
+    return Finding("keeper", "real command", BAD, text, "try the shell by itself")
 
 
 async def _hidden_process(supervisor: Supervisor) -> Finding:
@@ -185,13 +185,13 @@ async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
             wish = replace(_patience(), provider=provider.name, workspace=workspace)
             run = await supervisor.run(Command("true", cwd=workspace), wish)
         except NotSetUp as error:
-            return found(GOOD, f"{error}; not needed for the rest")
+            return found(UNUSED, str(error))
         except TerminalError as error:
             return found(POOR, str(error), "without it, isolation is refused")
     assert run.outcome is not None
     if not run.outcome.ok:
         text = f"`true` did not run: {run.outcome.error or run.outcome.state}"
-        return found(POOR, text, "see whether the shell works there")
+        return found(POOR, text, "try the shell there")
     return found(GOOD, f"isolation {provider.isolation}: works")
 
 
@@ -200,12 +200,13 @@ async def _login_path(supervisor: Supervisor) -> Finding:
     probe.ask(supervisor.start_internal)
     await probe.wait()
     if probe.path is None:
-        remedy = "see what its profile waits for"
+        remedy = "find what its profile waits for"
         return Finding("keeper", "login PATH", POOR, probe.source, remedy)
     known = child.inherited().get("PATH", "").split(":")
     more = [part for part in probe.path.split(":") if part not in known]
-    added = f"{len(more)} directories more than ours" if more else "nothing more than ours"
-    return Finding("keeper", "login PATH", GOOD, f"{probe.source} answers: {added}")
+    what = "directory" if len(more) == 1 else "directories"
+    added = f"adds {len(more)} {what} to ours" if more else "adds nothing to ours"
+    return Finding("keeper", "login PATH", GOOD, f"PATH of {probe.source} {added}")
 
 
 def _patience() -> RunOptions:
@@ -215,12 +216,11 @@ def _patience() -> RunOptions:
 def _policy(config: Config) -> Iterator[Finding]:
     file = policy_file(config, paths.here())
     loaded = file.status == "loaded"
-    remedy = None if loaded else "repair it: shelltie policy check"
-    yield Finding(
-        "policy", "file", GOOD if loaded else POOR, f"{file.origin}: {file.status}", remedy
-    )
+    remedy = None if loaded else "fix it: shelltie policy check"
+    name = "the one that shelltie comes with" if file.origin == str(SHIPPED_FILE) else file.origin
+    yield Finding("policy", "file", GOOD if loaded else POOR, f"{name}: {file.status}", remedy)
     for problem in file.problems if loaded else ():
-        yield Finding("policy", "problem", POOR, problem, "repair it: shelltie policy check")
+        yield Finding("policy", "problem", POOR, problem, "fix it: shelltie policy check")
 
 
 def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
@@ -233,11 +233,16 @@ def settings_of(config: Config, wrong: str | None = None) -> Iterator[Finding]:
         "project": project,
     }
     for name, path in files.items():
-        yield found(name, GOOD, f"{path}{'' if path.exists() else ', not there'}")
-    if wrong:
-        yield found("wrong", BAD, wrong, "repair it; until then nothing runs")
+        if wrong and wrong.startswith(f"{path}: "):
+            yield found(name, BAD, wrong, _FIX)
+        elif path.exists():
+            yield found(name, GOOD, str(path))
+        else:
+            yield found(name, UNUSED, f"no {path}")
+    if wrong and not any(wrong.startswith(f"{path}: ") for path in files.values()):
+        yield found("wrong", BAD, wrong, _FIX)
     for ignored in config.ignored:
-        yield found("ignored", POOR, ignored, "move it to the user's file, or remove it")
+        yield found("ignored", POOR, ignored, "move it to your own file, or remove it")
     yield from _decisions()
     yield _state_directory(Path(config.state.dir))
     yield from _journal(config)
@@ -288,7 +293,7 @@ def _is_there(path: Path) -> bool:
 def _journal(config: Config) -> Iterator[Finding]:
     found = partial(Finding, "settings", "journal")
     if not config.audit.enabled:
-        yield found(POOR, "switched off", "set audit.enabled to true")
+        yield found(POOR, "switched off", "shelltie config set audit.enabled true")
         return
     try:
         if _is_there(config.journal):
@@ -296,7 +301,7 @@ def _journal(config: Config) -> Iterator[Finding]:
             count = last[0].entry.seq if last else 0
             yield found(GOOD, f"{config.journal}, {count} entries so far")
         else:
-            yield found(GOOD, f"{config.journal}, not there yet")
+            yield found(UNUSED, f"no {config.journal} yet")
     except (TerminalError, OSError) as error:
         yield found(BAD, str(error), "see docs/operations.md")
     if config.audit.anchor is not None:
@@ -313,7 +318,9 @@ def _anchor(path: Path) -> Finding:
 
 
 def _clients() -> Iterator[Finding]:
-    for name, line in _CLIENTS.items():
-        path = shutil.which(name)
-        text = f"{path}: {line}" if path else "not here, and not needed"
-        yield Finding("clients", name, GOOD, text)
+    for name in _CLIENTS:
+        if path := shutil.which(name):
+            text = f"{path}; to add shelltie: {name} mcp add shelltie -- {start_command()} mcp"
+            yield Finding("clients", name, GOOD, text)
+        else:
+            yield Finding("clients", name, UNUSED, "not installed")

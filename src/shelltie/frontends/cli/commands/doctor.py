@@ -9,10 +9,11 @@ from itertools import groupby
 import anyio
 
 from shelltie.frontends.cli import checkup
-from shelltie.frontends.cli.checkup import BAD, GOOD, POOR, Finding
+from shelltie.frontends.cli.checkup import BAD, GOOD, POOR, UNUSED, Finding
 from shelltie.frontends.cli.terminal import Style, marked, print_json
+from shelltie.settings import paths
 
-_MARKS = {GOOD: "✓", POOR: "⚠", BAD: "✗"}
+_MARKS = {GOOD: "✓", UNUSED: "·", POOR: "⚠", BAD: "✗"}
 
 
 def main(args: Namespace) -> int:
@@ -32,6 +33,7 @@ def _lines(findings: list[Finding], ink: Style) -> Iterator[str]:
         yield ink("bold", group)
         for finding in members:
             text = f"{finding.text} → {finding.remedy}" if finding.remedy else finding.text
+            text = text.replace(f"{paths.home_dir()}/", "~/")
             name = f" {finding.name:<14} "
             yield marked(ink, _MARKS[finding.level], text, before="  ", after=name)
     counts = {level: sum(finding.level == level for finding in findings) for level in _MARKS}

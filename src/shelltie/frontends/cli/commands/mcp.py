@@ -1,11 +1,14 @@
 """`shelltie mcp`: MCP on stdin and stdout, or over HTTP."""
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import cast
 
+from shelltie.frontends.about import start_command
 from shelltie.frontends.cli import parser as arguments
 from shelltie.frontends.cli.main import import_whole
+from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.jsonl import own_wire
 from shelltie.frontends.mcp.early_reader import EarlyReader
 from shelltie.frontends.mcp.first_answers import FirstAnswers
@@ -21,6 +24,9 @@ def main(args: Namespace) -> int:
         arguments.check(args)
     if getattr(args, "http", None) is not None:
         return cast(int, import_whole("shelltie.frontends.mcp.http.server").main(args))
+    if sys.stdin is not None and sys.stdin.isatty():
+        command = f"claude mcp add shelltie -- {start_command()} mcp"
+        print_error(f"waiting for an MCP client on stdin; ctrl-c ends it. To add it: {command}")
     _serve_stdio()
     return 0
 

@@ -69,7 +69,7 @@ def _revoke(project: Path, store: Path) -> int:
     if not trust.revoke(project, store):
         print_error(f"{project.resolve()} was not trusted")
         return NOT_DONE
-    print(f"{visible_text.inline(str(project.resolve()))} may only tighten again.")
+    print(f"{visible_text.inline(str(project.resolve()))} is no longer trusted.")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shlex
 import signal
 import socket
 import ssl
@@ -70,9 +71,9 @@ def main(args: Namespace) -> int:
     """
     config = load(Path())
     how = listening(args, config)
-    tokens = Tokens(how.tokens)
     check(how.tls)
     with address.bind(how.at, encrypted=how.tls is not None, plaintext=how.plaintext) as sock:
+        tokens = Tokens(how.tokens)  # not before: it makes the file
         transport = partial(serve_http, how, tokens.credential, sock, revoked=tokens.revoked)
         anyio.run(serve, config, transport)
     return 0
@@ -244,6 +245,11 @@ def _settings(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
 
 
 def _announce(url: str, tokens: Path) -> None:
-    """For whoever started us, on stderr. The token itself belongs in no log."""
-    sys.stderr.write(f"shelltie: MCP at {url}, for whoever shows a token of {tokens}\n")
+    """Say on stderr where we are and how a client is added. The token itself belongs in no log."""
+    file = shlex.quote(str(tokens.absolute()))
+    sys.stderr.write(
+        f"shelltie: MCP at {url}, token required; tokens are in {tokens}. For Claude Code:\n"
+        f"  claude mcp add --transport http shelltie {url}"
+        f' --header "Authorization: Bearer $(grep -v ^# {file} | head -1)"\n'
+    )
     sys.stderr.flush()
