@@ -159,6 +159,19 @@ _OWN = (
 )
 
 
+async def test_what_waits_for_a_network_is_told_that_there_is_none(opened: Open) -> None:
+    async with opened() as terminal:
+        stalls = "npm() { sleep 600; }; npm install left-pad"
+        result = await terminal.run(stalls, isolation="sandbox", silence=1)
+        retries = await terminal.run("echo $npm_config_fetch_retries", isolation="sandbox")
+    async with opened(sandbox_network="on") as terminal:
+        usual = await terminal.run("echo $npm_config_fetch_retries", isolation="sandbox")
+
+    assert (result.timeout_reason, result.blocked) == ("no_output_timeout", ("network",))
+    assert "there is no network there" in str(result.hint)
+    assert (retries.stdout, usual.stdout) == ("0\n", "\n")
+
+
 @pytest.mark.parametrize("network", ["off", "loopback", "on"])
 async def test_the_network_is_what_the_policy_says(opened: Open, network: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as host:

@@ -27,6 +27,31 @@ def test_last_words_tell_what_was_in_the_way(said: str, found: list[Bar]) -> Non
     assert list(blocked(said, _ALL, "/work")) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("npm install left-pad", True),
+        ("cd web && npm ci", True),
+        ("yarn", True),
+        ("sudo apt-get -y install x", True),
+        ("git -C x fetch", True),
+        ("python3 -m pip install x", True),
+        ("make; /usr/bin/curl -s https://x", True),
+        ("curl -s http://127.0.0.1:8123/", False),
+        ("npm test", False),
+        ("grep curl file", False),
+        ("cat ~/.ssh/config", False),
+        ("git status", False),
+        ("echo npm install", False),
+    ],
+)
+def test_what_needs_a_network_ran_into_having_none(text: str, needs: bool) -> None:
+    found = blocked("", _ALL, "/work", text)
+
+    assert found == ((Bar.NETWORK,) if needs else ())
+    assert blocked("", frozenset(), "/work", text) == ()
+
+
 def test_what_a_place_does_not_bar_was_not_barred() -> None:
     said = "Network is unreachable\nRead-only file system\n/there/x: not found"
 

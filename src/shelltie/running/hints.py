@@ -7,6 +7,7 @@ from collections.abc import Collection, Set
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State
+from shelltie.shell.split import segments, strip_prefixes
 
 _SERVER = lazy(
     r"\b(runserver|http\.server|uvicorn|gunicorn|nodemon|flask run|rails s(erver)?|ng serve|--watch"
@@ -241,17 +242,19 @@ _NO_NETWORK = lazy(
     r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
     re.IGNORECASE,
 )
-# What does nothing useful without a network, whatever it says of that; npm waits for minutes.
+# What does nothing useful without a network, whether or not it says so: some just wait.
 _ONLINE = lazy(
-    r"\b(?:curl|wget|aria2c|ping|ssh|scp|sftp|telnet|npx|bunx|uvx"
-    r"|(?:npm|pnpm|yarn|bun)\s+(?:i|install|ci|add|update|up|upgrade|audit|publish|view|create)"
-    r"|(?:yarn|pnpm)\s*(?:$|[;&|\n])"
-    r"|(?:pip3?|pipx|poetry|conda|mamba|gem|brew|cargo|bundle|composer)\s+"
-    r"(?:install|add|update|download|fetch|publish)"
-    r"|uv\s+(?:sync|add|lock|pip|tool)|go\s+(?:get|install|mod)|(?:apt|apt-get|dnf|yum|apk)\s+\w+"
-    r"|git\s+(?:-\S+\s+)*(?:clone|fetch|pull|push|ls-remote|submodule)"
-    r"|(?:docker|podman)\s+(?:pull|push|login))(?=[\s;&|]|$)"
+    r"(?:\S*/)?(?:(?:curl|wget|aria2c|ping|ssh|scp|sftp|npx|bunx|uvx|twine)"
+    r"|(?:npm|pnpm|yarn|bun) (?:i|install|ci|add|update|up|upgrade|audit|publish|view|create)"
+    r"|(?:yarn|pnpm)$"
+    r"|(?:pip3?|pipx|poetry|conda|mamba|gem|brew|cargo|bundle|composer|python3? -m pip)"
+    r" (?:install|add|update|download|fetch|publish)"
+    r"|uv (?:sync|add|lock|pip install|tool install)|go (?:get|install|mod download|mod tidy)"
+    r"|(?:apt|apt-get|dnf|yum|apk) (?:-\S+ )*(?:update|install|upgrade|download|add)"
+    r"|git (?:-[cC] \S+ |-\S+ )*(?:clone|fetch|pull|push|ls-remote|submodule)"
+    r"|(?:docker|podman) (?:pull|push|login))(?!\S)"
 )
+_OWN_NETWORK = lazy(r"\blocalhost\b|\b127\.0\.0\.1\b|\[::1\]")
 _MISSING = lazy(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
 # Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
 _SHOWN = (
@@ -269,12 +272,17 @@ def blocked(said: str, bars: Set[Bar], cwd: str, text: str = "") -> tuple[Bar, .
     found = []
     if Bar.WRITE in bars and _READ_ONLY.search(said):
         found.append(Bar.WRITE)
-    if Bar.NETWORK in bars and (_NO_NETWORK.search(said) or _ONLINE.search(text)):
+    if Bar.NETWORK in bars and (_NO_NETWORK.search(said) or _needs_network(text)):
         found.append(Bar.NETWORK)
     shown = (*_SHOWN, cwd)
     if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):
         found.append(Bar.FILES)
     return tuple(found)
+
+
+def _needs_network(text: str) -> bool:
+    commands = (" ".join(strip_prefixes(one).split()) for one in segments(text))
+    return any(_ONLINE.match(one) and not _OWN_NETWORK.search(one) for one in commands)
 
 
 def _within(path: str, roots: tuple[str, ...]) -> bool:

@@ -67,6 +67,15 @@ _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
 # They lead to sockets and directories that are not there.
 _USELESS = ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")
+# Without a network these package managers would try again for a minute before they say so.
+_NO_RETRIES = {
+    "npm_config_fetch_retries": "0",
+    "YARN_HTTP_RETRY": "0",
+    "PIP_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "CARGO_NET_RETRY": "0",
+    "BUNDLE_RETRY": "0",
+}
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin")
 
 
@@ -118,6 +127,8 @@ class BubblewrapProvider:
         """See `Provider`."""
         sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
+        if Bar.NETWORK in self.bars:
+            env = _NO_RETRIES | env
         with self._rooms.entered(sandbox, prepared, env, listen) as (inside, hear):
             settings = self._policy.settings
             if settings.network == "on":  # what it listens on is this machine's
