@@ -15,7 +15,7 @@ SHELLTIE = [sys.executable, "-m", "shelltie"]
 
 def shelltie(*args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*SHELLTIE, *args], input=stdin, capture_output=True, timeout=40, check=False
+        [*SHELLTIE, *args], input=stdin, capture_output=True, timeout=100, check=False
     )
 
 

@@ -36,8 +36,9 @@ async def test_an_interactive_rebase_asks_in_a_real_editor(repository: Path, who
     editor = {"GIT_EDITOR": "vi -u NONE"}
     settings, env = (editor, {}) if whose == "user" else ({}, editor)
     async with served(**settings) as server:
+        shown = "pick|Press ENTER"  # it asks after a name that is longer than its line
         session = await server.start(
-            "git rebase -i HEAD~2", cwd=str(repository), env=env, waitFor="pick"
+            "git rebase -i HEAD~2", cwd=str(repository), env=env, waitFor=shown
         )
         edited = await server.call(
             "terminal_continue",

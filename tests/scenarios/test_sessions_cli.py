@@ -319,22 +319,20 @@ async def test_lines_and_keys_are_typed() -> None:
 
 
 @not_on_a_leash
-@pytest.mark.parametrize(
-    ("args", "code", "said"),
-    [
+async def test_what_cannot_be_typed_is_explained() -> None:
+    explained = [
         (["term-1"], 2, "Give a TEXT, or --key KEY"),
         (["term-1", "x", "--key", "up"], 2, "Give a TEXT, or --key KEY"),
         (["term-1", "--key", "ctr-c"], 2, "unknown key 'ctr-c'"),
         (["term-2", "x"], 1, "did you mean term-1?"),
-    ],
-)
-async def test_what_cannot_be_typed_is_explained(args: list[str], code: int, said: str) -> None:
+    ]
     async with served() as server:
         await server.start("cat")
-        got = await shelltie("send", *args)
+        told = [await shelltie("send", *args) for args, _, _ in explained]
 
-    assert got[:2] == (code, "")
-    assert said in got[2]
+    for (args, code, why), (ended, out, complaint) in zip(explained, told, strict=True):
+        assert (ended, out) == (code, ""), args
+        assert why in complaint, args
 
 
 @not_on_a_leash
