@@ -16,6 +16,7 @@ from pathlib import Path
 
 from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
+from shelltie.approval.kind_rules import KindRules
 from shelltie.approval.notice import notice_argv, notice_json
 from shelltie.approval.question import Question
 from shelltie.environment import child
@@ -280,6 +281,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         profiles=profiles(config),
         broker=Broker(
             approved,
+            KindRules(paths.approved_kinds_file()),
             approve_unknown_on_timeout=config.safety.on_timeout == "approve",
             undelivered=config.safety.patience.undelivered,
         ),

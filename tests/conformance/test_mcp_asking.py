@@ -128,7 +128,7 @@ async def test_what_nobody_can_be_asked_about_comes_back_and_runs_after_a_yes(
     assert answer["details"]["question"] == question.id
     for told in (answer["error"], text):
         assert "nobody could be asked" in told
-        assert f"shelltie approve {question.id} " in told
+        assert f"`shelltie approve {question.id}`" in told
         assert "did not approve" not in told
         assert "refused" not in told
     assert again["status"] != "error"

@@ -579,7 +579,7 @@ async def test_what_no_channel_can_put_to_a_person_comes_back_with_the_way_to_sa
     assert "nobody could be asked" in answer.reason
     assert "answered" not in answer.reason
     assert "refused" not in answer.reason
-    assert f"shelltie approve {asked.id} " in answer.reason
+    assert f"`shelltie approve {asked.id}`" in answer.reason
     assert "repeat the same call (within 10m)" in answer.reason
     assert again.allowed
 

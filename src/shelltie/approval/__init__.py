@@ -16,6 +16,9 @@ Files, in reading order:
   notice    the words of a notification
   card      the question as a person reads it
   always    commands that were approved for good
+  git_facts     what git says of a repository, without running what that configures
+  kinds         kinds of commands that can be proved
+  kind_rules    kinds that were allowed for a workspace
   deletions     what `rm` deletes, where the parser proved it
   irreversible  what nothing could undo
   ancestry  whether a process descends from one of our leashes

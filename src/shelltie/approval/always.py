@@ -11,11 +11,11 @@ from shelltie.model import Command, TerminalSize
 from shelltie.settings import toml_list
 from shelltie.settings.files import WatchedFile
 
-_TABLE = "approved"
-_HEADING = """\
+TABLE = "approved"
+HEADING = """\
 Commands that run without a question, because you said `shelltie approve ID --always`.
 Each is allowed exactly as it stands here, in this directory and place, and in no other form.
-Delete an entry to be asked again."""
+`shelltie approvals` lists them, `shelltie approvals revoke ID` ends one."""
 _KEYS = {"text", "argv", "cwd", "provider", "pty", "since"}
 
 
@@ -59,13 +59,13 @@ class Approved:
             yield from known
             yield made
 
-        toml_list.change(self.path, _TABLE, edit, _HEADING)
+        toml_list.change(self.path, TABLE, edit, HEADING)
         self._believed = (self._believed or frozenset()) | self._digests_of([made])
 
     def _load(self) -> None:
         self.problem, self._digests, self._foreign = "", frozenset(), frozenset()
         try:
-            ours, others = toml_list.split(self.path, _TABLE)
+            ours, others = toml_list.split(self.path, TABLE)
             written, self._foreign = self._digests_of(ours), self._digests_of(others)
         except ConfigWrong as error:
             self.problem = f"{error}; nothing is approved by it"
@@ -104,15 +104,16 @@ def entry(question: Question) -> dict[str, object]:
 
 def offered_scopes(question: Question) -> tuple[Scope, ...]:
     """How far a yes to this may go: what cannot be kept in a file is not offered for good."""
+    kind = () if question.kind is None else (Scope.KIND,)
     try:
         entry(question)
     except ConfigWrong:
-        return Scope.ONCE, Scope.SESSION
-    return Scope.ONCE, Scope.SESSION, Scope.ALWAYS
+        return Scope.ONCE, Scope.SESSION, *kind
+    return Scope.ONCE, Scope.SESSION, Scope.ALWAYS, *kind
 
 
-KEYS = {"y": Scope.ONCE, "s": Scope.SESSION, "a": Scope.ALWAYS}
-_KEY_NAMES = {"y": "once", "s": "session", "a": "always"}
+KEYS = {"y": Scope.ONCE, "s": Scope.SESSION, "a": Scope.ALWAYS, "k": Scope.KIND}
+_KEY_NAMES = {"y": "once", "s": "session", "a": "always", "k": "kind"}
 
 
 def keys_line(scopes: Collection[Scope]) -> str:
@@ -126,7 +127,7 @@ def shown_rule(question: Question) -> str:
 
     Raises: ConfigWrong.
     """
-    return toml_list.as_toml(_TABLE, entry(question))
+    return toml_list.as_toml(TABLE, entry(question))
 
 
 def _digest(given: Mapping[str, object], where: str) -> str:

@@ -61,6 +61,24 @@ def why_not_a_person(
     return "its ancestors change while they are looked at"
 
 
+def is_started_by(pid: int, server: int, *, view: ProcessLookup | None = None) -> bool:
+    """Whether a process is one that this server started, and none that holds others for it."""
+    view = view or _view
+    first, second = ancestry(pid, view()), ancestry(pid, view())
+    if first != second or not _in_order(first) or len(first) < 3 or _is_keeper(pid):
+        return False
+    return any(one.pid == server for one in first[2:])  # behind the leash at least
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        words = (Path("/proc") / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace")
+        name = (Path("/proc") / str(pid) / "comm").read_bytes()
+    except OSError:
+        return True
+    return name.startswith(b"shelltie-") or _keeps(words.split("\0"))
+
+
 def ancestry(pid: int, look: LookUp) -> tuple[ProcessView, ...]:
     """The process, its parent and so on, as far as they can be seen."""
     found: list[ProcessView] = []

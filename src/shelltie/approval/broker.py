@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of
+from shelltie.approval.kind_rules import KindRules
 from shelltie.approval.question import NOBODY, Answer, Question, Scope
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
@@ -30,7 +31,7 @@ _OLD_IDS_MAX = 20  # of one question that was asked again and again
 
 UNASKED = (
     "nobody can be asked here. Run it at a terminal, where it asks, and answer `a` to have it run"
-    " here as well from then on"
+    " here as well from then on; or say `shelltie approve ID --always` when a server asks about it"
 )
 _UNHELD = (
     "a command got rid of what held it: only the client's own dialogue counts, and terminals that"
@@ -113,6 +114,7 @@ class Broker:
     def __init__(
         self,
         approved: Approved | None = None,
+        kinds: KindRules | None = None,
         *,
         approve_unknown_on_timeout: bool = False,
         undelivered: float | None = None,
@@ -121,6 +123,7 @@ class Broker:
         self.reachable = False
         self.unheld = False  # somebody whom this server started may be held by nobody
         self._approved = approved
+        self._kinds = kinds
         self._approve_unknown = approve_unknown_on_timeout
         self._undelivered = undelivered
         self._watched_until = -math.inf
@@ -135,7 +138,7 @@ class Broker:
     @property
     def problem(self) -> str:
         """Why the approved commands of the user are not used, or not every answer is, if so."""
-        told = [] if self._approved is None else [self._approved.problem]
+        told = [one.problem for one in (self._approved, self._kinds) if one is not None]
         return "; ".join(filter(None, [*told, _UNHELD if self.unheld else ""]))
 
     @property
@@ -329,9 +332,8 @@ class Broker:
             return _no(UNASKED if unreached else told)
         one.late, one.until = True, self._clock() + RETRY
         return _no(
-            f"{told}. A person says yes with:"
-            f" shelltie approve {one.question.id} . Then repeat the same call"
-            f" (within {human_duration(RETRY)})" + self._disowned(one.question)
+            f"{told}. A person says yes with `shelltie approve {one.question.id}`; then repeat the"
+            f" same call (within {human_duration(RETRY)})" + self._disowned(one.question)
         )
 
     def _disowned(self, question: Question) -> str:
@@ -364,20 +366,30 @@ class Broker:
             return self._session[digest]
         if self._approved is not None and self._approved.holds(question):
             return Answer(allowed=True, scope=Scope.ALWAYS, by=str(self._approved.path))
+        if self._kinds is not None and question.kind and self._kinds.holds(question.kind):
+            by, told = str(self._kinds.path), question.kind.told
+            return Answer(allowed=True, scope=Scope.KIND, by=by, reason=told)
         return None
 
     async def _remember(self, question: Question, answer: Answer) -> Answer:
         if answer.scope is Scope.SESSION and len(self._session) < _SESSION_MAX:
             self._session[question.digest] = answer
-        if answer.scope is not Scope.ALWAYS:
+        if answer.scope not in (Scope.ALWAYS, Scope.KIND):
             return answer
-        if self._approved is None:
-            return replace(answer, scope=Scope.ONCE, reason="only this once: there is no file")
         try:
-            await anyio.to_thread.run_sync(self._approved.add, question)
+            await anyio.to_thread.run_sync(self._keep, question, answer.scope)
         except (ConfigWrong, OSError) as error:
             return replace(answer, scope=Scope.ONCE, reason=f"only this once: {error}")
         return answer
+
+    def _keep(self, question: Question, scope: Scope) -> None:
+        """Raises: ConfigWrong, OSError."""
+        if scope is Scope.KIND and self._kinds is not None and question.kind is not None:
+            self._kinds.add(question.kind)
+        elif scope is Scope.ALWAYS and self._approved is not None:
+            self._approved.add(question)
+        else:
+            raise ConfigWrong("there is nothing to keep it in")
 
     def _make_room(self) -> bool:
         """Late questions make room for new ones, the oldest first."""

@@ -72,6 +72,7 @@ def card_lines(
         _styled("", _stdin(question, room, full=full)),
         _told(question, groups[1:], room, ""),
         _styled("dim", _left_out(question)),
+        _styled("", _kind(question, room)),
         _styled("dim", _details(question, room) if full else ()),
     )
     return [CardLine(_INDENT + line.text, line.style) for line in chain.from_iterable(parts)]
@@ -269,6 +270,12 @@ def _told(question: Question, groups: list[_Group], room: int, style: str) -> It
             yield from _styled(style, _said(mark, group.told, room))
         if long:
             yield from _styled("", _piece(text, group.span, room))
+
+
+def _kind(question: Question, room: int) -> Iterator[str]:
+    """What a yes to its kind would allow."""
+    if question.kind is not None:
+        yield from _said("kind: ", question.kind.told, room)
 
 
 def _left_out(question: Question) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
+from shelltie.approval.kinds import ProvedKind
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import ShortIds
 from shelltie.model import Command, Directory
@@ -19,11 +20,12 @@ _IDS = ShortIds()
 
 
 class Scope(StrEnum):
-    """How far a yes goes. It is always a yes to exactly this command."""
+    """How far a yes goes. But for a kind, it is always a yes to exactly this command."""
 
     ONCE = "once"
     SESSION = "session"  # until this server ends
     ALWAYS = "always"  # kept in a file, for every server
+    KIND = "kind"  # the same for every command of this kind, in this workspace
 
 
 @frozen
@@ -59,6 +61,7 @@ class Question:
     input: Input | None = None
     directory: Directory | None = None  # that its cwd was when this was asked
     withheld: tuple[str, ...] = ()  # variables of the call that the command does not get
+    kind: ProvedKind | None = None  # that a yes may be for, if one was proved
 
     @classmethod
     def about(
@@ -68,6 +71,7 @@ class Question:
         provider: str,
         client: str = "",
         withheld: tuple[str, ...] = (),
+        kind: ProvedKind | None = None,
     ) -> Self:
         """A new question. A link in the directory's name is followed now, and the yes is bound to
         where it leads: by the time somebody says it, another directory may have the name.
@@ -85,6 +89,7 @@ class Question:
             input=_input(command.stdin),
             directory=directory,
             withheld=withheld,
+            kind=kind,
         )
 
     @property

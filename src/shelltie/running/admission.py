@@ -2,12 +2,16 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+
+import anyio.to_thread
 
 from shelltie.approval.broker import Broker
 from shelltie.approval.irreversible import decide
+from shelltie.approval.kinds import ProvedKind, prove
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
@@ -115,7 +119,9 @@ class Admission:
         with self._publishing_refusal(run, command):
             verdict = await self._rate(command, profile, live_shell=live_shell)
             await self.placement.require_isolation(self.placement.default, options, verdict)
-            await self._approve(run, command, verdict, options, (self.placement.default, ()))
+            # An alias or a function of the shell could stand for any word: nothing has a kind.
+            placed: Placed = self.placement.default, ()
+            await self._approve(run, command, verdict, options, placed, kinds=False)
 
     async def let_type(
         self, run: Run, command: Command, verdict: Verdict, requester: Requester
@@ -134,7 +140,14 @@ class Admission:
         withheld = withheld_of(command, run.surroundings.withheld)
         with self._publishing_refusal(run.id, command):
             await self._approve(
-                run.id, command, verdict, options, placed, withheld=withheld, instead=instead
+                run.id,
+                command,
+                verdict,
+                options,
+                placed,
+                withheld=withheld,
+                instead=instead,
+                kinds=False,
             )
 
     def publish_asked(
@@ -200,6 +213,7 @@ class Admission:
         *,
         withheld: Sequence[str] = (),
         instead: Placed | None = None,
+        kinds: bool = True,
     ) -> Admitted:
         """Let it run where it is placed; or `instead`, if that takes a yes which nobody gives.
 
@@ -220,17 +234,33 @@ class Admission:
                 self.patience.for_rating(verdict.rating, options.profile), requester.patience
             )
             requester = replace(requester, patience=patience)
-            directory = await self._ask(run, command, verdict, requester, placed[0].name, withheld)
+            kinds = kinds and placed[0] is self.placement.default
+            kind = await self._kind_of(command, verdict, options) if kinds else None
+            question = partial(
+                Question.about,
+                verdict=verdict,
+                provider=placed[0].name,
+                client=requester.caller.client,
+                withheld=tuple(withheld),
+                kind=kind,
+            )
+            directory = await self._ask(run, command, verdict, requester, question)
         except ConfirmationRequired as unanswered:
             if instead is None:
                 raise
             provider, notes = instead
             told = (
-                "nobody could be asked, so it ran isolated. To have it run outside, a person says:"
-                f" shelltie approve {unanswered.details['question']} . Then repeat the same call"
+                "nobody could be asked, so it ran isolated. To have it run outside, a person says"
+                f" `shelltie approve {unanswered.details['question']}`; then repeat the same call"
             )
             return Admitted(verdict, provider, (*notes, told))
         return Admitted(verdict, *placed, directory)
+
+    async def _kind_of(
+        self, command: Command, verdict: Verdict, options: RunOptions
+    ) -> ProvedKind | None:
+        workspace = self.placement.workspace_for(options)
+        return await anyio.to_thread.run_sync(prove, command, verdict, workspace)
 
     async def _ask(
         self,
@@ -238,16 +268,14 @@ class Admission:
         command: Command,
         verdict: Verdict,
         requester: Requester,
-        provider: str,
-        withheld: Sequence[str],
+        about: Callable[[Command], Question],
     ) -> Directory | None:
         """The directory that a person's yes is for.
 
         Raises: CommandDenied.
         """
         with _keeping_its_number(command.cwd):
-            client = requester.caller.client
-            question = Question.about(command, verdict, provider, client, tuple(withheld))
+            question = about(command)
             self._publish(ApprovalAsked(run, time.time(), question.id))
             answer = await self.broker.ask(question, requester.patience, requester.channel)
         self._publish(

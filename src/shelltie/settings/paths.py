@@ -64,6 +64,11 @@ def tokens_file(environ: Mapping[str, str] = os.environ) -> Path:
     return user_file(environ).with_name("http-tokens")
 
 
+def approved_kinds_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Kinds of commands that this person has allowed for a workspace."""
+    return user_file(environ).with_name("approved-kinds.toml")
+
+
 def rules_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """This person's own rules about programs."""
     return user_file(environ).with_name("rules")

@@ -8,7 +8,7 @@ import anyio.to_thread
 from shelltie.approval.always import offered_scopes
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
-from shelltie.basics.visible_text import brief
+from shelltie.basics.visible_text import brief, inline
 from shelltie.frontends.wire.question import is_short, without_secrets
 
 _WIDTH = 100
@@ -17,6 +17,7 @@ _ALLOWED = {
     "allow-once": Scope.ONCE,
     "allow-session": Scope.SESSION,
     "allow-always": Scope.ALWAYS,
+    "allow-kind": Scope.KIND,
 }
 _OPTIONS = (
     ("allow-once", "Allow once", "allow_once"),
@@ -44,7 +45,10 @@ def permission_request(
     `secret` is for its tool call: an agent that knew the id could show other words under it.
     `hidden` are values never to repeat.
     """
-    scopes = offered_scopes(question)
+    scopes, kind = offered_scopes(question), question.kind
+    *yes, no = _OPTIONS
+    if kind is not None:
+        yes.append(("allow-kind", f"Always this kind: {inline(kind.told)}", "allow_always"))
     question = without_secrets(question, hidden)
     lines = card(question, now=question.asked_at, width=_WIDTH)
     whole = not hides_danger(question, width=_WIDTH)
@@ -59,8 +63,8 @@ def permission_request(
             "content": [{"type": "content", "content": {"type": "text", "text": fenced(told)}}],
         },
         "options": [
-            {"optionId": option, "name": name, "kind": kind}
-            for option, name, kind in _OPTIONS
+            {"optionId": option, "name": name, "kind": category}
+            for option, name, category in (*yes, no)
             if option not in _ALLOWED or (whole and _ALLOWED[option] in scopes)
         ],
     }

@@ -353,6 +353,7 @@ def build() -> Parser:
     _add_policy(commands)
     _add_config(commands)
     _add_approval(commands)
+    _add_approvals(commands)
     _add_trust(commands)
     _add_session_commands(commands)
     _add_journal_commands(commands)
@@ -509,9 +510,20 @@ def _add_approval(commands: "argparse._SubParsersAction[Parser]") -> None:
     far = approve.add_mutually_exclusive_group()
     far.add_argument("--session", action="store_true", help="until that server ends")
     far.add_argument("--always", action="store_true", help="for good; shows and writes the rule")
+    far.add_argument("--kind", action="store_true", help="every command of its kind; see the card")
     approve.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
     approve.add_argument("--full", action="store_true", help="show its digest and size as well")
     deny.add_argument("--reason", metavar="TEXT", help="what whoever asked is told")
+
+
+def _add_approvals(commands: "argparse._SubParsersAction[Parser]") -> None:
+    approvals = _plain(
+        commands, "approvals", "list what is allowed for good, and revoke it", json=True
+    )
+    approvals.add_argument(
+        "action", nargs="?", choices=("list", "revoke"), default="list", help="list is the default"
+    )
+    approvals.add_argument("id", nargs="?", metavar="ID", help="what to revoke, as it is listed")
 
 
 def _add_trust(commands: "argparse._SubParsersAction[Parser]") -> None:

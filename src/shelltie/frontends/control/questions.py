@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shelltie.approval.broker import Broker, Pending
+from shelltie.approval.kinds import Kind, ProvedKind
 from shelltie.approval.question import Answer, Input, Question, Scope
 from shelltie.basics.ids import as_short_id
 from shelltie.errors import InvalidParameters
@@ -82,7 +83,16 @@ def to_json(pending: Pending) -> dict[str, object]:
         "provider": question.provider,
         "reasons": [_reason_to_json(reason) for reason in question.verdict.reasons],
         "digest": question.digest,
+        "kind": None if question.kind is None else _kind_to_json(question.kind),
     }
+
+
+def _kind_to_json(kind: ProvedKind) -> dict[str, object]:
+    return {"kind": kind.kind, "workspace": kind.workspace, "detail": kind.detail}
+
+
+def _kind_from_json(said: Mapping[str, Any]) -> ProvedKind:
+    return ProvedKind(Kind(said["kind"]), str(said["workspace"]), str(said["detail"]))
 
 
 def _input_to_json(given: Input) -> dict[str, object]:
@@ -122,6 +132,7 @@ def from_json(said: Mapping[str, Any]) -> Pending:
         asked_at=float(said["askedAt"]),
         digest=str(said["digest"]),
         input=None if given is None else _input_from_json(given),
+        kind=None if said.get("kind") is None else _kind_from_json(said["kind"]),
     )
     return Pending(question, late=bool(said["late"]))
 

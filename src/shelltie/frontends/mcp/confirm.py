@@ -194,7 +194,7 @@ def answer_of(said: ElicitResult, name: str, *, whole: bool = True) -> Answer | 
     scope = content.get(_SCOPE)
     return Answer(
         allowed=allowed,
-        scope=Scope(str(scope)) if allowed and scope in _SCOPES else Scope.ONCE,
+        scope=Scope(str(scope)) if allowed and scope in {*Scope} else Scope.ONCE,
         by=name,
     )
 
@@ -215,12 +215,18 @@ def form_of(question: Question) -> dict[str, Any]:
                 "type": "string",
                 "title": "How long the yes holds",
                 "enum": [str(scope) for scope in scopes],
-                "enumNames": [_SCOPES[scope] for scope in scopes],
+                "enumNames": [_scope_name(scope, question) for scope in scopes],
                 "default": str(Scope.ONCE),
             },
         },
         "required": [_KEY],
     }
+
+
+def _scope_name(scope: Scope, question: Question) -> str:
+    if question.kind is not None and scope is Scope.KIND:
+        return f"always this kind: {visible_text.inline(question.kind.told)}"
+    return _SCOPES[scope]
 
 
 def _unanswered(result: CallToolResult) -> object:

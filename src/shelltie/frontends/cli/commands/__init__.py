@@ -14,6 +14,7 @@ Files, in reading order:
   kill        end
   pending     open questions
   approve     yes
+  approvals   lists and revokes what is allowed for good
   deny        no
   policy      timeout policy
   config      settings

@@ -6,6 +6,7 @@ from argparse import Namespace
 from shelltie.approval.always import shown_rule
 from shelltie.approval.broker import RETRY
 from shelltie.approval.card import hides_danger
+from shelltie.approval.kind_rules import shown_kind
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
@@ -25,18 +26,19 @@ _HOW_FAR = {
     Scope.ONCE: "this once",
     Scope.SESSION: "whenever it comes again, until that server ends",
     Scope.ALWAYS: "for good",
+    Scope.KIND: "and every other of its kind in this workspace",
 }
 
 
 def main(args: Namespace) -> int:
     """Show the question, and answer yes."""
-    scope: Scope | None = Scope.ALWAYS if args.always else Scope.SESSION if args.session else None
+    scope = _asked_scope(args)
     try:
         found = find(args.id)
         whole = not hides_danger(found.question, width=width())
         show(found, Style(sys.stdout, args.color), full=args.full or not whole)
-        if scope is Scope.ALWAYS:
-            rule = shown_rule(found.question).strip()
+        if scope in (Scope.ALWAYS, Scope.KIND):
+            rule = _rule(found.question, scope).strip()
             print("  kept as", *visible_text.lines(rule, width() - 4), sep="\n    ")
     except (NoSuchQuestion, ConfigWrong) as error:
         print_error(str(error))
@@ -50,6 +52,23 @@ def main(args: Namespace) -> int:
         return taken
     _tell(found.question, taken)
     return 0
+
+
+def _asked_scope(args: Namespace) -> Scope | None:
+    asked = {Scope.ALWAYS: args.always, Scope.SESSION: args.session, Scope.KIND: args.kind}
+    return next((scope for scope, wanted in asked.items() if wanted), None)
+
+
+def _rule(question: Question, scope: Scope) -> str:
+    """What will be written.
+
+    Raises: ConfigWrong.
+    """
+    if scope is Scope.ALWAYS:
+        return shown_rule(question)
+    if question.kind is None:
+        raise ConfigWrong("this command has no kind that can be proved: use --always")
+    return shown_kind(question.kind)
 
 
 def _confirmed(question: Question, scope: Scope | None, *, yes: bool) -> Scope | None:

@@ -34,6 +34,7 @@ def _paths() -> Iterator[tuple[str, Path]]:
     yield "projectConfig", paths.project_file(project)
     yield "trustedProjects", paths.trust_file()
     yield "approvedCommands", paths.approved_file()
+    yield "approvedKinds", paths.approved_kinds_file()
     yield "rules", paths.rules_dir()
     yield "projectRules", project / RULES
     config = load(project)
