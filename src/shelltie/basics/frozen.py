@@ -2,7 +2,7 @@
 
 For each class `dataclasses` writes and compiles six methods, which takes most of a millisecond; for
 two hundred classes that was a third of what `shelltie run` costs. Here one is compiled, `__init__`,
-and the others are the same functions for all.
+when the first object is made, and the others are the same functions for all.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,17 @@ def frozen(cls: type[_T]) -> type[_T]:
 
 
 def _init(cls: type) -> Callable[..., None]:
+    """Compiled when it is first used: of most classes a process makes no object."""
+
+    def first(self: object, /, *args: object, **named: object) -> None:
+        made = _compiled(cls)
+        cls.__init__ = made  # type: ignore[misc]  # of this very class
+        made(self, *args, **named)
+
+    return first
+
+
+def _compiled(cls: type) -> Callable[..., None]:
     known: dict[str, Any] = {"absent": _ABSENT}
     words, body = ["self"], []
     for f in sorted(fields(cls), key=lambda f: bool(f.kw_only)):

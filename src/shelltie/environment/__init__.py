@@ -4,10 +4,11 @@ Responsibilities: withhold secrets and agent sockets, silence prompts and pagers
 call changes, refuse names that decide which code runs.
 
 Flow at a glance:
-1. `child.inherited` reads our own environment, `child.sift` takes secrets out.
+1. `inherited` reads our own environment, `child.sift` takes secrets out.
 2. `child.build` adds what keeps programs from prompting, and the call's changes.
 
 Files, in reading order:
+  inherited       our own environment
   variable_kinds  what a variable is, by name and value
   child           the environment that a command gets
 """

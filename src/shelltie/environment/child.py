@@ -1,6 +1,5 @@
 """Environment variables of a child process: ours without secrets, plus what the call changes."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -9,6 +8,8 @@ from functools import cache
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import variable_kinds
+from shelltie.environment.inherited import inherited as inherited
+from shelltie.environment.inherited import login_shell as login_shell
 from shelltie.errors import InvalidParameters
 from shelltie.output.secret_names import is_path_to_secret, is_secret_name
 
@@ -76,16 +77,6 @@ class Environment:
     env: dict[str, str]
     withheld: tuple[str, ...]
     secrets: Mapping[str, str] = field(repr=False)
-
-
-def inherited() -> dict[str, str]:
-    """Our own environment, whole."""
-    return dict(os.environ)
-
-
-def login_shell() -> str:
-    """The shell whose profile sets this user's PATH."""
-    return os.environ.get("SHELL") or "/bin/bash"
 
 
 def sift(variables: Mapping[str, str], passed: Sequence[str] = ()) -> Sifted:

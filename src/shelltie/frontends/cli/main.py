@@ -3,7 +3,6 @@
 import gc
 import importlib
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, cast
@@ -92,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return SHELLTIE_FAILED
     except Exception as error:  # noqa: BLE001  1 would look like the command's own exit code
         if str(error) != _NO_THREAD:
-            traceback.print_exc()
+            sys.excepthook(type(error), error, error.__traceback__)
         terminal.print_error(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
         return SHELLTIE_FAILED
     return code
@@ -115,7 +114,7 @@ def parse(argv: list[str]) -> Namespace:
 
     Raises: SystemExit, after a message.
     """
-    parser = arguments.build()
+    parser = arguments.build(argv[0] if argv else None)
     end = argv.index("--") if "--" in argv else len(argv)
     ours, given = argv[:end], argv[end:]
     args, unknown = parser.parse_known_args(ours)

@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
-from shelltie.record.chain import Head, head_of
 
 _ID = "as `shelltie history` shows it"
 _STATS = """\
@@ -178,7 +177,9 @@ def _add_journal_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     monitor.add_argument("--json", action="store_true", help="print JSON, an object a line")
 
 
-def _head(text: str) -> Head:
+def _head(text: str) -> object:
+    from shelltie.record.chain import head_of  # most commands read no chain
+
     try:
         return head_of(text)
     except ValueError as error:
@@ -338,8 +339,38 @@ def variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def build() -> Parser:
-    """The whole grammar."""
+class _OnlyCommand:
+    """Subparsers of which one is built: to build them all takes longer than most commands."""
+
+    def __init__(self, every: "argparse._SubParsersAction[Parser]", name: str) -> None:
+        self._every, self._name = every, name
+
+    def add_parser(self, name: str, **options: Any) -> Parser:  # noqa: ANN401  argparse's own
+        """As argparse's; the parser of any other command keeps nothing."""
+        known = name == self._name
+        return self._every.add_parser(name, **options) if known else cast(Parser, _UNBUILT)
+
+
+class _Unbuilt:
+    """Null object in place of a parser that nobody uses."""
+
+    def __getattr__(self, _: str) -> "_Unbuilt":
+        return self
+
+    def __call__(self, *_: object, **__: object) -> "_Unbuilt":
+        return self
+
+
+_UNBUILT = _Unbuilt()
+
+
+def build(only: str | None = None) -> Parser:
+    """The grammar of one command if there is one of that name, or else of all."""
+    parser = _build(only)
+    return parser if only is None or parser.commands else _build(None)
+
+
+def _build(only: str | None) -> Parser:
     parser = Parser(
         prog="shelltie",
         description="A terminal for AI agents, on a leash.\n"
@@ -348,6 +379,9 @@ def build() -> Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     _add_color(parser, "auto")
     commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands")
+    if only is not None:
+        one = _OnlyCommand(commands, only)
+        commands = cast("argparse._SubParsersAction[Parser]", one)  # noqa: SLF001  it has no other name
     _add_run(commands)
     _add_check(commands)
     _add_policy(commands)

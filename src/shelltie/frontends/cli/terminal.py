@@ -12,7 +12,7 @@ from typing import BinaryIO, TextIO
 
 from shelltie.basics import visible_text
 from shelltie.basics.lazy_regex import lazy
-from shelltie.environment import child
+from shelltie.environment.inherited import inherited
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _MARKS = {"✓": "green", "⚠": "yellow", "✗": "red", "…": "yellow", "→": "cyan", "·": "dim"}
@@ -25,7 +25,7 @@ class Style:
     """Colours for one stream, or none."""
 
     def __init__(self, stream: TextIO | None, when: str) -> None:
-        env = child.inherited()
+        env = inherited()
         plain = env.get("NO_COLOR") or env.get("TERM") == "dumb"
         on_terminal = stream is not None and stream.isatty()
         self._on = when == "always" or (when == "auto" and on_terminal and not plain)
@@ -33,7 +33,7 @@ class Style:
     @classmethod
     def for_tty(cls) -> "Style":
         """For /dev/tty, which is a terminal whatever the streams are."""
-        env = child.inherited()
+        env = inherited()
         return cls(None, "never" if env.get("NO_COLOR") or env.get("TERM") == "dumb" else "always")
 
     def __call__(self, style: str, text: str) -> str:

@@ -1,0 +1,13 @@
+"""Our own environment variables, as we were started with them."""
+
+import os
+
+
+def inherited() -> dict[str, str]:
+    """Our own environment, whole."""
+    return dict(os.environ)
+
+
+def login_shell() -> str:
+    """The shell whose profile sets this user's PATH."""
+    return os.environ.get("SHELL") or "/bin/bash"
