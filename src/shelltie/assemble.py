@@ -196,7 +196,9 @@ def assemble(
         measures=Measured(metrics, alerts),
         memory=history,
     )
-    bus.subscribe(alerts.hear)  # last: whoever is told of an alert has heard what led to it
+    bus.subscribe(
+        alerts.hear, alerts.hears
+    )  # last: whoever is told of an alert has heard what led to it
     if config.alerts.command is not None:
         alerts.notify = partial(_notify, supervisor, config.alerts.command)
     if serves and config.notify.waiting:
@@ -304,7 +306,7 @@ def _history(config: Config, bus: Bus) -> History | None:
     if config.adaptive.mode is Adaptive.OFF:
         return None
     history = History(config.journal if config.audit.enabled else None)
-    bus.subscribe(history.hear)
+    bus.subscribe(history.hear, history.hears)
     return history
 
 

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, FrozenInstanceError, asdict, field, fields, rep
 import pytest
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import replace as frozen_replace
 
 
 @frozen
@@ -79,3 +80,29 @@ def test_a_copy_of_a_frozen_thing_is_the_same_thing() -> None:
     place = Harbour("sea", {"a": "b"}, far=True)
 
     assert copy.deepcopy(place) == pickle.loads(pickle.dumps(place)) == copy.copy(place) == place
+
+
+def test_a_frozen_thing_with_other_values_is_as_dataclasses_would_make_it() -> None:
+    harbour = Harbour("sea", {"a": "b"}, 3, far=True)
+
+    assert frozen_replace(harbour, name="lake", far=False) == replace(
+        harbour, name="lake", far=False
+    )
+    assert frozen_replace(harbour, far=False).depth == 1.0
+    assert frozen_replace(harbour).secrets is harbour.secrets
+    with pytest.raises(TypeError, match="nothing"):
+        frozen_replace(harbour, nothing=1)
+
+
+def test_an_initializer_is_compiled_once_whoever_is_made_first() -> None:
+    @frozen
+    class First:
+        name: str
+
+    @frozen
+    class Second(First):
+        size: int = 1
+
+    assert Second("two").size == 1
+    assert First("one").name == "one"
+    assert Second("two", size=2) == Second("two", 2)

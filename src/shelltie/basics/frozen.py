@@ -19,12 +19,20 @@ def frozen(cls: type[_T]) -> type[_T]:
     """A dataclass with slots that cannot be changed, and is compared and hashed by its fields."""
     made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     made.__init__ = _init(made)
+    made.given_names = tuple(f.name for f in fields(made) if f.init)
     names = [f.name for f in fields(made) if f.compare]
     made.compared_by = attrgetter(*names) if names else type
     for name, method in _SHARED.items():
         if name not in cls.__dict__:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]  # it is what `dataclass` returned
+
+
+def replace(thing: _T, /, **changes: object) -> _T:
+    """The same with other values: `dataclasses.replace`, in a fifth of its steps."""
+    cls: Any = type(thing)
+    values = {name: getattr(thing, name) for name in cls.given_names}
+    return cls(**{**values, **changes})  # type: ignore[no-any-return]  # it is of that class
 
 
 def _init(cls: type) -> Callable[..., None]:

@@ -4,6 +4,7 @@ import secrets
 import time
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # base 32 without what is misheard or misread
+_PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 _SHORT = 6  # characters
 _SHORT_IDS = len(_CROCKFORD) ** _SHORT
 
@@ -14,7 +15,8 @@ def ulid() -> str:
 
 
 def _base32(value: int, length: int) -> str:
-    return "".join(_CROCKFORD[value >> shift & 31] for shift in range(5 * (length - 1), -1, -5))
+    """An even number of characters, two at a time."""
+    return "".join([_PAIRS[value >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])
 
 
 class ShortIds:

@@ -142,7 +142,7 @@ def run_frame(
     )
     flags = ("t" if tty else "") + ("" if directory is None else "d{}.{}".format(*directory))
     fields = [str(leash_id), flags, cwd, limits, str(len(argv)), *argv]
-    fields += [f"{name}={value}" for name, value in env.items()]
+    fields += map("=".join, env.items())  # no step of Python's for each: there may be a hundred
     body = "\0".join((*fields, "")).encode("utf-8", "surrogateescape")
     return HEADER.pack(len(body), RUN) + body
 

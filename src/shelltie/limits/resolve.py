@@ -1,9 +1,8 @@
 """Resolve the timeouts of one command, each with its source. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.memo import memoized
 from shelltie.basics.times import seconds

@@ -9,6 +9,7 @@ from shelltie.output.kept_output import KeptOutput
 from shelltie.output.spool import Spool
 
 _SIZE = 512 * 1024
+_SILENT = Window(0, 0)  # of every stream that has printed nothing
 
 
 @frozen
@@ -134,7 +135,7 @@ class Store:
     def _window(self, stream: Stream | None) -> Window:
         if stream is None or (stream is self._first and not self._separate):
             return self._merged
-        return self._separate.get(stream) or Window(0, 0)
+        return self._separate.get(stream, _SILENT)
 
     def _edges(self, stream: Stream | None) -> tuple[int, int]:
         """`front` and `back`: everything before the one and from the other on can be read."""

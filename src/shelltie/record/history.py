@@ -44,6 +44,8 @@ class _Remembered:
 class History:
     """Subscribe `hear` to a bus. Without a journal it knows what it heard itself."""
 
+    hears = frozenset((RunReady, CommandRefused, RunEnded))
+
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock

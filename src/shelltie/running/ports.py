@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from shelltie.events import Event, Publish, RunLost
@@ -74,27 +75,37 @@ class Measures(Protocol):
 
 
 _log = logging.getLogger(__name__)
+Kinds = AbstractSet[type]  # of events
 
 
 class Bus:
     """One for each supervisor, on its event loop. Who listens must be quick."""
 
     def __init__(self) -> None:
-        self._listeners: tuple[Publish, ...] = ()
+        self._listeners: tuple[tuple[Publish, Kinds], ...] = ()
+        self._by_kind: dict[type, tuple[Publish, ...]] = {}
 
     def publish(self, event: Event) -> None:
-        """Tell everybody. Somebody who fails at it keeps it from nobody else."""
-        for listen in self._listeners:
+        """Tell whoever wants to hear it. Who fails at it keeps it from nobody else."""
+        kind = type(event)
+        listeners = self._by_kind.get(kind)
+        if listeners is None:
+            of = {*kind.__mro__}
+            listeners = tuple(it for it, kinds in self._listeners if not kinds or kinds & of)
+            self._by_kind[kind] = listeners
+        for listen in listeners:
             try:
                 listen(event)
             except Exception:  # noqa: BLE001  anybody's code
                 _log.exception("somebody who was told of %s failed", type(event).__name__)
 
-    def subscribe(self, listen: Publish) -> Callable[[], None]:
-        """Tell this one, too, from now on; what is returned ends it."""
-        self._listeners = (*self._listeners, listen)
+    def subscribe(self, listen: Publish, kinds: Kinds = frozenset()) -> Callable[[], None]:
+        """Tell this one, too, from now on, of these events or of all; what is returned ends it."""
+        self._listeners = (*self._listeners, (listen, kinds))
+        self._by_kind = {}
 
         def leave() -> None:
-            self._listeners = tuple(one for one in self._listeners if one is not listen)
+            self._listeners = tuple(it for it in self._listeners if it[0] is not listen)
+            self._by_kind = {}
 
         return leave

@@ -6,12 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Self
 
 import anyio
 
+from shelltie.basics.frozen import replace
 from shelltie.basics.times import human_duration
 from shelltie.environment import child
 from shelltie.errors import (

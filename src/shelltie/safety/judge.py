@@ -7,7 +7,6 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 import sysconfig
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
@@ -16,6 +15,7 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import anyio.to_thread
 
+from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
 from shelltie.model import Command
 from shelltie.safety.disk_checks import CommandPlace, Found, are_near, doubts
@@ -196,8 +196,9 @@ def _run(argv: Sequence[str], text: str) -> bytes | None:
 
 def _is_long(command: Command) -> bool:
     """Whether it may take longer than others shall wait for their turn."""
-    texts = (command.text, *(command.argv or ()), *command.env, *command.env.values())
-    return len(command.stdin or b"") + sum(len(text or "") for text in texts) > _SHORT
+    values = filter(None, command.env.values())
+    lengths = map(len, (command.text, *(command.argv or ()), *command.env, *values))
+    return len(command.stdin or b"") + sum(lengths) > _SHORT
 
 
 def _script_of(text: str, argv: tuple[str, ...] | None) -> Script:

@@ -100,6 +100,13 @@ class Alerts:
     `notify` starts somebody's command, and says as which run if it runs.
     """
 
+    hears = frozenset(  # kinds of events that `hear` does something about
+        (
+            *(LimitReached, Escalated, Leaked, RunReady, RunEnded, ContextRan, CommandRefused),
+            *(ContextOpened, ContextClosed),
+        )
+    )
+
     def __init__(
         self,
         metrics: Metrics,
