@@ -19,7 +19,7 @@ _WITHOUT_NAMESPACES = (
 
 _OLDER = """\
 for word; do
-  case $word in --disable-userns|--size|--bind-fd|--ro-bind-fd)
+  case $word in --disable-userns|--size|--bind-fd|--ro-bind-fd|--perms)
     echo "bwrap: Unknown option $word" >&2; exit 1;; esac
 done
 exec "$bwrap" "$@\""""

@@ -3,8 +3,11 @@
 Whatever is tried here is tried on canaries in directories of the test's own.
 """
 
+import errno
 import os
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -13,8 +16,10 @@ import pytest
 
 from shelltie import Result, Terminal
 from shelltie.errors import IsolationUnavailable
+from shelltie.providers.bubblewrap import mounts
 from shelltie.providers.workspace import git as git_guards
 from tests.conftest import Open
+from tests.sandboxes import become_older
 
 pytestmark = pytest.mark.needs("bwrap", "setpriv", "git")
 
@@ -292,3 +297,104 @@ async def test_too_many_submodules_are_an_error(
     async with opened() as terminal:
         with pytest.raises(IsolationUnavailable, match="too many submodules"):
             await terminal.run("true")
+
+
+# What is told
+
+
+@pytest.mark.parametrize("made", ["n", "deep/er/n"])
+async def test_a_new_repository_of_which_git_would_run_something_is_told(
+    opened: Open, workspace: Path, made: str
+) -> None:
+    git(workspace, "init", "-q")
+    git(workspace, *_COMMIT)
+    hostile = (
+        f"mkdir -p {made} && git init -q {made} && git -C {made} config core.fsmonitor ./evil &&"
+        f" touch {made}/x && git -C {made} add x &&"
+        f" git -C {made} -c user.name=x -c user.email=x@y -c core.fsmonitor= commit -qm 1 &&"
+        f" git add {made}"
+    )
+    async with opened() as terminal:
+        plain = await script(terminal, "git init -q plain")
+        told = await script(terminal, hostile)
+        again = await script(terminal, "true")
+
+    assert not any("repository was made" in warning for warning in plain.warnings)
+    (warning,) = [one for one in told.warnings if "repository was made" in one]
+    assert str(workspace / made) in warning
+    assert "fsmonitor" in warning
+    assert not any("repository was made" in warning for warning in again.warnings)
+
+
+async def test_a_hook_of_a_new_repository_is_told(opened: Open) -> None:
+    async with opened() as terminal:
+        told = await script(
+            terminal,
+            "git init -q n && echo x > n/.git/hooks/post-checkout && chmod +x n/.git/hooks/*",
+        )
+
+    assert any("the hook post-checkout" in warning for warning in told.warnings)
+
+
+async def test_installed_files_that_are_hard_links_are_told_once(
+    opened: Open, workspace: Path, victim: Path
+) -> None:
+    package = workspace / ".venv/lib/python3.11/site-packages/six"
+    package.mkdir(parents=True)
+    (victim / "cached.py").write_text("")
+    (package / "__init__.py").hardlink_to(victim / "cached.py")
+    async with opened() as terminal:
+        first, second = await script(terminal, "true"), await script(terminal, "true")
+
+    assert any("UV_LINK_MODE=copy" in warning for warning in first.warnings)
+    assert not any("UV_LINK_MODE" in warning for warning in second.warnings)
+
+
+async def test_a_socket_in_what_is_only_shown_cannot_be_reached(
+    opened: Open, public_path: Path
+) -> None:
+    shown = public_path.resolve() / "shown"
+    shown.mkdir()
+    connect = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX)\n"
+        f"print(s.connect_ex({str(shown / 'daemon')!r}))"
+    )
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(shown / "daemon"))
+        daemon.listen()
+        (shown / "file").write_text("readable\n")
+        python = os.path.realpath(sys.executable)
+        async with opened(sandbox_readable=(str(shown), sys.base_prefix)) as terminal:
+            read = await script(terminal, f"cat {shown}/file")
+            tried = await terminal.run([python, "-I", "-S", "-c", connect])
+
+    assert read.stdout == "readable\n"
+    assert tried.stdout == f"{errno.ECONNREFUSED}\n"
+
+
+async def test_a_bwrap_that_lacks_something_is_told_once(
+    opened: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become_older(public_path, monkeypatch)
+    async with opened() as terminal:
+        first, second = await script(terminal, "echo a"), await script(terminal, "echo b")
+
+    assert (first.stdout, second.stdout) == ("a\n", "b\n")
+    (warning,) = [one for one in first.warnings if "update bubblewrap" in one]
+    assert "--bind-fd" in warning
+    assert "--perms" in warning
+    assert not any("update bubblewrap" in one for one in second.warnings)
+
+
+def test_what_not_everybody_may_read_is_found_however_deep_it_lies(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("in a sandbox of an ordinary user the kernel sees to it")
+    deep = tmp_path / "a/b/c/d"
+    deep.mkdir(parents=True)
+    (deep / "key").write_text("")
+    (deep / "key").chmod(0o600)
+    (deep / "public").write_text("")
+    for place in (tmp_path / "a", *deep.parents[:3], deep):
+        place.chmod(0o755)
+
+    assert list(mounts._closed(str(tmp_path / "a"))) == [deep / "key"]

@@ -21,8 +21,10 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Directory, Resources
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
+from shelltie.providers.workspace.boundaries import hard_linked
 from shelltie.providers.workspace.guards import RememberedFiles
 from shelltie.providers.workspace.inotify import DirectoryWatch
+from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import PutAside, WatchedNames
 
 _RESERVED = 5.0  # seconds, from being ready to the spawn: until it is on record that it starts
@@ -34,6 +36,11 @@ _UNDONE = (
 _NOT_UNDONE = (
     "{} was made where git outside would obey it, and could not be renamed ({}): delete it before"
     " you run git"
+)
+_HARD_LINKED = (
+    "{} is a hard link, as uv and pnpm make them to a cache that all projects share: a command that"
+    " changes such a file in place changes it for them, too. Install with UV_LINK_MODE=copy, or"
+    " package-import-method=copy"
 )
 _PATIENCE = 10.0  # with a keeper that does not answer
 
@@ -51,6 +58,8 @@ class Sandbox:
     reserved_until: float = 0.0
     arrivals: DirectoryWatch | None = None
     undone: list[PutAside] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # for whoever comes first
+    made: NewRepositories | None = None
     closing: bool = False
 
     @property
@@ -131,6 +140,8 @@ class SandboxPool(Generic[R]):
     def add(self, room: R, workspace: str) -> R:
         """It is the one of its place now."""
         self._rooms[room.place] = self._named[workspace] = room
+        linked = hard_linked(room.place)
+        room.notes += [] if linked is None else [_HARD_LINKED.format(linked)]
         if room.watched.directories:
             room.arrivals = DirectoryWatch(room.watched.directories, partial(self._look, room))
         return room
@@ -165,6 +176,9 @@ class SandboxPool(Generic[R]):
                 raise
             raise CannotStart(f"its {self._kind} ended just then: run it again") from error
         _cancel(room)
+        notes, room.notes = room.notes, []
+        for note in notes:
+            listen(Noted(note))
 
     def _hearing(self, room: R, listen: Callable[[LeashWord], None]) -> Callable[[LeashWord], None]:
         open_end, since = True, len(room.undone)
@@ -180,6 +194,8 @@ class SandboxPool(Generic[R]):
                 room.undo_forbidden()
                 for note in _notes(room.undone[since:]):
                     listen(Noted(note, undone=True))
+                for note in room.made.look() if room.made is not None else ():
+                    listen(Noted(note))
             listen(word)
             if isinstance(word, Gone | Lost):
                 self.release(room)

@@ -21,6 +21,7 @@ from shelltie.providers.bubblewrap.home import (
     without_secrets,
 )
 from shelltie.providers.policies import SandboxPolicy
+from shelltie.providers.workspace.boundaries import within
 from shelltie.providers.workspace.git import SETTINGS, text_of
 from shelltie.providers.workspace.guards import Guards, RememberedFiles, guards_of
 from shelltie.providers.workspace.watched_names import UnguardedName
@@ -35,6 +36,7 @@ _SECRET = (
     *("/etc/sudoers.d", "/etc/ssl/private", "/etc/ssh", "/etc/kubernetes", "/etc/rancher"),
     *("/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager", "/etc/docker", "/etc/shelltie"),
     *("/sys/kernel/debug", "/sys/kernel/tracing", "/sys/firmware"),
+    *("/nix/var/nix/daemon-socket", "/nix/var/nix/gc-socket"),
 )
 # bwrap leaves /proc/sys writable for root: core_pattern alone would be a way out.
 _PROC_READ = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs")
@@ -45,11 +47,12 @@ _PROC_HIDDEN = (
     "/proc/keys",
     "/proc/timer_list",
 )
+_SOCKETS_MAX = 20_000
 _PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108  inside, where they belong to nobody else
 
 
 # Of younger versions; without them the sandbox is a little weaker, and still one.
-OPTIONAL = ("--disable-userns", "--size", "--bind-fd", "--ro-bind-fd")
+OPTIONAL = ("--disable-userns", "--size", "--bind-fd", "--ro-bind-fd", "--perms")
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class SandboxView:
     lacking: Set[str]
     held: RememberedFiles = field(default_factory=RememberedFiles)
     watched: tuple[UnguardedName, ...] = ()
+    repositories: tuple[Path, ...] = ()
     options: list[str] = field(default_factory=list)
 
     def build(self, needs: Mapping[str, str]) -> None:
@@ -70,7 +74,7 @@ class SandboxView:
         """
         policy = self.policy
         guards = guards_of(self.roots, policy.home, policy.hidden, policy.own)
-        self.watched = guards.watched
+        self.watched, self.repositories = guards.watched, guards.repositories
         self.options = [
             *(() if "--disable-userns" in self.lacking else ("--disable-userns",)),
             *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
@@ -100,7 +104,8 @@ class SandboxView:
             yield from ("--ro-bind", "/dev/null", place)
         for path in map(Path, _SYSTEM):
             yield from _shown(path)
-        for path in (*map(Path, _SECRET), *_closed("/etc")):
+        closed = (path for place in ("/etc", "/usr/local/etc") for path in _closed(place))
+        for path in (*map(Path, _SECRET), *closed):
             yield from self._emptied(path)
         for place in _PRIVATE:
             yield from self._private(place, "1777")
@@ -153,6 +158,11 @@ class SandboxView:
         for place in self.policy.hidden:
             if any(top in place.parents for top in seen):
                 yield from self._emptied(place)
+        home = self.policy.home
+        shown = within((*seen[len(guards.writable) :], *(home / name for name in TOOLCHAINS)))
+        for place in filter(shown, bound_sockets()):
+            if not within(guards.writable)(place):
+                yield from self._emptied(place)
 
     def _bind(self, place: Path, *, writable: bool) -> Iterable[str]:
         descriptor = self.held.take(place)
@@ -163,7 +173,8 @@ class SandboxView:
 
     def _private(self, place: str, mode: str) -> Iterable[str]:
         sized = () if "--size" in self.lacking else ("--size", str(self.policy.settings.tmp_size))
-        return (*sized, "--perms", mode, "--tmpfs", place)
+        perms = () if "--perms" in self.lacking else ("--perms", mode)
+        return (*sized, *perms, "--tmpfs", place)
 
     def _emptied(self, place: Path) -> Iterable[str]:
         self.held.note((place,))
@@ -180,7 +191,18 @@ def visible(policy: SandboxPolicy, workspace: Path) -> tuple[str, ...]:
     return (*ours, *_PRIVATE, *_SYSTEM)
 
 
-def _closed(place: str, depth: int = 2) -> Iterator[Path]:
+def bound_sockets() -> Iterator[Path]:
+    """Unix sockets that somebody listens on: to connect to one, to read it is enough."""
+    for line in text_of(Path("/proc/net/unix")).splitlines()[1:_SOCKETS_MAX]:
+        _, _, path = line.partition(" /")
+        if path:
+            place = Path(os.path.realpath(f"/{path}"))
+            with suppress(OSError):
+                if place.is_socket():
+                    yield place
+
+
+def _closed(place: str, depth: int = 8) -> Iterator[Path]:
     """What not everybody may read: a sandbox of root is still the owner of it."""
     if os.geteuid() != 0:
         return

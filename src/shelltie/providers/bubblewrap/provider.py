@@ -24,6 +24,7 @@ from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.boundaries import checked, within
+from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 
 _NAMESPACES = ("new namespace", "uid map", "gid map", "unshare", "setting up uid", "No permissions")
@@ -63,6 +64,10 @@ def _namespaces(setting: Callable[[str], str]) -> str:
     return f"user namespaces are forbidden here; {_IN_CONTAINER}"
 
 
+_OLDER = (
+    "this bwrap does not know {}, so the sandbox is weaker than it could be: update bubblewrap"
+    " (0.11 knows all)"
+)
 _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
 # They lead to sockets and directories that are not there.
@@ -188,6 +193,8 @@ class BubblewrapProvider:
             link,
             held=view.held,
             watched=watched,
+            made=NewRepositories(place, view.repositories),
+            notes=[_OLDER.format(", ".join(sorted(self._lacking)))] if self._lacking else [],
             complaints=complaints,
         )
 

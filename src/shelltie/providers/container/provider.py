@@ -28,6 +28,7 @@ from shelltie.providers.provider import Prepared
 from shelltie.providers.spawn import LeashedProcess, limited, spawn
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import RememberedFiles, guards_of
+from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 
 _MORE = "add the directory to container.mounts"
@@ -136,6 +137,7 @@ class ContainerProvider:
             engine=address,
             held=held,
             watched=watched,
+            made=NewRepositories(place, guards.repositories),
             variables=made.variables,
             group=group_of(made.link.pid),
         )

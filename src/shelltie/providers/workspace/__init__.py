@@ -13,5 +13,6 @@ Files, in reading order:
   watched_names  what no mount can guard
   git         hooks, config, repositories
   guards      what must stay, by inode
+  new_repositories  what git would run of those that commands make
   inotify     what appears
 """

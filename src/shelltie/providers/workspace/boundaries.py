@@ -6,6 +6,8 @@ editors and agents run or obey by themselves is read-only in it, as far as it is
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from shelltie.errors import CannotStart
@@ -22,6 +24,13 @@ _OBEYED = (
     *(".clinerules", ".aider.conf.yml", "opencode.json", ".vscode", ".idea", ".zed"),
     *(".devcontainer", ".envrc", ".husky", ".pre-commit-config.yaml"),
 )
+
+_INSTALLED = (
+    ".venv/lib/python*/site-packages/*.py",
+    ".venv/lib/python*/site-packages/*/__init__.py",
+    "node_modules/.pnpm/*/node_modules/*/package.json",
+)
+_SAMPLES = 20
 
 
 def checked(given: str, home: Path, ours: tuple[Path, ...]) -> Path:
@@ -62,6 +71,19 @@ def within(roots: Iterable[Path]) -> Callable[[Path], bool]:
 def obeyed(workspace: Path) -> tuple[Path, ...]:
     """What editors, agents and shelltie itself obey, by its names: it may not be there."""
     return tuple(workspace / name for name in _OBEYED)
+
+
+def hard_linked(workspace: Path) -> Path | None:
+    """An installed file that is elsewhere, too: uv and pnpm link to a cache that all projects use.
+
+    Whoever writes to it here changes it for them, and no mount is in the way.
+    """
+    for pattern in _INSTALLED:
+        with suppress(OSError):
+            for file in islice(workspace.glob(pattern), _SAMPLES):
+                if file.lstat().st_nlink > 1:
+                    return file
+    return None
 
 
 def guardable(path: Path) -> bool:

@@ -51,7 +51,7 @@ class Git:
 
     `writable` lies elsewhere and is needed to commit. In `kept` nothing can be changed; the
     directories in `held` cannot be renamed; those in `listed` show by their time that there are
-    more repositories. A `problem` is why not all of it can be guarded.
+    more repositories. `marks` is each `.git`. A `problem` is why not all of it can be guarded.
     """
 
     writable: list[Path] = field(default_factory=list)
@@ -59,6 +59,7 @@ class Git:
     held: list[Path] = field(default_factory=list)
     listed: list[Path] = field(default_factory=list)
     watched: list[UnguardedName] = field(default_factory=list)
+    marks: list[Path] = field(default_factory=list)
     problem: str = ""
 
 
@@ -75,11 +76,12 @@ def git_of(roots: tuple[Path, ...], home: Path, within: Within, common: Path | N
     if common is not None:
         git.writable.append(common)
         _guard(git, common, (*_named(git, roots[0], (common / "config", *more)),), within)
-    marks = [*islice((mark for root in roots for mark in _marks(git, root)), _MOST + 1)]
+    marks = [*islice((mark for root in roots for mark in marks_in(git, root)), _MOST + 1)]
     if len(marks) > _MOST:
         git.problem = _MANY.format("repositories")
-    for number, mark in enumerate(dict.fromkeys(marks)):
-        repository = _repository(mark)
+    git.marks = list(dict.fromkeys(marks))
+    for number, mark in enumerate(git.marks):
+        repository = repository_of(mark)
         if number >= _FINELY or not mark.is_dir():
             _keep(git, mark, within)
         else:
@@ -128,7 +130,7 @@ def follow(path: Path, within: Within) -> tuple[list[UnguardedName], Path]:
     return links, at
 
 
-def _marks(git: Git, root: Path) -> Iterator[Path]:
+def marks_in(git: Git, root: Path) -> Iterator[Path]:
     """Each `.git` in a directory, the upper ones first."""
     level, looked = [str(root)], 0  # texts: a path costs more than to look at it
     for _ in range(_DEPTH + 1):
@@ -160,7 +162,8 @@ def _look_into(directory: str) -> tuple[list[str], list[str]]:
     return found, further
 
 
-def _repository(mark: Path) -> Path | None:
+def repository_of(mark: Path) -> Path | None:
+    """The repository that a `.git` is, or leads to."""
     found = Path(os.path.realpath(mark)) if mark.is_dir() else _named_by(mark)
     return found if found is not None and (found / "HEAD").is_file() else None
 

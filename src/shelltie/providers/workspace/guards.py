@@ -26,6 +26,7 @@ class Guards:
     Commands may write in `writable`. The directories in `pinned`, too, but those stay where they
     are; in `kept` nothing changes. `names` are obeyed by somebody, if they are there, and what is
     `listed` in some directories may become more. For `watched` there can be no mount.
+    `repositories` are those that were found, each by its `.git`.
     """
 
     writable: tuple[Path, ...]
@@ -34,6 +35,7 @@ class Guards:
     names: tuple[Path, ...]
     listed: tuple[Path, ...]
     watched: tuple[UnguardedName, ...]
+    repositories: tuple[Path, ...] = ()
 
 
 def guards_of(
@@ -57,6 +59,7 @@ def guards_of(
         names,
         tuple(git.listed),
         tuple(git.watched),
+        tuple(git.marks),
     )
 
 
