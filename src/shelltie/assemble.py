@@ -29,7 +29,7 @@ from shelltie.output.kept_output import KeptOutputs
 from shelltie.output.redact import Redactor
 from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
-from shelltie.providers.lazy import LazyProvider
+from shelltie.providers.lazy import LazyProvider, LazyViews
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.policies import (
     ContainerPolicy,
@@ -37,7 +37,7 @@ from shelltie.providers.policies import (
     container_policy,
     sandbox_policy,
 )
-from shelltie.providers.provider import Provider
+from shelltie.providers.provider import Provider, Views
 from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.writer import Terms
@@ -121,6 +121,19 @@ def _container(policy: ContainerPolicy) -> Provider:
     from shelltie.providers.container.provider import ContainerProvider
 
     return ContainerProvider(policy)
+
+
+def _views(config: Config) -> Views | None:
+    """Where what is rated safe runs, unless that is switched off or cannot be here."""
+    if config.safety.enforce == "off" or sys.platform != "linux":
+        return None
+    return LazyViews(partial(_read_only_views, config))
+
+
+def _read_only_views(config: Config) -> Views:
+    from shelltie.providers.bubblewrap.read_only_view import ReadOnlyViews
+
+    return ReadOnlyViews(sandbox_policy(config, child.inherited()), keeper_of(config))
 
 
 def judge_of(config: Config, project: Path) -> Judge:
@@ -277,6 +290,8 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         demands(config),
         workspace=config.sandbox.workspace or str(paths.here()),
         instead_of_asking=_isolated_unasked(config),
+        views=_views(config),
+        views_required=config.safety.enforce == "required",
     )
     return Admission(
         judge=judge_of(config, paths.here()),

@@ -44,6 +44,16 @@ class CommandRefused:
 
 
 @frozen
+class SafeCorrected:
+    """A read-only view has stopped what was rated safe: a rule is wrong about it."""
+
+    run: RunId
+    at: float
+    command: str
+    message: str
+
+
+@frozen
 class ApprovalAsked:
     """A person is asked; `question` is what they answer to."""
 
@@ -299,6 +309,7 @@ Event = (
     CommandAsked
     | CommandJudged
     | CommandRefused
+    | SafeCorrected
     | ApprovalAsked
     | ApprovalAnswered
     | RunReady

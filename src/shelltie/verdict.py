@@ -65,6 +65,7 @@ class Code(StrEnum):
     TOO_LONG = "too_long"
     TOO_DEEP = "too_deep"
     LISTED = "listed"
+    NOT_READ_ONLY = "not_read_only"
 
 
 @frozen
@@ -122,9 +123,13 @@ class Judged:
 
 @frozen
 class Verdict:
-    """What the rules say about a whole command. Safe needs `agreed`: two parsers saw the same."""
+    """What the rules say about a whole command. Safe needs `agreed`: two parsers saw the same.
+
+    `needs` is what its commands need beyond reading files: see `safety/rules.schema.json`.
+    """
 
     rating: Rating
     reasons: tuple[Reason, ...] = ()
     commands: tuple[Judged, ...] = ()
     agreed: bool = False
+    needs: frozenset[str] = frozenset()

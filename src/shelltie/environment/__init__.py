@@ -9,6 +9,7 @@ Flow at a glance:
 
 Files, in reading order:
   inherited       our own environment
+  secret_places   where credentials are kept on disk
   variable_kinds  what a variable is, by name and value
   child           the environment that a command gets
 """

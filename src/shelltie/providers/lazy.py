@@ -1,11 +1,11 @@
-"""Lazy import of a provider, when a command first asks for it."""
+"""Lazy import of a provider or of views, when a command first asks for one."""
 
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from shelltie.model import Bar, Isolation
-from shelltie.providers.provider import Provider
+from shelltie.providers.provider import Needs, Provider
 
 
 class LazyProvider:
@@ -38,3 +38,24 @@ class LazyProvider:
         """See `Provider`."""
         if "_provider" in self.__dict__:
             await self._provider.close()
+
+
+class LazyViews:
+    """Stands for read-only views, which `make` imports and makes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def _views(self) -> Any:  # noqa: ANN401  what it is, only its module knows
+        return self._make()
+
+    async def enter(self, needs: Needs, cwd: str) -> Provider:
+        """See `Views`."""
+        provider: Provider = await self._views.enter(needs, cwd)
+        return provider
+
+    async def close(self) -> None:
+        """See `Views`."""
+        if "_views" in self.__dict__:
+            await self._views.close()

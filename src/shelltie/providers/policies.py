@@ -20,7 +20,8 @@ from shelltie.settings.sections import ContainerSettings, SandboxSettings
 class SandboxPolicy:
     """What holds in every sandbox of a provider.
 
-    `hidden` are shelltie's own directories, `own` is its code.
+    `hidden` are shelltie's own directories, of which those in `private` hold sockets and settings;
+    `own` is its code.
     """
 
     home: Path
@@ -30,6 +31,7 @@ class SandboxPolicy:
     hidden: tuple[Path, ...] = ()
     own: tuple[Path, ...] = ()
     path: str = ""
+    private: tuple[Path, ...] = ()
 
 
 @frozen
@@ -63,6 +65,7 @@ def sandbox_policy(config: Config, environ: Mapping[str, str]) -> SandboxPolicy:
         hidden=_own_places(config.state.dir, environ),
         own=_own_code(),
         path=environ.get("PATH", ""),
+        private=_real(_private_places(environ)),
     )
 
 
@@ -97,15 +100,13 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def _own_places(state: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    return _real(
-        (
-            state,
-            str(paths.state_dir(environ)),
-            str(paths.user_file(environ).parent),
-            *map(str, paths.runtime_dirs(environ)),
-            *map(str, paths.usual_runtime_dirs(environ)),  # of other servers
-        )
-    )
+    return _real((state, str(paths.state_dir(environ)), *_private_places(environ)))
+
+
+def _private_places(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings, and sockets: also those of other servers."""
+    runtime = (*paths.runtime_dirs(environ), *paths.usual_runtime_dirs(environ))
+    return (str(paths.user_file(environ).parent), *map(str, runtime))
 
 
 def _own_code() -> tuple[Path, ...]:

@@ -13,6 +13,11 @@ OTHER_DIRECTORY = (
 )
 
 
+# What a command that is rated safe needs beyond reading files. A view can have a `network`; to see
+# `processes` of others, or for `everything`, a command runs outside of it.
+Needs = frozenset[str]
+
+
 @frozen
 class Prepared:
     """A command with everything decided: what a provider starts, to the letter.
@@ -125,4 +130,19 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """End everything that was started here and prove it."""
+        ...
+
+
+class Views(Protocol):
+    """Where what is rated safe runs, so that it is: nothing can be changed there."""
+
+    async def enter(self, needs: Needs, cwd: str) -> Provider:
+        """The view for these needs, ready.
+
+        Raises: CannotStart, which says why there is none.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End everything that was started there, and prove it."""
         ...

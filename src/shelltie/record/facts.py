@@ -22,6 +22,7 @@ from shelltie.events import (
     RunEnded,
     RunReady,
     RunStarted,
+    SafeCorrected,
     SessionNamed,
     ShellCommandBegan,
     ShellCommandEnded,
@@ -67,6 +68,9 @@ class Fact:
     at: float
     kind: str
     body: Body
+
+
+CORRECTED = "corrected"  # what was rated safe, and was not
 
 
 @dataclass(slots=True)
@@ -147,6 +151,11 @@ class FactMaker:
     @_write.register
     def _(self, event: CommandRefused) -> tuple[str, Body]:
         return "refused", self._refusal(event)
+
+    @_write.register
+    def _(self, event: SafeCorrected) -> tuple[str, Body]:
+        told = _told(self._redactor(event.run), event.command)
+        return CORRECTED, {"command": told, "message": event.message}
 
     @_write.register
     def _(self, event: ContextRefused) -> tuple[str, Body]:

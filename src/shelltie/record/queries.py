@@ -16,6 +16,7 @@ from shelltie.model import PastSession, RunId
 from shelltie.record import recovery
 from shelltie.record.chain import ChainEntry, Checked, Head, check
 from shelltie.record.database import explained, open_for_reading
+from shelltie.record.facts import CORRECTED
 from shelltie.record.tables import plain
 from shelltie.record.verify import RebuiltTables
 
@@ -129,6 +130,16 @@ def tail(path: Path, count: int) -> list[AuditLine]:
     with closing(_opened(path)) as connection:
         query = f"{_ENTRIES} ORDER BY seq DESC LIMIT ?"
         return list(_guarded(path, connection, query, (count,)))[::-1]
+
+
+def corrected(path: Path, count: int) -> list[AuditLine]:
+    """The last texts that were rated safe and stopped by a read-only view, in order.
+
+    Raises: JournalUnusable, JournalUnreadable.
+    """
+    with closing(_opened(path)) as connection:
+        query = f"{_ENTRIES} WHERE kind = ? ORDER BY seq DESC LIMIT ?"
+        return list(_guarded(path, connection, query, (CORRECTED, count)))[::-1]
 
 
 def lost(path: Path, client: str = "") -> list[RunLost]:

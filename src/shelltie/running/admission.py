@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,8 +28,9 @@ from shelltie.events import (
     CommandJudged,
     CommandRefused,
     Publish,
+    SafeCorrected,
 )
-from shelltie.model import Caller, Command, Directory, Isolation, RunId, Surroundings
+from shelltie.model import Bar, Caller, Command, Directory, Isolation, RunId, Surroundings
 from shelltie.providers.provider import Provider
 from shelltie.running.messages import withheld_of
 from shelltie.running.options import Requester, RunOptions
@@ -42,6 +44,14 @@ _UNSEEN = (
     "the terminal does not show what is typed now, and in a shell this would be dangerous: a person"
     " can type it with `shelltie attach`"
 )
+
+_STOPPED_MAX = 1000
+_STOPS = {
+    Bar.WRITE: "write a file",
+    Bar.NETWORK: "use the network",
+    Bar.FILES: "read a file with credentials",
+}
+_STOPPED_BY = "it was rated safe, and then wanted to {}, from which the read-only view kept it"
 
 
 @frozen
@@ -76,6 +86,7 @@ class Admission:
         self.patience = patience
         self._profiles = profiles
         self._publish = publish
+        self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
 
     async def decide(
         self, run: RunId, command: Command, options: RunOptions, surroundings: Surroundings
@@ -90,6 +101,7 @@ class Admission:
                 return Admitted(None, *await self.placement.choose(options, None))
             verdict = await self._rate(command, options.profile)
             placed = await self.placement.choose(options, verdict)
+            placed = await self.placement.confine(placed, command, verdict)
             instead = await self._isolated_instead(placed, verdict, options)
             withheld = withheld_of(command, surroundings.withheld)
             admitted = await self._approve(
@@ -174,6 +186,8 @@ class Admission:
         verdict = await self.judge.look(command)
         if verdict.rating is not Rating.SAFE:
             return verdict
+        if (why := self._stopped.get(command.text)) is not None:
+            return _corrected(verdict, command.text, why)
         if live_shell:
             return _doubted(verdict, command.text)
         decisions = self._profiles[profile]
@@ -181,6 +195,17 @@ class Admission:
         if decides or self.placement.depends_on_safety(profile):
             return await self.judge.confirm(command, verdict)
         return verdict
+
+    def correct(self, run: Run, bars: Sequence[Bar]) -> None:
+        """A read-only view has stopped what was rated safe: its text is unknown from now on."""
+        verdict = run.verdict
+        assert verdict is not None  # else it had not been there
+        why = _STOPPED_BY.format(" and ".join(_STOPS[bar] for bar in bars))
+        self._stopped[run.command.text] = why
+        if len(self._stopped) > _STOPPED_MAX:
+            self._stopped.popitem(last=False)
+        run.verdict = _corrected(verdict, run.command.text, why)
+        self._publish(SafeCorrected(run.id, time.time(), run.command.text, why))
 
     # Asking
 
@@ -308,6 +333,11 @@ class Admission:
             told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
             self._publish(told)
             raise
+
+
+def _corrected(verdict: Verdict, text: str, why: str) -> Verdict:
+    reason = Reason(Code.NOT_READ_ONLY, Rating.UNKNOWN, why, Span(0, len(text)))
+    return replace(verdict, rating=Rating.UNKNOWN, reasons=(*verdict.reasons, reason))
 
 
 def _doubted(verdict: Verdict, text: str) -> Verdict:

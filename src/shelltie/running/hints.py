@@ -6,6 +6,7 @@ from collections.abc import Collection, Set
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
+from shelltie.environment.secret_places import HOME, SYSTEM
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State
 from shelltie.shell.split import segments, strip_prefixes
 
@@ -285,6 +286,25 @@ def _needs_network(text: str) -> bool:
     return any(_ONLINE.match(one) and not _OWN_NETWORK.search(one) for one in commands)
 
 
+_DENIED = lazy(r"permission denied|EACCES", re.IGNORECASE)
+
+
+def stopped_by_view(said: str, bars: Set[Bar], home: str) -> tuple[Bar, ...]:
+    """What a read-only view kept a command from that ended badly."""
+    found = list(blocked(said, bars - {Bar.FILES}, "/"))
+    denied = [line for line in said.splitlines() if _DENIED.search(line)]
+    if Bar.NETWORK in bars and denied and "socket" in said.lower():
+        found.append(Bar.NETWORK)
+    masked = (*(f"{home}/{name}" for name in HOME), *SYSTEM)
+    if any(_names(line, masked) for line in denied):
+        found.append(Bar.FILES)
+    return tuple(dict.fromkeys(found))
+
+
+def _names(line: str, places: Collection[str]) -> bool:
+    return any(_within(path.rstrip(".:"), tuple(places)) for path in _ABSOLUTE.findall(line))
+
+
 def _within(path: str, roots: tuple[str, ...]) -> bool:
     return any(f"{path}/".startswith(f"{root}/") for root in roots)
 
@@ -310,6 +330,12 @@ def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
     """Why it may have failed, and who can change that."""
     if not found:
         return None
+    if provider == "local":
+        return (
+            "It was rated safe, so it ran in a read-only view of this machine, which kept it from"
+            f" what it wanted ({', '.join(found)}): nothing was changed. Its text is unknown from"
+            " now on: run it again, and it runs outside of the view, or a person is asked."
+        )
     hints = _CONTAINER_HINTS if provider == "container" else _HINTS
     reasons = "; ".join(hints[bar] for bar in found)
     return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."

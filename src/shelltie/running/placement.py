@@ -15,8 +15,8 @@ from shelltie.errors import (
     NotSetUp,
     Silent,
 )
-from shelltie.model import Isolation
-from shelltie.providers.provider import Provider
+from shelltie.model import Command, Isolation
+from shelltie.providers.provider import Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
 
@@ -27,6 +27,13 @@ Demands = Mapping[Rating, str]
 
 
 Placed = tuple[Provider, tuple[str, ...]]  # and what to tell about the choice
+
+
+_IN_VIEW = frozenset({"network"})  # needs that a view can meet
+_ONLY_JUDGED = (
+    "what is rated safe runs unconfined here, so safe is only a judgement ({}); shelltie doctor"
+    " tells more"
+)
 
 
 @frozen
@@ -40,7 +47,8 @@ class _Level:
 class Placement:
     """Chooses the provider for a command. The first is for what is not isolated; `workspace` is
     where isolated commands may write unless a call names another directory. Unknown commands of the
-    profiles in `instead_of_asking` are isolated where nobody can be asked about them.
+    profiles in `instead_of_asking` are isolated where nobody can be asked about them. What is rated
+    safe runs in one of the `views`.
     """
 
     def __init__(
@@ -50,6 +58,8 @@ class Placement:
         *,
         workspace: str = ".",
         instead_of_asking: Collection[str] = (),
+        views: Views | None = None,
+        views_required: bool = False,
     ) -> None:
         self.default = providers[0]
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
@@ -57,6 +67,9 @@ class Placement:
         self._workspace = workspace
         self._instead = instead_of_asking
         self._working: dict[str, bool] = {}  # by what was seen, once
+        self.views = views
+        self._views_required = views_required
+        self._told = False  # that safe is only a judgement here
 
     def workspace_for(self, options: RunOptions) -> str:
         """Where a command may write if it is isolated."""
@@ -82,6 +95,24 @@ class Placement:
         raised = f"the policy demands {level.least} for this command, not only {asked}"
         return provider, (*notes, raised)
 
+    async def confine(self, placed: Placed, command: Command, verdict: Verdict) -> Placed:
+        """What is rated safe, and would run without isolation, runs in a read-only view.
+
+        A session stays where it is: what is typed there is not rated safe.
+        Raises: IsolationUnavailable, where the settings require a view.
+        """
+        safe = verdict.rating is Rating.SAFE and verdict.agreed and verdict.needs <= _IN_VIEW
+        if self.views is None or not safe or command.stays_open or placed[0] is not self.default:
+            return placed
+        try:
+            return await self.views.enter(verdict.needs, command.cwd), placed[1]
+        except CannotStart as error:
+            if self._views_required:
+                raise IsolationUnavailable(f"safety.enforce is required, and {error}") from error
+            told = () if self._told else (_ONLY_JUDGED.format(error),)
+            self._told = True
+            return placed[0], (*placed[1], *told)
+
     async def require_isolation(
         self, provider: Provider, options: RunOptions, verdict: Verdict
     ) -> None:
@@ -103,7 +134,7 @@ class Placement:
     def depends_on_safety(self, profile: str) -> bool:
         """Whether it matters here that a command is safe."""
         demands = self._demands.get(profile, {})
-        return demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
+        return self.views is not None or demands.get(Rating.SAFE) != demands.get(Rating.UNKNOWN)
 
     def isolates_instead_of_asking(self, rating: Rating, profile: str | None) -> bool:
         """Whether a command that nobody can be asked about may run where it does no harm."""
@@ -129,6 +160,8 @@ class Placement:
 
     async def close(self) -> None:
         """End everything that was started anywhere."""
+        if self.views is not None:
+            await self.views.close()
         for provider in self.providers.values():
             await provider.close()
 

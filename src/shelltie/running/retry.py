@@ -15,6 +15,12 @@ _FIRST_BACKOFF = 0.5  # seconds before what could not be started is tried again;
 _CAP = 3600.0
 
 
+_ELSEWHERE = (
+    "it was rated safe, and a read-only view kept it from something that safe commands do not do;"
+    " nothing was changed there, and so it ran again, as an unknown command"
+)
+
+
 class Attempts:
     """A command that may be run again, `again` times at most, and `runs`, the one that counts last.
 
@@ -33,7 +39,9 @@ class Attempts:
         """With what to start it now, after a pause where it could not be started; or nothing."""
         if not self.runs:
             return self._options
-        if len(self.runs) > self._again:
+        if self.runs[-1].stopped:  # it changed nothing, and is unknown now: it runs elsewhere
+            return self._options
+        if len(self._counted) > self._again:
             return None
         options = _next(self.runs[-1], self._options, self._longest)
         if options is not None and self.runs[-1].state is State.SPAWN_FAILED:
@@ -45,15 +53,21 @@ class Attempts:
         """Why there are fewer attempts after a timeout than were asked for."""
         last = self.runs[-1]
         outcome = last.outcome
-        if outcome is None or outcome.state is not State.TIMED_OUT or len(self.runs) > self._again:
-            return ()
+        again = (_ELSEWHERE,) if len(self._counted) < len(self.runs) else ()
+        late = outcome is not None and outcome.state is State.TIMED_OUT
+        if outcome is None or not late or len(self._counted) > self._again:
+            return again
         if outcome.leaked:
             why = "some of its processes could not be ended"
         elif _changes_nothing(last):
             why = "its limits are as long as they may be"
         else:
             why = "it is not proved to change nothing, and may have done half of what it does"
-        return (f"not run again after its timeout: {why}",)
+        return (*again, f"not run again after its timeout: {why}")
+
+    @property
+    def _counted(self) -> list[Run]:
+        return [run for run in self.runs if not run.stopped]
 
 
 def checked(given: object) -> int:

@@ -24,6 +24,7 @@ from shelltie.events import (
 from shelltie.keeper import protocol
 from shelltie.model import (
     LEGAL_TRANSITIONS,
+    Bar,
     Command,
     Escalation,
     EscalationStep,
@@ -90,6 +91,7 @@ class Run:
         self.provider = provider.name
         self.isolation = provider.isolation
         self.bars = provider.bars
+        self.stopped: tuple[Bar, ...] = ()  # by which a read-only view kept it from what it wanted
         self.output = output
         self.verdict = verdict
         self.state = State.CREATED
@@ -124,6 +126,11 @@ class Run:
         self._observer: activity.Observer | None = None
 
     # What others may ask
+
+    @property
+    def in_view(self) -> bool:
+        """It runs in a read-only view, as what is rated safe does."""
+        return self.isolation is Isolation.NONE and bool(self.bars)
 
     @property
     def settled(self) -> bool:

@@ -34,9 +34,11 @@ from shelltie.model import (
     Surroundings,
 )
 from shelltie.output.store import Store
+from shelltie.output.text import clean
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
+from shelltie.running.hints import stopped_by_view
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
 from shelltie.running.options import (
@@ -55,6 +57,7 @@ from shelltie.running.unusual import Lookout
 from shelltie.shell.shape import shape
 from shelltie.verdict import Rating
 
+_TAIL = 4096  # of what it printed
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))
 
 
@@ -305,6 +308,12 @@ class Supervisor:
     def _note_end(self, run: Run) -> None:
         assert run.outcome is not None
         self._breaker.note(run.outcome, self._alarms.now())
+        if run.in_view and not run.outcome.ok:
+            tail = run.output.view(None, 0, _TAIL).tail
+            home = self._base.kept.get("HOME", "")
+            run.stopped = stopped_by_view(clean(tail), run.bars, home)
+            if run.stopped:
+                self.admission.correct(run, run.stopped)
 
     def _note_lost(self) -> None:
         """Whoever is left is on no leash any more, and looks like a person."""

@@ -41,7 +41,7 @@ _OWN_PROGRAM = lazy(r"/proc/(?:self|thread-self|\d+)/exe")  # the shell's own, o
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
 _NOTHING = Span(0, 0)
 _BASHES = frozenset(("bash", "rbash", "eval", "trap"))
-_Mark = tuple[int, int, int, int, set[str], dict[str, None]]
+_Mark = tuple[int, int, int, int, set[str], dict[str, None], set[str]]
 
 
 @frozen
@@ -125,11 +125,13 @@ class _Rater:
     in_texts: dict[tuple[str, Span], bool] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    needs: set[str] = field(default_factory=set)
 
     def examined(self) -> Examined:
         rating = max((it.rating for it in self.reasons), key=lambda it: it.rank, default=None)
         reasons = _chosen([*dict.fromkeys(self.reasons)])
-        verdict = Verdict(rating or Rating.SAFE, tuple(reasons), tuple(self.judged))
+        found = tuple(reasons), tuple(self.judged)
+        verdict = Verdict(rating or Rating.SAFE, *found, needs=frozenset(self.needs))
         return Examined(
             verdict,
             frozenset(self.conditions),
@@ -249,11 +251,11 @@ class _Rater:
 
     def _mark(self) -> _Mark:
         counts = len(self.reasons), len(self.judged), len(self.texts), len(self.files)
-        return *counts, set(self.conditions), dict(self.programs)
+        return *counts, set(self.conditions), dict(self.programs), set(self.needs)
 
     def _only_danger(self, mark: _Mark) -> bool:
         """Forget what was found since, but for the danger: the command may not be there at all."""
-        reasons, judged, texts, files, self.conditions, self.programs = mark
+        reasons, judged, texts, files, self.conditions, self.programs, self.needs = mark
         del self.texts[texts:], self.files[files:]
         bad = [it for it in self.reasons[reasons:] if it.rating is Rating.DANGEROUS]
         kept = [it for it in self.judged[judged:] if it.rating is Rating.DANGEROUS]
@@ -357,6 +359,8 @@ class _Rater:
         self.reasons += case.reasons
         self.conditions |= case.conditions
         self.files += sorted(case.files)
+        # Whatever a user trusts may do more than read.
+        self.needs |= {"everything"} if listed else case.needs
         self.directories.update(dict.fromkeys(places_of(case)))
         if case.args:
             argv = tuple(arg.value if arg.exact else None for arg in case.args)

@@ -129,6 +129,7 @@ class Rule:
     stdin: Role | None = None
     network: bool = False
     requires: str | None = None
+    needs: frozenset[str] = frozenset()
     plain_globs: bool = False
     help: bool = True
     whens: tuple[When, ...] = ()

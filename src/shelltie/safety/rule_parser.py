@@ -206,7 +206,10 @@ _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {
 _VERDICT_KEYS = ("verdict", "code", "why", "match")
 _CONDITION_KEYS = ("flags", "all", "absent", "operand", "value", "operands", "dynamic")
 _SHAPE_KEYS = ("command", "flags", "style", "stop", "everywhere", "operands", "operands_with")
-_EFFECT_KEYS = ("deny", "danger", "appends", "stdin", "network", "requires", "plain_globs", "help")
+_EFFECT_KEYS = (
+    *("deny", "danger", "appends", "stdin", "network", "requires", "needs", "plain_globs", "help"),
+)
+_NEEDS = ("processes", "network", "everything")
 _WHEN_KEYS = frozenset((*_VERDICT_KEYS, *_CONDITION_KEYS))
 _RULE_KEYS = frozenset(
     (*_VERDICT_KEYS, *_SHAPE_KEYS, *_EFFECT_KEYS, *_FLAG_KEYS, "not_match", "when")
@@ -292,6 +295,7 @@ def _rule(block: Block, family: str) -> Rule:
         stdin=_stdin(block),
         network=block.truth("network"),
         requires=_requires(block),
+        needs=_needs(block),
         plain_globs=block.truth("plain_globs", default=_any_flags(block)),
         help=block.truth("help", default=verdict is not Rating.DANGEROUS),
         whens=whens,
@@ -328,6 +332,14 @@ def _stdin(block: Block) -> Role | None:
     if role not in (Role.SHELL, Role.CODE):
         block.wrong("stdin", "must be 'shell' or 'code'")
     return role
+
+
+def _needs(block: Block) -> frozenset[str]:
+    names = frozenset(block.text("needs").split())
+    for name in sorted(names - {*_NEEDS}):
+        advice = did_you_mean(name, _NEEDS) or f"; known: {', '.join(_NEEDS)}"
+        block.wrong("needs", f"{name!r} is not known{advice}")
+    return names
 
 
 def _requires(block: Block) -> str | None:

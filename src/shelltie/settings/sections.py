@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 _MIB = 1024 * 1024
 _DECISIONS = tuple(map(str, Decision))
 _RATING_MODES = ("listed", "proven")
+_ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
 _LEVELS = ("none", "auto", "sandbox", "container")
 _NETWORKS = ("on", "loopback", "off")
@@ -236,6 +237,10 @@ class SafetySettings:
     on_timeout: str = setting("deny", checks.one_of("deny", "approve"))
     """What follows when nobody answers about an unknown command. A dangerous one is always
     refused.
+    """
+    enforce: Literal["off", "auto", "required"] = _ordered("off", _ENFORCE)
+    """Whether what is rated safe runs in a read-only view, where it can do no harm: where that
+    works (auto), or else not at all (required).
     """
 
 

@@ -139,6 +139,7 @@ async def _keeper(config: Config) -> list[Finding]:
                 await _hidden_process(supervisor),
                 await _login_path(supervisor),
                 *[await _place(supervisor, one) for one in supervisor.placement.providers.values()],
+                await _view(supervisor),
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
@@ -193,6 +194,19 @@ async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
         text = f"`true` did not run: {run.outcome.error or run.outcome.state}"
         return found(POOR, text, "try the shell there")
     return found(GOOD, f"isolation {provider.isolation}: works")
+
+
+async def _view(supervisor: Supervisor) -> Finding:
+    """Whether what is rated safe is made safe."""
+    found, views = partial(Finding, "isolation", "read-only view"), supervisor.placement.views
+    if views is None:
+        return found(UNUSED, "safety.enforce is off: safe is only a judgement")
+    try:
+        await views.enter(frozenset(), "/")
+    except TerminalError as error:
+        remedy = "what is rated safe runs as you: install bubblewrap, or mend this"
+        return found(POOR, f"safe is only a judgement here: {error}", remedy)
+    return found(GOOD, "what is rated safe can change nothing")
 
 
 async def _login_path(supervisor: Supervisor) -> Finding:

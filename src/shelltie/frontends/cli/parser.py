@@ -392,7 +392,10 @@ def _build(only: str | None) -> Parser:
     _add_session_commands(commands)
     _add_journal_commands(commands)
     _add_history_commands(commands)
-    _plain(commands, "doctor", "whether everything is in order here, and the remedy", json=True)
+    doctor = _plain(commands, "doctor", "whether everything is in order, and the remedy", json=True)
+    doctor.add_argument(
+        "--rules", action="store_true", help="list commands that were rated safe and were not"
+    )
     _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
     _plain(commands, "paths", "every file and directory that is used", json=True)
     completion = _plain(commands, "completion", "a script that lets your shell complete")

@@ -21,6 +21,7 @@ from shelltie.events import (
     RunLost,
     RunReady,
     RunStarted,
+    SafeCorrected,
     SessionNamed,
     ShellCommandBegan,
     ShellCommandEnded,
@@ -33,6 +34,7 @@ from shelltie.record.facts import FactMaker
 
 NAMES: Mapping[type, str] = {
     CommandRefused: "command:refused",
+    SafeCorrected: "command:corrected",
     ApprovalAsked: "approval:asked",
     ApprovalAnswered: "approval:answered",
     RunReady: "run:ready",

@@ -200,8 +200,9 @@ def _advice(
     """What its place has kept it from, and what to do next: by what it printed last."""
     tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
     text = run.command.text if outcome.state in (State.FINISHED, State.TIMED_OUT) else ""
-    failed = run.bars and not outcome.ok
-    barred = blocked(clean(tail), run.bars, run.surroundings.cwd, text) if failed else ()
+    barred = run.stopped
+    if run.bars and not run.in_view and not outcome.ok:
+        barred = blocked(clean(tail), run.bars, run.surroundings.cwd, text)
     if outcome.undone is not None:
         barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))

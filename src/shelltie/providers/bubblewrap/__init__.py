@@ -9,8 +9,9 @@ Flow at a glance:
 3. bwrap starts a keeper inside; commands are spawned through it.
 
 Files, in reading order:
-  provider  BubblewrapProvider, and why bwrap refused
-  mounts    what is visible
-  home      toolchains, no credentials
-  seccomp   BPF filter
+  provider        BubblewrapProvider, and why bwrap refused
+  mounts          what is visible
+  home            toolchains, no credentials
+  seccomp         BPF filter
+  read_only_view  where what is rated safe runs
 """

@@ -168,7 +168,7 @@ class BubblewrapProvider:
 
     def _made(self, place: Path) -> _Sandbox:
         self._rooms.replace(place)
-        bwrap = self._bwrap = self._bwrap or _find(self._policy)
+        bwrap = self._bwrap = self._bwrap or find_bwrap(self._policy)
         program = self._program = self._program or _program(self._keeper)
         view = SandboxView(self._policy, place, self._lacking)
         if within(view.roots)(Path(os.path.realpath(bwrap))):
@@ -199,7 +199,7 @@ class BubblewrapProvider:
         )
 
 
-def _find(policy: SandboxPolicy) -> str:
+def find_bwrap(policy: SandboxPolicy) -> str:
     """The program, where no command can put another: of the system if possible.
 
     Raises: CannotStart.

@@ -1,0 +1,221 @@
+"""What is rated safe is made safe: in a read-only view a wrong rating does no harm."""
+
+import os
+from pathlib import Path
+
+import pytest
+from anyio import fail_after
+
+from shelltie import CommandDenied
+from shelltie.environment.secret_places import HOME, SYSTEM
+from shelltie.errors import IsolationUnavailable
+from shelltie.frontends.cli.main import main
+from shelltie.frontends.wire.run import report
+from shelltie.safety.lists import secrecy
+from shelltie.verdict import Rating
+from tests.conftest import Open
+
+# Rules of a user who errs: none of these only reads.
+_WRONG = """
+[[rule]]
+command = "touch, tee, dd, python3, kill, mv"
+verdict = "safe"
+flags   = "any"
+operands = "text*"
+"""
+OURS = str(Path("/proc/self/ns/pid").readlink())
+WHERE = "readlink /proc/self/ns/pid"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a key, whose owner has rules that are wrong."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("secret\n", encoding="utf-8")
+    rules = tmp_path / "xdg-config" / "shelltie" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "wrong.toml").write_text(_WRONG, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home)
+    return home
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.proves("T2-5")
+@pytest.mark.parametrize("text", ["touch canary", "echo x | tee canary", "mv victim canary"])
+async def test_a_wrong_safe_changes_nothing(text: str, open_terminal: Open, home: Path) -> None:
+    (home / "victim").write_text("kept", encoding="utf-8")
+
+    async with open_terminal(safety_enforce="auto", safety_profiles_run_unknown="deny") as terminal:
+        with fail_after(60), pytest.raises(CommandDenied, match="read-only view"):
+            await terminal.run(text)
+
+    assert (home / "victim").read_text(encoding="utf-8") == "kept"
+    assert not (home / "canary").exists()
+
+
+async def test_what_the_view_stopped_runs_again_as_unknown(open_terminal: Open, home: Path) -> None:
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            first = await terminal.run("echo x | tee -a canary")
+            second = await terminal.run("echo x | tee -a canary")
+
+    assert (first.verdict, first.status, len(first.attempts)) == ("unknown", "success", 2)
+    assert any("read-only view" in warning for warning in first.warnings)
+    assert (second.verdict, second.status, second.attempts) == ("unknown", "success", ())
+    assert (home / "canary").read_text(encoding="utf-8") == "x\nx\n"
+
+
+@pytest.mark.usefixtures("home")
+async def test_what_is_only_started_says_what_stopped_it(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            run = await terminal.start("touch canary")
+            await run.wait()
+
+    result = report(run)
+    assert (result.blocked, result.verdict) == (("write",), "unknown")
+    assert "nothing was changed" in (result.hint or "")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("name", ["~/.ssh/id_rsa", "/etc/shadow"])
+async def test_secrets_cannot_be_read(name: str, open_terminal: Open) -> None:
+    code = f"import os; open(os.path.expanduser({name!r})).read()"
+    async with open_terminal(safety_enforce="auto", safety_profiles_run_unknown="deny") as terminal:
+        with fail_after(60), pytest.raises(CommandDenied, match="credentials"):
+            await terminal.run(["python3", "-c", code])
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_secret_that_comes_later_is_masked_too(open_terminal: Open, home: Path) -> None:
+    async with open_terminal(safety_enforce="auto", safety_profiles_run_unknown="deny") as terminal:
+        with fail_after(60):
+            assert (await terminal.run("ls")).status == "success"
+            (home / ".netrc").write_text("secret\n", encoding="utf-8")
+            code = f"print(open({str(home / '.netrc')!r}).read())"
+            with pytest.raises(CommandDenied, match="credentials"):
+                await terminal.run(["python3", "-c", code])
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("family", ["AF_INET", "AF_UNIX", "AF_NETLINK"])
+async def test_nothing_is_sent(family: str, open_terminal: Open) -> None:
+    code = f"import socket; socket.socket(socket.{family})"
+    async with open_terminal(safety_enforce="auto", safety_profiles_run_unknown="deny") as terminal:
+        with fail_after(60), pytest.raises(CommandDenied, match="network"):
+            await terminal.run(["python3", "-c", code])
+
+
+@pytest.mark.usefixtures("home")
+async def test_nobody_outside_is_signalled(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            result = await terminal.run(f"kill -0 {os.getpid()}")
+
+    assert result.status == "error"
+    assert "No such process" in result.stderr
+
+
+@pytest.mark.usefixtures("home")
+async def test_ordinary_commands_are_as_they_were(open_terminal: Open, home: Path) -> None:
+    (home / "project").mkdir()
+    (home / "project" / "a").touch()
+    (home / "a").write_text("1\n2\n", encoding="utf-8")
+    async with open_terminal(safety_enforce="auto") as confined, open_terminal() as free:
+        with fail_after(120):
+            for text in (
+                "cat a",
+                "false",
+                "ls -la project",
+                "cat missing",
+                "pwd; echo $HOME",
+                "head -c 1 a",
+            ):
+                one, other = await confined.run(text), await free.run(text)
+                assert one.verdict == "safe"
+                assert (one.stdout, one.stderr, one.exit_code) == (
+                    *(other.stdout, other.stderr),
+                    other.exit_code,
+                )
+            fed = await confined.run("wc -c", stdin="12345")
+            elsewhere, here = await confined.run(WHERE), await free.run(WHERE)
+
+    assert fed.stdout.strip() == "5"
+    assert elsewhere.stdout.strip() != here.stdout.strip() == OURS
+    assert (elsewhere.provider, elsewhere.isolation) == ("local", "none")
+
+
+@pytest.mark.usefixtures("home")
+async def test_what_must_see_processes_sees_them(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            result = await terminal.run(f"ps -o pid= -p {os.getpid()}")
+
+    assert result.stdout.strip() == str(os.getpid())
+
+
+@pytest.mark.usefixtures("home")
+async def test_an_explicit_level_is_no_way_around_the_view(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            asked = await terminal.run(WHERE, isolation="none")
+            named = await terminal.run(WHERE, provider="local")
+
+    assert OURS not in (asked.stdout.strip(), named.stdout.strip())
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_run_in_the_view_is_ended_in_time(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="auto", limits_grace=0.5) as terminal:
+        with fail_after(60):
+            result = await terminal.run("sleep 300", timeout=1)
+
+    assert result.status == "timeout"
+
+
+@pytest.mark.usefixtures("home")
+async def test_without_a_sandbox_safe_is_only_a_judgement_and_that_is_told_once(
+    open_terminal: Open,
+) -> None:
+    async with open_terminal(safety_enforce="auto", sandbox_bwrap="/nonexistent/bwrap") as terminal:
+        with fail_after(60):
+            first, second = await terminal.run("pwd"), await terminal.run("pwd")
+
+    assert any("only a judgement" in warning for warning in first.warnings)
+    assert (first.status, second.status, second.warnings) == ("success", "success", ())
+
+
+@pytest.mark.usefixtures("home")
+async def test_where_it_is_required_nothing_safe_runs_without_a_view(open_terminal: Open) -> None:
+    settings = {"sandbox_bwrap": "/nonexistent/bwrap", "safety_enforce": "required"}
+    async with open_terminal(**settings) as terminal:
+        with fail_after(60), pytest.raises(IsolationUnavailable, match="required"):
+            await terminal.run("pwd")
+
+
+@pytest.mark.parametrize("name", [*(f"~/{name}" for name in HOME), *SYSTEM])
+def test_what_is_masked_is_secret_to_the_rules_as_well(name: str) -> None:
+    masked_alone = ("/etc/shelltie", "/sys/kernel/debug", "/sys/kernel/tracing")
+
+    assert name in masked_alone or any(
+        secrecy(path) is not Rating.SAFE for path in (name, f"{name}/x")
+    )
+
+
+async def test_doctor_lists_what_was_wrongly_rated_safe(
+    open_terminal: Open,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(home.parent / "state"))
+    assert main(["doctor", "--rules"]) == 0
+    async with open_terminal(safety_enforce="auto") as terminal:
+        with fail_after(60):
+            await terminal.run("touch canary")
+
+    assert (home / "canary").exists()
+    assert main(["doctor", "--rules"]) == 1
+    assert "touch canary\n    it was rated safe" in capsys.readouterr().out
