@@ -12,7 +12,7 @@ from benchmarks.measuring import measure
 from benchmarks.rows import Row, table
 
 _NAMES = (
-    *("spawn", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
+    *("spawn", "at_once", "growth", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
     *("judge", "judging", "task_contexts", "providers", "journal", "learned_limits"),
 )
 

@@ -16,7 +16,10 @@ class Rating(StrEnum):
     @property
     def rank(self) -> int:
         """0 for safe, 2 for dangerous."""
-        return tuple(Rating).index(self)
+        return _RATING_RANKS[self]
+
+
+_RATING_RANKS = {rating: rank for rank, rating in enumerate(Rating)}
 
 
 class Decision(StrEnum):
@@ -29,7 +32,10 @@ class Decision(StrEnum):
     @property
     def rank(self) -> int:
         """0 for allow, 2 for deny."""
-        return tuple(Decision).index(self)
+        return _DECISION_RANKS[self]
+
+
+_DECISION_RANKS = {decision: rank for rank, decision in enumerate(Decision)}
 
 
 class Code(StrEnum):

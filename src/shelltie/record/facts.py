@@ -280,13 +280,10 @@ class FactMaker:
 def folded(facts: list[Fact]) -> list[Fact]:
     """The same, without starts whose end is there, too: that says who it was as well."""
     started = {fact.run: fact for fact in facts if fact.kind == "started"}
-    kept: list[Fact] = []
-    for fact in facts:
-        if fact.kind == "ended" and (start := started.get(fact.run)) is not None:
-            fact.body["pid"] = start.body["pid"]
-            kept.remove(start)
-        kept.append(fact)
-    return kept
+    ended = {fact.run: fact for fact in facts if fact.kind == "ended" and fact.run in started}
+    for run, end in ended.items():
+        end.body["pid"] = started[run].body["pid"]
+    return [fact for fact in facts if fact.kind != "started" or fact.run not in ended]
 
 
 def _told(redactor: Redactor, command: str) -> str:

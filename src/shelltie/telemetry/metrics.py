@@ -90,6 +90,7 @@ class Metrics:
         self._asked: OrderedDict[str, tuple[float, _Begun]] = OrderedDict()
         self._questions: OrderedDict[str, float] = OrderedDict()
         self._runs: dict[str, _Begun] = {}
+        self._staying: set[str] = set()  # of the runs; they are asked for at each event
         self._contexts: set[str] = set()
         self._make_instruments()
 
@@ -137,7 +138,7 @@ class Metrics:
     @property
     def sessions(self) -> int:
         """How many are open: programs that stay, and contexts of tasks."""
-        return sum(one.stays_open for one in self._runs.values()) + len(self._contexts)
+        return len(self._staying) + len(self._contexts)
 
     def families(self) -> list[Family]:
         """Everything, as it stands now."""
@@ -173,6 +174,7 @@ class Metrics:
         self._asked.pop(event.run, None)
         if event.code == "NOT_STARTED":
             self._runs.pop(event.run, None)
+            self._staying.discard(event.run)
         if event.code not in _NO_VIOLATION:
             self.refused.add(1)
 
@@ -193,6 +195,8 @@ class Metrics:
         self.refused.add(0)
         begun.provider, begun.category = event.provider, event.limits.category or "none"
         self._runs[event.run] = begun
+        if begun.stays_open:
+            self._staying.add(event.run)
 
     @_count.register
     def _(self, _: LimitNear) -> None:
@@ -225,6 +229,7 @@ class Metrics:
     @_count.register
     def _(self, event: RunEnded) -> None:
         begun = self._runs.pop(event.run, None) or _Begun()
+        self._staying.discard(event.run)
         self._asked.pop(event.run, None)  # what a shell was asked for while it ran
         outcome, printed = event.outcome, event.printed
         how, why = _named(outcome)
