@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from shelltie import CommandDenied
 from shelltie.model import Command
 from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Rating
+from tests.conftest import Open
 
 JUDGE = Judge(RuleSet(), path="/usr/local/bin:/usr/bin:/bin", shfmt=find_shfmt())
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
@@ -190,3 +192,11 @@ async def test_poetry_with_plugins_of_the_project_is_not_safe(text: str, tmp_pat
     (tmp_path / ".poetry").mkdir()
 
     assert await rating(text, tmp_path) is Rating.UNKNOWN
+
+
+async def test_a_link_to_a_key_is_asked_about_where_unknown_commands_run(
+    open_terminal: Open, project: Path
+) -> None:
+    async with open_terminal() as terminal:
+        with pytest.raises(CommandDenied, match="credentials"):
+            await terminal.run("cat notes.txt", cwd=str(project))

@@ -9,9 +9,7 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.git_config import ABOVE_MAX, hazard
-from shelltie.verdict import Code, Rating
-
-Found = tuple[Rating, Code, str]
+from shelltie.verdict import Code
 
 _PLACES_MAX = 64
 _WAYS = (os.path.normpath, os.path.realpath)
@@ -51,15 +49,14 @@ class CommandPlace:
 
 def doubts(
     place: CommandPlace, conditions: Collection[str], programs: Collection[str]
-) -> list[Found]:
+) -> list[tuple[Code, str]]:
     """Why the command is not safe there.
 
     It looks at the file system: call it in the loop only where its answers are near.
     """
     found = [unmet for condition in sorted(conditions) for unmet in _unmet(condition, place)]
     whys = [_doubt_about(program, place) for program in programs]
-    found += ((Code.UNTRUSTED_PROGRAM, why) for why in whys if why is not None)
-    return [(Rating.UNKNOWN, code, why) for code, why in found]
+    return [*found, *((Code.UNTRUSTED_PROGRAM, why) for why in whys if why is not None)]
 
 
 def are_near(place: CommandPlace, conditions: Collection[str], programs: Collection[str]) -> bool:

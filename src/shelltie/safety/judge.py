@@ -18,7 +18,7 @@ import anyio.to_thread
 from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
 from shelltie.model import Command
-from shelltie.safety.disk_checks import CommandPlace, Found, are_near, doubts
+from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
 from shelltie.safety.file_reads import secrets_among
 from shelltie.safety.lists import Effect, effect, is_secret_path
 from shelltie.safety.name_lists import Lists
@@ -86,9 +86,19 @@ class Judge:
         return _with(verdict, _from_environment(command))
 
     async def look(self, command: Command) -> Verdict:
-        """The same; the event loop goes on meanwhile."""
+        """The same, and where the names of files lead; the event loop goes on meanwhile.
+
+        What a link means makes a command dangerous, so it is known before anybody decides.
+        """
         reasons = await self._beside(command, _from_environment, command)
-        return _with((await self._look(command)).verdict, reasons)
+        examined = await self._look(command)
+        verdict = _with(examined.verdict, reasons)
+        if verdict.rating is not Rating.SAFE or not examined.files:
+            return verdict
+        place = self._place(command, examined)
+        return _with(
+            verdict, await anyio.to_thread.run_sync(_shown, command, place, examined.files)
+        )
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
@@ -100,12 +110,11 @@ class Judge:
             if not await self._agrees(text):
                 return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
         looks = self._place(command, examined), examined.conditions, examined.programs
-        if not _is_long(command) and not examined.files and are_near(*looks):
+        if not _is_long(command) and are_near(*looks):
             found = doubts(*looks)
         else:
-            found = await anyio.to_thread.run_sync(_on_disk, *looks, examined.files)
-        whole = Span(0, len(command.text))
-        reasons = [Reason(code, rating, message, whole) for rating, code, message in found]
+            found = await anyio.to_thread.run_sync(doubts, *looks)
+        reasons = [_reason(code, message, command) for code, message in found]
         return replace(_with(verdict, reasons), agreed=True)
 
     async def judge(self, command: Command) -> Verdict:
@@ -165,15 +174,12 @@ class Judge:
         return agreed
 
 
-def _on_disk(
-    place: CommandPlace,
-    conditions: Collection[str],
-    programs: Collection[str],
-    files: Collection[str],
-) -> list[Found]:
-    """Everything that speaks against safe on disk. Blocks."""
-    shown = ((rating, Code.SECRET_READ, why) for rating, why in secrets_among(place, files))
-    return [*doubts(place, conditions, programs), *islice(shown, _SHOWN_MAX)]
+def _shown(command: Command, place: CommandPlace, files: Collection[str]) -> list[Reason]:
+    """Which files it would show that hold credentials. Blocks."""
+    whole, found = Span(0, len(command.text)), secrets_among(place, files)
+    return [
+        Reason(Code.SECRET_READ, rating, why, whole) for rating, why in islice(found, _SHOWN_MAX)
+    ]
 
 
 _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
