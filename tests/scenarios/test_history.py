@@ -237,7 +237,7 @@ def test_check_says_what_is_usual_and_which_limits_follow_from_it(
     assert applied["usual"]["suggestedExecSec"] is None
     assert "1m 40s" in shown
     assert "25 runs of 'make all'" in shown
-    assert "1h / 15m" in shown
+    assert "total 1h, silence 15m" in shown
     assert suggested["limits"] == before["limits"]
     assert before == off == damaged
     assert "usual" not in before

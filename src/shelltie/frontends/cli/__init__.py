@@ -11,6 +11,7 @@ Flow at a glance:
 Files, in reading order:
   main           entry point, dispatch, exit codes
   parser         the grammar
+  help_text      groups and examples of `--help`
   terminal       colours, tables, JSON, error messages
   commands/      one file for each subcommand, named as typed
   find_run       a run or session in all servers

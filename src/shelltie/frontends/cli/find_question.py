@@ -82,11 +82,11 @@ def _unknown(wanted: str) -> str:
     servers, found, _ = everything()
     known = [one.question.id for one in found]
     if not servers:
-        return f"there is no question {wanted}: no shelltie server runs here"
+        return f"nothing pending with ID {wanted}: no shelltie server runs here"
     close = difflib.get_close_matches(wanted, known, 1, cutoff=0.5)
     advice = f"did you mean {close[0]}? " if close else ""
     waiting = f"waiting: {', '.join(known)}" if known else "nothing waits for an answer"
-    return f"there is no question {wanted}, or no longer; {advice}{waiting}"
+    return f"nothing pending with ID {wanted}; {advice}{waiting}"
 
 
 def _questions(server: Server, said: dict[str, object]) -> list[FoundQuestion]:
@@ -107,7 +107,7 @@ def show(found: FoundQuestion, ink: Style, *, full: bool) -> None:
     """Print all there is to know about a question."""
     print(styled(found.question, ink, full=full))
     if found.pending.late:
-        print("  its caller waits no longer: a yes is for the same call, repeated")
+        print("  expired: a yes allows a retry within 10 minutes")
 
 
 def styled(question: Question, ink: Style, *, full: bool) -> str:

@@ -114,6 +114,10 @@ def parse(argv: list[str]) -> Namespace:
 
     Raises: SystemExit, after a message.
     """
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    elif argv[:1] == ["version"]:
+        argv = ["--version", *argv[1:]]
     parser = arguments.build(argv[0] if argv else None)
     end = argv.index("--") if "--" in argv else len(argv)
     ours, given = argv[:end], argv[end:]

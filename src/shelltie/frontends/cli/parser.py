@@ -21,12 +21,14 @@ they hold by themselves. A limit of your own always wins."""
 
 def _add_history_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
     """History, stats, report, export, replay, metrics."""
-    metrics = _plain(commands, "metrics", "what every server has counted, as Prometheus reads it")
+    metrics = _plain(commands, "metrics", "print what all servers have counted, for Prometheus")
     metrics.add_argument("--json", action="store_true", help="print JSON")
     metrics.add_argument(
-        "--health", action="store_true", help="figures with thresholds; 1 if one has passed its own"
+        "--health",
+        action="store_true",
+        help="compare figures with their thresholds; exit code 1 if one is exceeded",
     )
-    history = _plain(commands, "history", "list what was run, the newest first")
+    history = _plain(commands, "history", "list past commands, the newest first")
     history.add_argument("what", nargs="*", metavar="show ID", help="everything about one of them")
     history.add_argument(
         "--failed", "--bad", action="store_true", help="only what did not end with exit code 0"
@@ -37,18 +39,22 @@ def _add_history_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     history.add_argument(
         "--since", type=_since, metavar="WHEN", help="only since 2h, 3d or 2026-01-31 ago"
     )
-    stats = _plain(commands, "stats", "how long commands take here, by their shape")
+    stats = _plain(commands, "stats", "show duration statistics per command")
     stats.epilog = _STATS
     for parser in (history, stats):
         parser.add_argument("-n", type=_count, default=20, metavar="N", help="how many (20)")
         parser.add_argument("--here", action="store_true", help="only in this project")
         parser.add_argument("--json", action="store_true", help="print JSON")
-    report = _plain(commands, "report", "what was run, as one page for a browser")
-    report.add_argument("--html", action="store_true", help="HTML, as always")
+    report = _plain(commands, "report", "write past commands as one HTML page")
+    report.add_argument("--html", action="store_true", help="HTML (default)")
+    report.add_argument("-o", "--output", metavar="FILE", help="write the page to this file")
+    report.add_argument("--open", action="store_true", help="open it in a browser")
     report.add_argument("-n", type=_count, default=500, metavar="N", help="runs (500)")
     report.add_argument("--here", action="store_true", help="only in this project")
-    _add_export(_plain(commands, "export", "what a run printed: text, a page, or for asciinema"))
-    replay = _plain(commands, "replay", "what a run printed, as fast as it did")
+    _add_export(
+        _plain(commands, "export", "print a run's output as text, HTML or an asciinema cast")
+    )
+    replay = _plain(commands, "replay", "replay a run's output with its original timing")
     replay.add_argument("id", metavar="ID", help=_ID)
     replay.add_argument("--speed", type=_factor, default=1.0, metavar="X", help="times faster (1)")
     replay.add_argument(
@@ -59,8 +65,8 @@ def _add_history_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
 def _add_export(export: argparse.ArgumentParser) -> None:
     export.add_argument("id", metavar="ID", help=_ID)
     how = export.add_mutually_exclusive_group()
-    how.add_argument("--txt", action="store_true", help="text without escapes, as always")
-    how.add_argument("--html", action="store_true", help="one page that needs nothing else")
+    how.add_argument("--txt", action="store_true", help="text without escapes (default)")
+    how.add_argument("--html", action="store_true", help="a self-contained HTML page")
     how.add_argument("--cast", action="store_true", help="a recording that asciinema plays")
     export.add_argument("--columns", type=_size, default=80, metavar="N", help="of --cast (80)")
     export.add_argument("--rows", type=_size, default=24, metavar="N", help="of --cast (24)")
@@ -157,9 +163,9 @@ exit codes: 0 it is as it was written; 1 it is not; 125 it cannot be read"""
 
 def _add_journal_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Audit, monitor."""
-    audit = _plain(commands, "audit", "read the journal, and prove that nobody changed it")
+    audit = _plain(commands, "audit", "read the journal, and prove that it is unchanged")
     actions = audit.add_subparsers(dest="action", metavar="ACTION", required=True)
-    verify = _plain(actions, "verify", "look at every entry of the chain")
+    verify = _plain(actions, "verify", "check every entry of the chain")
     verify.epilog = _VERIFY
     verify.add_argument(
         "--head", type=_head, action="append", metavar="SEQ:HASH", help="a head that was kept"
@@ -169,11 +175,11 @@ def _add_journal_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     tail.add_argument("-n", type=_row_count, default=20, metavar="N", help="how many (20)")
     tail.add_argument("--json", action="store_true", help="print JSON, an object a line")
     export = _plain(actions, "export", "print all entries for programs")
-    export.add_argument("--jsonl", action="store_true", help="an object a line, as always")
+    export.add_argument("--jsonl", action="store_true", help="an object a line (default)")
     export.add_argument(
         "--after", type=_row_count, default=0, metavar="SEQ", help="only those after this one"
     )
-    monitor = _plain(commands, "monitor", "print what happens in every server of yours, live")
+    monitor = _plain(commands, "monitor", "print events live, of everything that runs for you")
     monitor.add_argument("--json", action="store_true", help="print JSON, an object a line")
 
 
@@ -203,20 +209,20 @@ Leave with ctrl-] and it runs on; without --write ctrl-c leaves as well."""
 
 def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Ps, logs, attach, send, kill."""
-    ps = _plain(commands, "ps", "list what runs in every server of yours")
+    ps = _plain(commands, "ps", "list what runs for you: commands and sessions")
     ps.add_argument("--json", action="store_true", help="print JSON")
-    ps.add_argument("--watch", action="store_true", help="print it again each second")
-    _add_logs(_plain(commands, "logs", "print what a run or session has printed"))
-    attach = _plain(commands, "attach", "watch a session, or type into it, as a terminal")
+    ps.add_argument("--watch", action="store_true", help="refresh the list each second")
+    _add_logs(_plain(commands, "logs", "print the output of a run or session"))
+    attach = _plain(commands, "attach", "watch a session in this terminal, or type into it")
     _add_id(attach, _LEAVE)
     attach.add_argument(
-        "--write", action="store_true", help="what you type goes to it, and your size, too"
+        "--write", action="store_true", help="send your input and terminal size to it"
     )
     _add_send(_plain(commands, "send", "type into a session"))
-    kill = _plain(commands, "kill", "end runs and sessions, and everybody in them")
+    kill = _plain(commands, "kill", "stop runs and sessions and all their processes")
     kill.epilog = _IDS
     kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
-    kill.add_argument("--all", action="store_true", help="all that runs in every server")
+    kill.add_argument("--all", action="store_true", help="everything that `shelltie ps` lists")
     kill.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
 
 
@@ -233,7 +239,7 @@ def _add_id(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 def _add_logs(logs: argparse.ArgumentParser) -> None:
     _add_id(logs)
-    logs.add_argument("-f", "--follow", action="store_true", help="go on until it ends")
+    logs.add_argument("-f", "--follow", action="store_true", help="follow it until it ends")
     logs.add_argument(
         "--raw", action="store_true", help="every byte as it was printed, escapes and all"
     )
@@ -282,6 +288,21 @@ class Parser(argparse.ArgumentParser):
         """Its subcommands."""
         maps = (a.choices for a in self._actions if isinstance(a.choices, dict))
         return next(maps, {})
+
+    def format_help(self) -> str:
+        """Its help, with commands in groups, and examples at the end."""
+        from shelltie.frontends.cli.help_text import examples, grouped  # few ask for it
+
+        name = self.prog.partition(" ")[2]
+        parts = [self.epilog or "", examples(name)]
+        if not name:
+            helps = {name: one.description or "" for name, one in self.commands.items()}
+            parts.insert(0, grouped({name: text.rstrip(".") for name, text in helps.items()}))
+        whole, self.epilog = self.epilog, "\n\n".join(filter(None, parts)) or None
+        try:
+            return super().format_help()
+        finally:
+            self.epilog = whole
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in a line or two, and how to learn more."""
@@ -373,12 +394,17 @@ def build(only: str | None = None) -> Parser:
 def _build(only: str | None) -> Parser:
     parser = Parser(
         prog="shelltie",
+        usage="shelltie [OPTIONS] COMMAND …",
         description="A terminal for AI agents, on a leash.\n"
         "Without a command: MCP over stdio if stdin is a pipe, else a short welcome.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    parser.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="print the version and leave"
+    )
     _add_color(parser, "auto")
-    commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(
+        dest="name", metavar="COMMAND", help=argparse.SUPPRESS, prog="shelltie"
+    )
     if only is not None:
         one = _OnlyCommand(commands, only)
         commands = cast("argparse._SubParsersAction[Parser]", one)  # noqa: SLF001  it has no other name
@@ -392,13 +418,13 @@ def _build(only: str | None) -> Parser:
     _add_session_commands(commands)
     _add_journal_commands(commands)
     _add_history_commands(commands)
-    doctor = _plain(commands, "doctor", "whether everything is in order, and the remedy", json=True)
+    doctor = _plain(commands, "doctor", "check this installation, and say how to fix it", json=True)
     doctor.add_argument(
         "--rules", action="store_true", help="list commands that were rated safe and were not"
     )
-    _plain(commands, "demo", "see it bark and bite, in under 20 seconds")
-    _plain(commands, "paths", "every file and directory that is used", json=True)
-    completion = _plain(commands, "completion", "a script that lets your shell complete")
+    _plain(commands, "demo", "watch it end a command that hangs (under 20 s)")
+    _plain(commands, "paths", "print every file and directory that is used", json=True)
+    completion = _plain(commands, "completion", "print a completion script for your shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     add_mcp(_plain(commands, "mcp", "serve MCP, over stdio or HTTP"))
     _add_acp(commands)
@@ -422,10 +448,12 @@ def _plain(
 
 
 def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
-    run = _plain(commands, "run", "run a command on a leash", json=True)
+    run = _plain(commands, "run", "run a command with limits and safety rules", json=True)
     run.usage = "shelltie run [OPTIONS] -- CMD…"
     run.epilog = _CODES
-    run.add_argument("--total", type=duration, metavar="TIME", help="end it after this time")
+    run.add_argument(
+        "--total", "--timeout", type=duration, metavar="TIME", help="end it after this time"
+    )
     run.add_argument(
         "--silence", type=duration, metavar="TIME", help="end it after no output for this time"
     )
@@ -437,17 +465,28 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--env", type=variable, action="append", metavar="K=V", help="set a variable; repeatable"
     )
     run.add_argument("--pty", action="store_true", help="give it a terminal")
-    run.add_argument("--stdin", metavar="FILE", help="its input; - is ours; none otherwise")
-    levels = ("none", "sandbox", "container", "auto")
-    run.add_argument("--isolation", choices=levels, help="how far from the rest; auto: the most")
-    run.add_argument("--provider", metavar="NAME", help="where it runs; see shelltie doctor")
     run.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="CMD", help="one: a shell text; several: argv"
+        "--stdin",
+        metavar="FILE",
+        help="file to use as stdin; - for this terminal's (default: empty)",
+    )
+    levels = ("none", "sandbox", "container", "auto")
+    run.add_argument(
+        "--isolation", choices=levels, help="isolation level; auto = strongest available"
+    )
+    run.add_argument(
+        "--provider", metavar="NAME", help="the backend to run it with; see shelltie doctor"
+    )
+    run.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="CMD",
+        help="one argument runs in bash; several are program and arguments",
     )
 
 
 def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
-    acp = _plain(commands, "acp", "stand between an editor and its agent, and serve terminals")
+    acp = _plain(commands, "acp", "stand between an editor and its agent; serve terminals")
     acp.usage = "shelltie acp [OPTIONS] -- AGENT…"
     acp.epilog = (
         "exit codes: the agent's own; 125 shelltie failed; 126, 127 no such agent; 2 wrong usage"
@@ -477,7 +516,7 @@ def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
 
 
 def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
-    check = _plain(commands, "check", "say what would happen to a command; runs nothing")
+    check = _plain(commands, "check", "say what would happen to a command; run nothing")
     how = check.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON")
     how.add_argument(
@@ -488,6 +527,11 @@ def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:
         choices=("run", "session", "bash", "acp"),
         default="run",
         help="whose rules decide (run)",
+    )
+    check.add_argument(
+        "--exit-code",
+        action="store_true",
+        help="exit with 0 if it would run, 1 if a person must say yes, 126 if it is refused",
     )
     check.add_argument("words", nargs="*", metavar="CMD", help="the command")
 
@@ -568,5 +612,5 @@ def _add_trust(commands: "argparse._SubParsersAction[Parser]") -> None:
     trust.add_argument("dir", nargs="?", default=".", metavar="DIR", help="the project (.)")
     how = trust.add_mutually_exclusive_group()
     how.add_argument("--list", action="store_true", help="list the trusted projects")
-    how.add_argument("--revoke", action="store_true", help="trust this one no more")
+    how.add_argument("--revoke", action="store_true", help="revoke trust")
     trust.add_argument("--yes", action="store_true", help="do not ask back at a terminal")

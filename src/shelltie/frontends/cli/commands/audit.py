@@ -5,14 +5,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from shelltie.basics import visible_text
-from shelltie.frontends.cli.terminal import Style, marked, print_json, table
-from shelltie.model import State
+from shelltie.frontends.cli.terminal import Style, list_table, marked, print_json
 from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
 from shelltie.record.chain import Checked
+from shelltie.record.past_runs import end_of
 from shelltie.record.queries import AuditLine
 from shelltie.settings import paths
 from shelltie.settings.config import Config
@@ -20,8 +21,9 @@ from shelltie.settings.layers import load
 
 _DAMAGED = 1
 _ID = 12
-_HEAD = ("SEQ", "WHEN (UTC)", "WHAT", "RUN", "")
+_HEAD = ("SEQ", "TIME", "EVENT", "RUN", "DETAILS")
 # What tells most about an entry, the first of them that it has.
+_NAMED = {"pid": "process {}", "pids": "processes {}", "through": "up to entry {}"}
 _TELLING = ("command", "message", "reason", "state", "pids", "pid", "facts", "through")
 
 
@@ -90,7 +92,7 @@ def _tail(args: Namespace, config: Config) -> int:
     if args.json:
         _print_lines(lines)
     elif lines:
-        table([_HEAD, *map(_row, lines)])
+        list_table(Style(sys.stdout, args.color), _HEAD, map(_row, lines))
     else:
         print("Nothing is recorded.")
     return 0
@@ -114,12 +116,28 @@ def _print_lines(lines: Iterable[AuditLine]) -> None:
 
 def _row(line: AuditLine) -> tuple[str, ...]:
     known = line.to_json()
-    moment = str(known["at"]).replace("T", " ")[:19]
-    words = (moment, str(line.entry.kind), str(line.entry.run)[:_ID], _telling(known))
+    words = (_when(known), str(line.entry.kind), str(line.entry.run)[:_ID], _telling(known))
     return str(line.entry.seq), *map(visible_text.inline, words)
 
 
+def _when(known: Mapping[str, object]) -> str:
+    """Local time, as everywhere that people read it; what is no time stays as it is."""
+    try:
+        then = datetime.fromisoformat(str(known["at"])).astimezone()
+    except (ValueError, OverflowError):  # it was changed
+        return str(known["at"])[:14]
+    today = then.date() == datetime.now().astimezone().date()
+    return then.strftime("%H:%M:%S" if today else "%m-%d %H:%M")
+
+
 def _telling(known: Mapping[str, object]) -> str:
-    if known.get("state") == State.FINISHED and not known.get("command"):
-        return f"exit {known.get('exitCode')}"
-    return str(next((known[name] for name in _TELLING if known.get(name) not in (None, "")), ""))
+    state, code, limit = (known.get(name) for name in ("state", "exitCode", "limit"))
+    if state and not known.get("command"):
+        end = end_of(str(state), code if isinstance(code, int) else None, str(limit or ""))
+        return end if end == "exit 0" else f"✗ {end}"
+    if "allowed" in known:
+        return f"{'yes' if known['allowed'] else 'no'}, {known.get('reason') or known.get('by')}"
+    for name in _TELLING:
+        if known.get(name) not in (None, "", []):
+            return _NAMED.get(name, "{}").format(known[name])
+    return ""

@@ -11,11 +11,14 @@ import anyio
 
 from shelltie.approval.irreversible import decide
 from shelltie.assemble import judge_of, policy_file, profiles
+from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.terminal import Style, print_json, stdin_bytes, table
+from shelltie.frontends.cli.main import NOT_DONE, REFUSED
+from shelltie.frontends.cli.run_details import words_of
+from shelltie.frontends.cli.terminal import Style, columns, print_json, stdin_bytes, wrap
 from shelltie.frontends.wire.run import (
     UsualReport,
     limits_report,
@@ -41,6 +44,9 @@ _MEANS = {
     Decision.ASK: "a person must say yes first",
     Decision.DENY: "it is refused",
 }
+_DECIDED = {Decision.ALLOW: "green", Decision.ASK: "yellow", Decision.DENY: "red"}
+_CODES = {Decision.ALLOW: 0, Decision.ASK: NOT_DONE, Decision.DENY: REFUSED}
+_LABEL = 10
 _ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
 
 
@@ -74,7 +80,7 @@ def main(args: Namespace) -> int:
         print_json(_wire(answer))
     else:
         _show(answer, Style(sys.stdout, args.color), args.profile)
-    return 0
+    return _CODES[answer.decision] if args.exit_code else 0
 
 
 class _Learned:
@@ -165,34 +171,49 @@ def _wire(answer: _Answer) -> dict[str, object]:
 
 def _show(answer: _Answer, ink: Style, profile: str) -> None:
     limits, rating = answer.limits, answer.verdict.rating
+    decision = str(answer.decision)
+    setting = "" if rating is Rating.SAFE else f" (safety.profiles.{profile}.{rating})"
+    print(ink("bold", visible_text.brief(answer.command, 3 * columns())))
+    _print_row("verdict", rating, ink(_COLOURS[rating], rating))
+    for reason in _reasons(answer.verdict) or [_because(answer.verdict)]:
+        _print_row("", reason)
+    means = f"{decision}: {_MEANS[answer.decision]}{setting}"
+    _print_row("decision", means, ink(_DECIDED[answer.decision], decision), decision)
+    _print_row("limits", _limits(limits))
+    for label, text in _experience(answer.usual):
+        _print_row(label, text)
+    for note in limits.notes:
+        if not note.startswith(_ELSEWHERE):
+            _print_row("note", note)
+
+
+def _print_row(label: str, text: str, inked: str = "", plain: str = "") -> None:
+    """A label and a text in as many lines as it needs; `inked` takes the place of `plain`."""
+    lines = wrap(text, f"  {label:<{_LABEL}}", " " * (_LABEL + 2))
+    head, rest = lines[: _LABEL + 2], lines[_LABEL + 2 :]
+    print(head + (rest.replace(plain or text, inked, 1) if inked else rest))
+
+
+def _limits(limits: Limits) -> str:
     elsewhere = [note for note in limits.notes if note.startswith(_ELSEWHERE)]
-    silence = elsewhere[0].removeprefix(_ELSEWHERE) if elsewhere else limits.source
-    source = f"safety.profiles.{profile}.{rating}" if rating is not Rating.SAFE else "safe"
-    print(ink("bold", answer.command))
-    table(
-        [
-            ("verdict", ink(_COLOURS[rating], rating), _because(answer.verdict)),
-            *(("", "", reason) for reason in _reasons(answer.verdict)[1:]),
-            ("decision", answer.decision, f"{_MEANS[answer.decision]} ({source})"),
-            ("total", _span(limits.total), limits.source + (" (clamped)" * limits.clamped)),
-            ("silence", _span(limits.silence), silence),
-            *_experience(answer.usual),
-            *(("note", "", note) for note in limits.notes if note not in elsewhere),
-        ],
-        indent="  ",
-    )
+    total = words_of(limits.source) + (", clamped" if limits.clamped else "")
+    silence = words_of(elsewhere[0].removeprefix(_ELSEWHERE)) if elsewhere else total
+    spans = f"total {_span(limits.total)}", f"silence {_span(limits.silence)}"
+    if silence == total:
+        return f"{', '.join(spans)} ({total})"
+    return f"{spans[0]} ({total}), {spans[1]} ({silence})"
 
 
-def _experience(usual: UsualReport | None) -> Iterator[tuple[str, str, str]]:
+def _experience(usual: UsualReport | None) -> Iterator[tuple[str, str]]:
     if usual is None:
         return
-    p95 = human_duration(usual.p95_sec)
-    told = f"or less in half of the last {usual.runs} runs of {usual.shape!r}; 95 % took {p95}"
-    yield "usual", human_duration(usual.p50_sec), f"{told} or less"
+    p50, p95 = human_duration(usual.p50_sec), human_duration(usual.p95_sec)
+    told = f"of the last {usual.runs} runs of {usual.shape!r}"
+    yield "usual", f"{p50} or less in half {told}; 95 % took {p95} or less"
     if usual.suggested_exec_sec is not None or usual.suggested_silence_sec is not None:
-        spans = map(_span, (usual.suggested_exec_sec, usual.suggested_silence_sec))
-        use = 'in all, and silent, would fit better: adaptive.mode = "apply" would use them'
-        yield "learned", " / ".join(spans), use
+        total, silence = map(_span, (usual.suggested_exec_sec, usual.suggested_silence_sec))
+        use = 'would fit better: adaptive.mode = "apply" would use them'
+        yield "learned", f"total {total}, silence {silence} {use}"
 
 
 def _because(verdict: Verdict) -> str:

@@ -67,7 +67,7 @@ def main(args: Namespace) -> int:
     try:
         command = args.words[0] if len(args.words) == 1 else args.words
         if not command:
-            raise InvalidParameters("there is no command: shelltie run [OPTIONS] -- CMD…")
+            raise InvalidParameters("missing command: shelltie run [OPTIONS] -- CMD…")
         return anyio.run(Leashed(args).run, command, _options(args))
     except TerminalError as error:
         if args.json:

@@ -1,13 +1,15 @@
 """`shelltie stats`: usual durations by command shape and project, and limits that would fit."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 
 from shelltie.assemble import policy_file
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
-from shelltie.frontends.cli.terminal import print_json, table
+from shelltie.frontends.cli.terminal import Style, columns, list_table, print_json
 from shelltie.limits.experience import Usual, proposed, usual
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Limits
@@ -15,8 +17,11 @@ from shelltie.record.history import last, project_of, shapes
 from shelltie.settings import paths
 from shelltie.settings.layers import load
 
-_HEAD = ("SHAPE", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGESTED", "PROJECT")
-_SHAPE_MAX = 32
+_HEAD = ("COMMAND", "RUNS", "P50", "P95", "LONGEST", "SILENT", "BY LIMIT", "SUGGESTED", "PROJECT")
+_SHAPE_MAX, _PROJECT_MAX = 24, 24
+_WIDE = 110  # columns; below it there is no room for what few need
+_ONLY_WIDE = ("LONGEST", "SILENT", "BY LIMIT")
+_PARTS = 2  # of the path of a project: enough to tell it from others
 
 
 @frozen
@@ -64,7 +69,10 @@ def main(args: Namespace) -> int:
     elif not found:
         print("No command was run often enough to say anything about it.")
     else:
-        table([_HEAD, *map(_cells, found)])
+        wide = columns() >= _WIDE
+        shown = [i for i, name in enumerate(_HEAD) if wide or name not in _ONLY_WIDE]
+        cells = [[row[i] for i in shown] for row in map(_cells, found)]
+        list_table(Style(sys.stdout, args.color), [_HEAD[i] for i in shown], cells)
     return 0
 
 
@@ -94,8 +102,15 @@ def _cells(row: UsualRow) -> tuple[str, ...]:
         "-"
         if row.better == row.limits
         else f"{_said(row.better.total)}/{_said(row.better.silence)}",
-        visible_text.inline(row.project),
+        _short(row.project),
     )
+
+
+def _short(project: str) -> str:
+    """The end of its path, where the whole has no room."""
+    if len(project) <= _PROJECT_MAX:
+        return project
+    return "…/" + "/".join(Path(project).parts[-_PARTS:])
 
 
 def _said(span: float | None) -> str:
