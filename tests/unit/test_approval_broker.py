@@ -15,13 +15,12 @@ from shelltie.approval.always import Approved
 from shelltie.approval.broker import (
     LATER,
     OPEN_MAX,
-    RETRY,
     UNREACHED,
     Broker,
     CallbackChannel,
     Later,
 )
-from shelltie.approval.question import NOBODY, Answer, Question, Scope
+from shelltie.approval.question import NOBODY, RETRY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
 from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict

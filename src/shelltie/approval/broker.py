@@ -16,14 +16,12 @@ import anyio.to_thread
 from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of
 from shelltie.approval.kind_rules import KindRules
-from shelltie.approval.question import NOBODY, Answer, Question, Scope
-from shelltie.basics.frozen import frozen
+from shelltie.approval.question import NOBODY, RETRY, Answer, Pending, Question, Scope
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.verdict import Rating
 
 OPEN_MAX = 100  # questions, asked and late ones together
-RETRY = 600.0  # how long a late question may be answered, and a late answer be used
 _WATCHER_COUNTS = 3.0  # seconds after each look of one who watches what is pending
 _READABLE = 128 * 1024  # characters; what nobody can read, nobody can approve
 _SESSION_MAX = 1000
@@ -93,14 +91,6 @@ class _Open:
     unheard: anyio.Event = field(default_factory=anyio.Event)  # no channel asks, or no longer
     over: anyio.Event = field(default_factory=anyio.Event)
     dropped: anyio.Event = field(default_factory=anyio.Event)
-
-
-@frozen
-class Pending:
-    """A question that can be answered; a late one allows the same call when it is repeated."""
-
-    question: Question
-    late: bool
 
 
 class Broker:

@@ -18,6 +18,8 @@ NOBODY = "nobody"  # who answered when there was no answer
 _HEAD = 128 * 1024
 _IDS = ShortIds()
 
+RETRY = 600.0  # how long a late question may be answered, and a late answer be used
+
 
 class Scope(StrEnum):
     """How far a yes goes. But for a kind, it is always a yes to exactly this command."""
@@ -130,3 +132,11 @@ def _input(stdin: bytes | None) -> Input | None:
     if stdin is None:
         return None
     return Input(len(stdin), hashlib.sha256(stdin).hexdigest(), stdin[:_HEAD])
+
+
+@frozen
+class Pending:
+    """A question that can be answered; a late one allows the same call when it is repeated."""
+
+    question: Question
+    late: bool

@@ -6,18 +6,17 @@ import time
 from typing import Any, cast
 
 from shelltie.approval.always import KEYS, keys_line, offered_scopes
-from shelltie.approval.broker import Pending
 from shelltie.approval.card import card_lines
-from shelltie.approval.question import Answer, Question, Scope
+from shelltie.approval.question import Answer, Pending, Question, Scope
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import as_short_id
 from shelltie.basics.visible_text import inline
-from shelltie.environment import child
+from shelltie.environment.inherited import inherited
 from shelltie.errors import NoServerAnswer, NoSuchQuestion
 from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
-from shelltie.frontends.control.questions import from_json, to_json
+from shelltie.frontends.control.question_row import from_json, to_json
 
 NOT_DONE, REFUSED = 1, 126
 _REPLIES = {"INVALID_PARAMETERS": NOT_DONE, "REFUSED": REFUSED}
@@ -41,7 +40,7 @@ def everything(*, watch: bool = False) -> tuple[list[Server], list[FoundQuestion
 
     Who says to `watch` looks again soon, so that servers wait for an answer.
     """
-    servers = client.servers(child.inherited())
+    servers = client.servers(inherited())
     found: list[FoundQuestion] = []
     told: list[str] = []
     for server in servers:
@@ -63,7 +62,7 @@ def find(name: str) -> FoundQuestion:
     """
     wanted = as_short_id(name)
     found: list[FoundQuestion] = []
-    for server in client.servers(child.inherited()):
+    for server in client.servers(inherited()):
         try:
             found += _questions(server, client.ask(server.path, "pending", id=wanted))
         except NoServerAnswer:

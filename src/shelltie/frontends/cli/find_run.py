@@ -9,7 +9,7 @@ from typing import Any, cast
 from shelltie.basics import json_codec, visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
-from shelltie.environment import child
+from shelltie.environment.inherited import inherited
 from shelltie.errors import AmbiguousRun, NoLiveRun, NoServerAnswer
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
@@ -61,7 +61,7 @@ class OutputPiece:
 
 def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list[str]]:
     """Every server, every run in them, and who does not answer."""
-    servers = client.servers(child.inherited())
+    servers = client.servers(inherited())
     found: list[FoundRun] = []
     told: list[str] = []
     for server, said in client.ask_all(servers, "ps", look=look):

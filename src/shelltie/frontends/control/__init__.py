@@ -17,6 +17,7 @@ Files, in reading order:
   client       the other end
   run_row      a run in `ps`, at both ends
   runs         ps, logs, send, resize, kill
+  question_row a question, at both ends
   questions    pending, approve, deny
   event_push   events as they happen, to monitors
   watch        events, metrics, health

@@ -25,8 +25,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.approval.always import offered_scopes
-from shelltie.approval.broker import LATER, OPEN_MAX, RETRY, Later
-from shelltie.approval.question import Answer, Question, Scope
+from shelltie.approval.broker import LATER, OPEN_MAX, Later
+from shelltie.approval.question import RETRY, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired

@@ -4,10 +4,9 @@ import sys
 from argparse import Namespace
 
 from shelltie.approval.always import shown_rule
-from shelltie.approval.broker import RETRY
 from shelltie.approval.card import hides_danger
 from shelltie.approval.kind_rules import shown_kind
-from shelltie.approval.question import Answer, Question, Scope
+from shelltie.approval.question import RETRY, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, NoSuchQuestion

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from shelltie.basics import visible_text
-from shelltie.environment import child
+from shelltie.environment.inherited import inherited
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json
 from shelltie.frontends.control import client
@@ -18,7 +18,7 @@ _UNWELL = 1
 
 def main(args: Namespace) -> int:
     """Print them."""
-    servers = client.servers(child.inherited())
+    servers = client.servers(inherited())
     if not servers:
         print_error("no server runs here, so nothing is counted")
     return _health(servers, args) if args.health else _metrics(servers, args)

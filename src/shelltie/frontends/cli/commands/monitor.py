@@ -20,7 +20,7 @@ import anyio.to_thread
 from anyio.abc import SocketListener, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from shelltie.environment import child
+from shelltie.environment.inherited import inherited
 from shelltie.errors import NoServerAnswer, TerminalError
 from shelltie.frontends.cli.monitor_rows import MonitorRows
 from shelltie.frontends.cli.terminal import Style, print_error
@@ -45,7 +45,7 @@ def main(args: Namespace) -> int:
 @contextmanager
 def _listening() -> Iterator[dict[Path, socket.socket]]:
     """A socket in each place where something may start, by its path."""
-    environ = child.inherited()
+    environ = inherited()
     places = {*islice(socket_dirs.prepared(environ), 1), *socket_dirs.existing(environ)}
     with ExitStack() as stack:
         found: dict[Path, socket.socket] = {}
@@ -101,7 +101,7 @@ class _Monitor:
 def _call_all(paths: list[Path]) -> None:
     """Ask those that run already to tell us."""
     beside = {path.parent: str(path) for path in paths}
-    for server in client.servers(child.inherited()):
+    for server in client.servers(inherited()):
         if server.path.parent in beside:
             with suppress(NoServerAnswer):  # it has just left
                 client.ask(server.path, "watch", monitor=beside[server.path.parent])
