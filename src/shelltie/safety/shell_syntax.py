@@ -173,7 +173,9 @@ def rate_loop(case: Inspection) -> None:
     if name is not None and name != CASE:
         args = case.where.values.args(case.simple.words)
         values = [guess for arg in args for guess in arg.guesses] or [""]
-        rate_pair(case, name, values, Arg((), "", case.simple.span, name), before_command=False)
+        parts = tuple(part for word in case.simple.words for part in word.parts)
+        arg = Arg((), "", case.simple.span, name, parts=parts)
+        rate_pair(case, name, values, arg, before_command=False)
 
 
 def subscript(case: Inspection, name: str, arg: Arg) -> None:
@@ -188,7 +190,8 @@ def rate_pair(
     case: Inspection, name: str, values: Sequence[str], arg: Arg, *, before_command: bool
 ) -> None:
     """`name=value`, wherever a command or the shell is told so."""
-    if name in _INTEGERS and not all(map(_DIGITS.fullmatch, values)):
+    told = all(map(_DIGITS.fullmatch, values)) and case.where.values.tells(arg)
+    if name in _INTEGERS and not told:
         evaluated(case, f"{name} is a number: the shell evaluates what it is set to", arg)
     for value in values:
         match effect(name, value):
