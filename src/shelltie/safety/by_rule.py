@@ -360,8 +360,14 @@ def _holds(when: When, given: SplitArguments) -> bool:
         and (when.at_most is None or len(given.operands) <= when.at_most)
         and (not when.dynamic or any(not arg.exact for arg in given.operands))
         and (when.operand is None or _in_any(when.operand, given.operands))
+        and (when.first is None or _in_any(when.first, _may_be_first(given)))
         and all(_in_values(flags, pattern, given) for flags, pattern in when.value)
     )
+
+
+def _may_be_first(given: SplitArguments) -> Sequence[Arg]:
+    """Each option that is not known may have taken an operand as its value."""
+    return given.operands[: 1 + len(given.unknown) + len(given.loose)]
 
 
 def _in_any(pattern: str, args: Sequence[Arg]) -> bool:

@@ -409,14 +409,35 @@ def rate_network(case: Inspection, rule: Rule, args: Sequence[Arg], given: Split
     """What a program that talks to an address on its command line gives away."""
     if not rule.network:
         return
+    stays = case.program == "curl" and _stays_on_this_machine(given)
     for arg in args:
-        if any(part.kind is PartKind.COMMAND for part in arg.parts):
+        if not stays and any(part.kind is PartKind.COMMAND for part in arg.parts):
             case.dangerous(Code.NETWORK_EXFIL, f"sends what {arg.text} yields away", arg)
     for arg in (*given.operands, *_values(given), *_input_files(case)):
         if any(is_secret_path(guess, case.directories) for guess in arg.guesses):
             case.dangerous(Code.NETWORK_EXFIL, f"may send {arg.text} away", arg)
     if any(dumps_environment(simple) for simple in case.feeders()):
         case.dangerous(Code.NETWORK_EXFIL, "sends the environment away")
+
+
+_LOOPBACK = lazy(
+    r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?(?:[/?#][\w./?#=&%:,+-]*)?"
+)
+_SENDS_ELSEWHERE = frozenset(
+    (
+        *("-x", "--proxy", "--preproxy", "--socks4", "--socks4a", "--socks5", "--socks5-hostname"),
+        *("-K", "--config", "--url", "--next", "-:", "--connect-to", "--resolve", "--doh-url"),
+        "--dns-servers",
+    )
+)
+
+
+def _stays_on_this_machine(given: SplitArguments) -> bool:
+    """Whether every address is this machine, to the letter, and no option leads elsewhere."""
+    addresses = [arg.guesses for arg in given.operands if arg.exact]
+    here = all(map(_LOOPBACK.fullmatch, (text for texts in addresses for text in texts)))
+    known = 0 < len(addresses) == len(given.operands) and not (given.unknown or given.loose)
+    return known and here and given.names().isdisjoint(_SENDS_ELSEWHERE)
 
 
 def _values(given: SplitArguments) -> Iterator[Arg]:

@@ -89,6 +89,7 @@ class When:
     every: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     operand: str | None = None
+    first: str | None = None
     value: tuple[tuple[frozenset[str], str], ...] = ()
     at_least: int = 0
     at_most: int | None = None
@@ -106,7 +107,7 @@ class When:
     def looks_at_operands(self) -> bool:
         """It says something of more than options."""
         counts = self.at_least > 0 or self.at_most is not None
-        return self.operand is not None or self.dynamic or counts
+        return self.operand is not None or self.first is not None or self.dynamic or counts
 
 
 @frozen

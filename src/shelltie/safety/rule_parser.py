@@ -204,7 +204,7 @@ _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {
     "exec": (Arity.NONE, Role.EXEC),
 }
 _VERDICT_KEYS = ("verdict", "code", "why", "match")
-_CONDITION_KEYS = ("flags", "all", "absent", "operand", "value", "operands", "dynamic")
+_CONDITION_KEYS = ("flags", "all", "absent", "operand", "first", "value", "operands", "dynamic")
 _SHAPE_KEYS = ("command", "flags", "style", "stop", "everywhere", "operands", "operands_with")
 _EFFECT_KEYS = (
     *("deny", "danger", "appends", "stdin", "network", "requires", "needs", "plain_globs", "help"),
@@ -405,6 +405,7 @@ def _when(block: Block, *, rule_verdict: Rating) -> When:
         block.wrong("verdict", f"may not be milder than the rule's own, {rule_verdict}")
     at_least, at_most = _count(block)
     operand = block.pattern("operand", block.text("operand")) if "operand" in block.table else None
+    first = block.pattern("first", block.text("first")) if "first" in block.table else None
     return When(
         verdict=verdict,
         code=code or Code.UNKNOWN_FLAG,
@@ -413,6 +414,7 @@ def _when(block: Block, *, rule_verdict: Rating) -> When:
         every=block.names("all"),
         absent=block.names("absent"),
         operand=operand,
+        first=first,
         value=tuple(
             (frozenset(names.split()), text)
             for names, text in block.pairs("value")
