@@ -72,7 +72,22 @@ def test_each_end_is_counted_and_says_why() -> None:
     assert page.row("running", "it runs")
     assert page.row("4", "make all", "1 timeout (total), 1 timeout (silence), 1 lost, 1 stopped")
     assert "20%" in text
+    assert "ended by a limit, a person or a crash" in text
+    assert "the highest column is 10 commands" in text
     assert "not over" in text
+
+
+def test_what_was_refused_is_said_with_who_wanted_it_and_why() -> None:
+    no = replace(RUN, state="refused", exit_code=None, duration=None, client="claude-code 1")
+    refused = [replace(no, command="rm -rf /", reason="a person said no")] * 3
+
+    text = report([*refused, RUN], [], "all", {True: 2, False: 3})
+
+    page = Page(text)
+    assert page.row("3", "claude-code 1", "rm -rf /", "a person said no")
+    assert page.row("refused", "a rule or a person said no")
+    assert '<b class="bad">3</b>refused' in text
+    assert '<b class="">2</b>approved by a person' in text
 
 
 def test_a_quiet_week_between_two_runs_is_shown_as_one() -> None:

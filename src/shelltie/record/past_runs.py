@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -221,6 +222,20 @@ def facts_of(path: Path, run: str) -> list[tuple[str, float, dict[str, Any]]]:
     except sqlite3.Error as error:
         raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
     return [(str(kind), at / 1_000_000, _object(body) or {}) for kind, at, body in rows]
+
+
+def count_answers(path: Path, since: float) -> dict[bool, int]:
+    """How often somebody said yes, and how often no or nothing.
+
+    Raises: JournalUnusable, JournalUnreadable.
+    """
+    query = "SELECT body FROM entries WHERE kind = 'answered' AND at >= ?"
+    try:
+        with closing(open_for_reading(path)) as connection:
+            bodies = connection.execute(query, (round(since * 1_000_000),)).fetchall()
+    except sqlite3.Error as error:
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+    return dict(Counter((_object(body) or {}).get("allowed") is True for (body,) in bodies))
 
 
 def _object(text: object) -> dict[str, Any] | None:

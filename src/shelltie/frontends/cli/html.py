@@ -35,6 +35,12 @@ pre { background: var(--card); padding: 1rem; border-radius: 6px }
 .chart { width: 100%; height: 6rem; background: var(--card); border-radius: 8px; display: block }
 .chart .well { fill: var(--well) } .chart .bad { fill: var(--bad-bar) }
 .chart .late { fill: var(--late-bar) }
+.legend { font-size: .85rem; color: var(--soft); margin: .3rem 0 }
+.legend i { display: inline-block; width: .8em; height: .8em; border-radius: 2px;
+  margin: 0 .4em 0 1.2em }
+.legend i:first-child { margin-left: 0 }
+.legend i.well { background: var(--well) } .legend i.late { background: var(--late-bar) }
+.legend i.bad { background: var(--bad-bar) }
 .ends { display: flex; justify-content: space-between; font-size: .85rem; color: var(--soft) }
 .bar { position: relative; height: .8rem; margin-top: .3rem; min-width: 8rem; border-radius: 3px;
   background: var(--card) }
@@ -65,7 +71,8 @@ def page(title: str, body: Iterable[str]) -> str:
 def of_run(run: PastRun, output: str) -> str:
     """One run, and what it printed."""
     took = "" if run.duration is None else f" after {human_duration(run.duration)}"
-    about = f"{when(run.began)}, in {run.cwd}: {run.ending}{took}"
+    who = f", by {run.client}" if run.client else ""
+    about = f"{when(run.began)}, in {run.cwd}{who}: {run.ending}{took}"
     return page(
         run.command if len(run.command) <= _TITLE_MAX else run.command[:_TITLE_MAX] + "…",
         [
@@ -109,12 +116,12 @@ def ending(run: PastRun) -> str:
 
 
 def kind(run: PastRun) -> str:
-    """Its class: it went well or runs, was ended by somebody, or failed."""
+    """Its class: it went well or runs, was ended by somebody, or failed or was refused."""
     if run.well or run.running:
         return "well"
     return "late" if run.cut else "bad"
 
 
 def when(at: float) -> str:
-    """A moment, for people anywhere."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) + " UTC"
+    """A moment, in the time of the machine that it was on."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

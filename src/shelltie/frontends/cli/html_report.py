@@ -1,10 +1,11 @@
-"""HTML of `shelltie report`: how runs ended, what is slow, and when it was. Pure."""
+"""HTML of `shelltie report`: how runs ended, what was refused, what is slow, when it was."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
+from types import MappingProxyType
 
 from shelltie.basics.times import human_duration
 from shelltie.frontends.cli.html import code, ending, kind, page, plain, table, when
@@ -33,19 +34,25 @@ _WHY = {
 }
 
 
-def report(runs: Sequence[PastRun], learned: Sequence[LearnedRow], title: str) -> str:
-    """Everything about these runs, the newest of which is first."""
+def report(
+    runs: Sequence[PastRun],
+    learned: Sequence[LearnedRow],
+    title: str,
+    answers: Mapping[bool, int] = MappingProxyType({}),
+) -> str:
+    """Everything about these runs, the newest of which is first; `answers` counts yes and no."""
     if not runs:
         return page(title, ["<p>Nothing was recorded.</p>"])
     return page(
         title,
         [
-            *_summary(runs),
+            *_summary(runs, answers),
             *_chart(runs),
             '<div class="sides">',
             *_section("Ends, and why", _ends(runs)),
             *_section("Ended by a limit, a person or a crash", _most_often_cut(runs)),
             "</div>",
+            *_section("Refused", _refused(runs)),
             *_section("Slowest", _slowest(runs)),
             *_section("How long commands take", _usual(learned)),
             *_section("Timeline", "\n".join(_days(runs))),
@@ -61,17 +68,20 @@ def _section(title: str, body: str) -> Iterator[str]:
 # At a glance
 
 
-def _summary(runs: Sequence[PastRun]) -> Iterator[str]:
+def _summary(runs: Sequence[PastRun], answers: Mapping[bool, int]) -> Iterator[str]:
     since, until = (when(edge(run.began for run in runs)) for edge in (min, max))
-    yield f'<p class="soft">{since} to {until}</p>'
+    zone = time.strftime("%Z", time.localtime(runs[0].began))
+    yield f'<p class="soft">{since} to {until} ({escape(zone)})</p>'
     well, cut = sum(run.well for run in runs), sum(run.cut for run in runs)
-    going = sum(run.running for run in runs)
-    failed = len(runs) - well - cut - going
+    going, refused = sum(run.running for run in runs), sum(run.refused for run in runs)
+    failed = len(runs) - well - cut - going - refused
     tiles = [
-        (str(len(runs)), "runs", ""),
+        (str(len(runs)), "commands", ""),
         (f"{well / len(runs):.0%}", "ended well", ""),
         (str(failed), "failed", "bad" if failed else ""),
         (str(cut), "were ended", "late" if cut else ""),
+        (str(refused), "refused", "bad" if refused else ""),
+        (str(answers.get(True, 0)), "approved by a person", ""),
         (human_duration(sum(run.duration or 0 for run in runs)), "in all", ""),
     ]
     if going:
@@ -96,13 +106,18 @@ def _chart(runs: Sequence[PastRun]) -> Iterator[str]:
     for place, column in enumerate(columns):
         yield from _column(place, column, highest, when(start + place * step))
     yield "</svg>"
+    yield (
+        '<div class="legend"><i class="well"></i>ended well<i class="late"></i>ended by a limit, a'
+        ' person or a crash<i class="bad"></i>failed or refused · the highest column is'
+        f" {highest} command{'s' * (highest != 1)}</div>"
+    )
     left, middle = when(start)[:16], f"a column is {human_duration(step)}"
     right = when(start + count * step)[:16]
     yield f'<div class="ends"><span>{left}</span><span>{middle}</span><span>{right}</span></div>'
 
 
 def _column(place: int, column: Counter[str], highest: int, at: str) -> Iterator[str]:
-    told = f"<title>{at}: {column.total()} runs, {column['well']} well</title>"
+    told = f"<title>{at}: {column.total()} commands, {column['well']} well</title>"
     floor = float(_HIGH)
     for colour in ("well", "late", "bad"):
         if tall := column[colour] / highest * _HIGH * 0.96:
@@ -156,6 +171,23 @@ def _most_often_cut(runs: Sequence[PastRun]) -> str:
     return table(("times#n", "command#grow", "how#soft"), rows)
 
 
+def _refused(runs: Sequence[PastRun]) -> str:
+    """Each command once, with how often, who wanted it and why not."""
+    refused = [run for run in runs if run.refused]
+    counts = Counter(run.command for run in refused)
+    rows = [
+        (
+            str(counts[run.command]),
+            plain(run.client or "-"),
+            code(run.command),
+            plain(run.reason or ""),
+        )
+        for run in {run.command: run for run in reversed(refused)}.values()
+    ]
+    ordered = sorted(rows, key=lambda row: -int(row[0]))[:_TOP]
+    return table(("times#n", "client#short", "command#grow", "why#soft"), ordered)
+
+
 def _slowest(runs: Sequence[PastRun]) -> str:
     """Each command once, with its slowest run."""
     ended = sorted(runs, key=lambda run: -(run.duration or 0))
@@ -177,6 +209,7 @@ def _usual(learned: Sequence[LearnedRow]) -> str:
             plain(project),
         )
         for project, known, fitting in learned
+        if known.n > 1
     ]
     heads = ("command#grow", "runs#n", "half#n", "95 %#n", "longest#n wide", "limits that fit#n")
     note = '<p class="soft">Half of the runs took so long or less, and 95 % so long or less.</p>'
@@ -190,7 +223,7 @@ def _days(runs: Sequence[PastRun]) -> Iterator[str]:
     """A list for each day, the newest first and open."""
     is_open = " open"
     for day, group in groupby(
-        runs, key=lambda run: time.strftime("%A, %Y-%m-%d", time.gmtime(run.began))
+        runs, key=lambda run: time.strftime("%A, %Y-%m-%d", time.localtime(run.began))
     ):
         those = list(group)
         bad = sum(not run.well and not run.running for run in those)
@@ -210,12 +243,23 @@ def _timeline(runs: Sequence[PastRun]) -> str:
             when(run.began)[11:19],
             "" if run.duration is None else human_duration(run.duration),
             ending(run),
+            plain(run.client or "-"),
             _bar(run, first, span),
             code(run.command) + (f' <span class="soft">in {plain(cwd)}</span>' if cwd else ""),
         )
         for run, cwd in zip(runs, where, strict=True)
     ]
-    return table(("UTC#short soft", "took#n", "end#short", "#wide", "command#grow"), rows)
+    return table(
+        (
+            "time#short soft",
+            "took#n",
+            "end#short",
+            "client#short soft wide",
+            "#wide",
+            "command#grow",
+        ),
+        rows,
+    )
 
 
 def _once(words: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from shelltie.errors import CannotStart
 from shelltie.frontends.cli import html_report
 from shelltie.frontends.cli.commands import stats
 from shelltie.record.history import project_of
-from shelltie.record.past_runs import HistoryFilter, latest
+from shelltie.record.past_runs import HistoryFilter, count_answers, latest
 from shelltie.settings import paths
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
@@ -39,7 +39,9 @@ def _page(config: Config, args: Namespace) -> str:
     runs = latest(config.journal, args.n, HistoryFilter(below=below))
     learned = [(row.project, row.known, row.fitting) for row in stats.rows(_SHAPES, here=args.here)]
     where = f" in {below}" if below else ""
-    return html_report.report(runs, learned, f"shelltie: what was run{where}")
+    since = min((run.began for run in runs), default=0.0)
+    answers = count_answers(config.journal, since)
+    return html_report.report(runs, learned, f"shelltie: what was run{where}", answers)
 
 
 def _write(file: Path, page: str) -> None:
