@@ -262,6 +262,18 @@ async def test_a_client_that_reads_late_gets_every_answer(tmp_path: Path) -> Non
     assert sorted(answer["id"] for answer in answers) == [*range(1500), 9000]
 
 
+@asynccontextmanager
+async def altered_server(
+    tmp_path: Path, change: str, stdin: int = subprocess.PIPE
+) -> AsyncIterator[RawClient]:
+    """A server of which a constant is another: nobody waits for it, or has to be as quick."""
+    program = f"from shelltie.frontends.mcp import stdio; stdio.{change}"
+    start = f"{program}; from shelltie.frontends.cli.main import main; main(['mcp'])"
+    command = [sys.executable, "-c", start]
+    async with raw_server(tmp_path, command=command, stdin=stdin) as client:
+        yield client
+
+
 @pytest.mark.parametrize("source", ["pipe", "file", "file without a last newline"])
 async def test_a_script_that_only_writes_gets_its_quick_answers(
     tmp_path: Path, source: str
@@ -272,7 +284,7 @@ async def test_a_script_that_only_writes_gets_its_quick_answers(
     script.write_text("\n".join(lines) + ("\n" if source != "file without a last newline" else ""))
     with script.open("rb") as file:
         stdin = subprocess.PIPE if source == "pipe" else file.fileno()
-        async with raw_server(tmp_path, stdin=stdin) as client:
+        async with altered_server(tmp_path, "_QUICK = 60", stdin) as client:
             if source == "pipe":
                 await client.send_bytes(script.read_bytes())
                 await client.hang_up()
@@ -317,15 +329,6 @@ async def test_a_client_that_stops_reading_does_not_hold_the_server(tmp_path: Pa
     assert code == 0
 
 
-@asynccontextmanager
-async def altered_server(tmp_path: Path, change: str) -> AsyncIterator[RawClient]:
-    """A server of which a constant is another, so that a test need not wait for it."""
-    program = f"from shelltie.frontends.mcp import stdio; stdio.{change}"
-    start = f"{program}; from shelltie.frontends.cli.main import main; main(['mcp'])"
-    async with raw_server(tmp_path, command=[sys.executable, "-c", start]) as client:
-        yield client
-
-
 async def test_what_is_nearly_done_when_the_client_closes_its_end_is_done(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     async with altered_server(tmp_path, "_QUICK = 600") as client:
@@ -345,7 +348,7 @@ async def test_what_is_ended_when_the_client_closes_its_end_is_answered(tmp_path
     tag = new_tag()
     async with altered_server(tmp_path, "_QUICK, stdio._LAST_WORDS = 0.1, 600") as client:
         await client.greet()
-        await client.send(*[call(n, f"seq 1 6000; sleep 600.{tag}") for n in range(5)])
+        await client.send(*[call(n, f"seq 1 6000; sleep 600.{tag}") for n in range(1, 6)])
         await until(lambda: len(tagged(tag, "sleep")) == 5)
         await client.hang_up()
         await nobody_left(tag)

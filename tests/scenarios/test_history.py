@@ -60,7 +60,7 @@ async def test_a_command_that_is_slower_than_usual_is_told_of_while_it_runs(
     events: list[Event] = []
 
     async with open_terminal(events.append) as terminal:
-        result = await terminal.run("sleep 7", cwd=tmp_path)
+        result = await terminal.run("sleep 12", cwd=tmp_path)
 
     told = {event.why: event.message for event in events if isinstance(event, Unusual)}
     assert set(told) == {"idle", "slow"}
