@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 import psutil
@@ -34,3 +35,13 @@ async def until(condition: Callable[[], bool], limit: float = 50) -> None:
 async def nobody_left(tag: str, limit: float = 50) -> None:
     """Wait until nobody with the tag lives."""
     await until(lambda: not tagged(tag), limit)
+
+
+def zombies() -> list[int]:
+    """Who is dead below us and was not waited for, as anybody is for a moment."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if process.status() == psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found

@@ -49,6 +49,7 @@ async def run(
 async def test_the_inspector_lists_and_calls_in_both_eras(tmp_path: Path) -> None:
     inspector = node_package("@modelcontextprotocol/inspector", "2.12.0")
     command: list[str | Path] = [NODE, inspector / "clients/launcher/build/index.js", "--cli"]
+    command += ["--connect-timeout", "90000"]
     asked = ["--tool-name", "run", "--tool-args-json", '{"command": "echo hi"}']
     async with http_server(tmp_path) as server:
         header = ["--header", f"Authorization: Bearer {server.token}"]
