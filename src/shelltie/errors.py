@@ -39,7 +39,7 @@ TerminalError
     ControlRefused
     NoSuchQuestion
     NoLiveRun
-      AmbiguousRun
+        AmbiguousRun
     OutputNotKept
     JournalUnreadable
     NoRecordedRun

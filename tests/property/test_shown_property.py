@@ -99,4 +99,4 @@ def test_a_brief_text_fits_and_says_what_it_leaves_out(text: str, room: int) -> 
     brief = visible_text.brief(text, room)
 
     assert visible_text.cells(brief) <= room
-    assert brief == visible_text.inline(text) or re.search(r"⟨\+\d+⟩$", brief)
+    assert brief == visible_text.inline(text) or brief.endswith("…")

@@ -8,6 +8,7 @@ from shelltie.keeper.protocol import (
     HEADER,
     RUN,
     SHOOT,
+    SOCKET,
     Exited,
     Failed,
     Gone,
@@ -104,8 +105,10 @@ def test_anything_else_is_nothing_a_keeper_says(line: bytes) -> None:
 def test_server_and_keepers_mean_the_same_by_their_numbers() -> None:
     source = Path(protocol.__file__).with_name("keeper.c").read_text(encoding="utf-8")
 
-    assert (RUN, SHOOT, BODY_MAX) == (pykeeper.RUN, pykeeper.SHOOT, pykeeper.BODY_MAX)
-    assert f"enum {{ RUN = {RUN}, SHOOT = {SHOOT}, BODY_MAX = 8 * 1024 * 1024 }};" in source
+    numbers = f"RUN = {RUN}, SHOOT = {SHOOT}, SOCKET = {SOCKET}, BODY_MAX = 8 * 1024 * 1024"
+    assert (RUN, SHOOT, SOCKET) == (pykeeper.RUN, pykeeper.SHOOT, pykeeper.SOCKET)
+    assert f"enum {{ {numbers} }};" in source
+    assert BODY_MAX == pykeeper.BODY_MAX
     assert BODY_MAX == 8 * 1024 * 1024
 
 
