@@ -504,3 +504,26 @@ async def test_what_listens_in_a_container_is_reached_at_the_loopback(
 
     assert host == "127.0.0.1"
     assert received == b"from inside"
+
+
+async def test_a_directory_that_becomes_a_link_leads_nobody_out_of_a_container(
+    opened: Open, workspace: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / ".bashrc").write_text("echo mine\n")
+    (workspace / "link").symlink_to(victim)
+    (workspace / "evil").symlink_to(workspace / "evil.sh")
+    plant = (
+        "mkdir -p r/.git/objects r/.git/refs d; echo x > evil.sh; mv evil d/.bashrc;"
+        " echo 'ref: refs/heads/main' > r/.git/HEAD;"
+        f" printf '[include]\\n path = {workspace}/d/.bashrc\\n' > r/.git/config"
+    )
+    async with opened() as terminal:
+        planted = await terminal.run(["sh", "-c", plant])
+    async with opened() as terminal:
+        await terminal.run(["sh", "-c", "mv d d2; mv link d; sleep 0.3"])
+
+    assert planted.exit_code == 0, planted.stderr
+    assert [one.name for one in victim.iterdir()] == [".bashrc"]
+    assert (victim / ".bashrc").read_text() == "echo mine\n"

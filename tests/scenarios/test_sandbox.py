@@ -291,6 +291,27 @@ async def test_a_bomb_meets_the_limit_of_processes(
     assert not result.leaked
 
 
+async def test_without_a_limit_of_the_call_the_sandbox_has_one(
+    opened: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become_nobody(public_path, monkeypatch)
+    async with opened(sandbox_readable=(), sandbox_processes=20) as terminal:
+        result = await terminal.run(BOMB)
+
+    assert "all" not in result.stdout
+    assert "fork" in result.stderr
+
+
+async def test_the_input_of_a_command_is_no_room_to_write(opened: Open) -> None:
+    async with opened() as terminal:
+        tried = await terminal.run(
+            ["sh", "-c", "echo more >&0; echo more >> /dev/stdin; cat"], stdin="given"
+        )
+
+    assert tried.stdout == "given"
+    assert tried.stderr.count("error") == 2
+
+
 async def test_what_is_written_to_tmp_has_an_end(opened: Open) -> None:
     async with opened(sandbox_tmp_size=8 * 1024 * 1024) as terminal:
         result = await terminal.run("head -c 9000000 /dev/zero > /tmp/big")

@@ -18,6 +18,11 @@ from shelltie.providers.bubblewrap.provider import explain
             "give /usr/bin/bwrap a profile",
         ),
         (
+            "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+            {"kernel/apparmor_restrict_unprivileged_userns": "1"},
+            "give /usr/bin/bwrap a profile",
+        ),
+        (
             "bwrap: Creating new namespace failed: Operation not permitted",
             {},
             "--security-opt seccomp=unconfined",

@@ -11,6 +11,10 @@ _ALL = frozenset(Bar)
     [
         ("touch: cannot touch '/etc/x': Read-only file system", [Bar.WRITE]),
         ("Error: EROFS: read-only file system, open '/usr/x'", [Bar.WRITE]),
+        (
+            "error: could not write config file .git/config: Device or resource busy",
+            [Bar.WRITE],
+        ),
         ("curl: (6) Could not resolve host: example.org", [Bar.NETWORK]),
         ("OSError: [Errno 101] Network is unreachable", [Bar.NETWORK]),
         ("npm error code EAI_AGAIN", [Bar.NETWORK]),

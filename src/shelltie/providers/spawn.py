@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import struct
+import sys
 import tempfile
 import termios
 from collections.abc import Callable
@@ -17,10 +18,14 @@ from shelltie.model import Resources, TerminalSize
 from shelltie.providers import cgroup
 from shelltie.providers.provider import PortWatch, Prepared
 
+_LINUX = sys.platform == "linux"
 _EXHAUSTED = {
     "memory": "it wanted more memory than its limit, and the kernel ended some or all of it",
     "tasks": "it wanted more processes than its limit, and was refused them",
 }
+
+# Nobody can write more to it, in a sandbox either: what it holds would be outside.
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK if _LINUX else 0
 
 
 class _Ends(NamedTuple):
@@ -200,10 +205,21 @@ def _stdin(data: bytes | None) -> int:
     """
     if data is None:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        return os.dup(file.fileno())
+    if not _LINUX:
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            return os.dup(file.fileno())
+    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with open(descriptor, "wb", closefd=False) as memory:
+            memory.write(data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def resize(terminal: int, size: TerminalSize) -> None:

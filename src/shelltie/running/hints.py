@@ -236,7 +236,11 @@ def _like(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-_READ_ONLY = lazy(r"read-only file ?system|EROFS", re.IGNORECASE)
+# A name at which something is mounted, such as git's settings, cannot be replaced: it is busy.
+_READ_ONLY = lazy(r"read-only file ?system|EROFS|device or resource busy|EBUSY", re.IGNORECASE)
+_STAYS = (
+    "only its workspace and /tmp can be written there, and in it not what git, editors and agents"
+)
 _NO_NETWORK = lazy(
     r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
     r"|name or service not known|failed to lookup address|no address associated with hostname"
@@ -315,12 +319,12 @@ def _missing(said: str) -> list[str]:
 
 
 _HINTS = {
-    Bar.WRITE: "only its workspace and /tmp can be written there; sandbox.writable adds more",
+    Bar.WRITE: f"{_STAYS} obey (hooks, settings); sandbox.writable adds more",
     Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
     Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
 }
 _CONTAINER_HINTS = {
-    Bar.WRITE: "only its workspace and /tmp can be written there; container.mounts adds more",
+    Bar.WRITE: f"{_STAYS} obey (hooks, settings); container.mounts adds more",
     Bar.NETWORK: "there is no network there; container.network = 'on' allows it",
     Bar.FILES: "it asked for a file of this machine; container.mounts shows it",
 }

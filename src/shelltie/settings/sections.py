@@ -306,6 +306,8 @@ class SandboxSettings:
     """Seconds after which a sandbox or container that is not used is removed."""
     forward: bool = setting(True, project=checks.both)
     """Whether ports that an isolated session listens on can be reached at 127.0.0.1."""
+    processes: int = setting(4096, checks.processes)
+    """How many processes and threads one sandbox of an ordinary user may have; 0: no limit."""
 
 
 @frozen

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,7 +27,15 @@ from shelltie.providers.workspace.boundaries import checked, within
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 
-_NAMESPACES = ("new namespace", "uid map", "gid map", "unshare", "setting up uid", "No permissions")
+_NAMESPACES = (
+    "new namespace",
+    "uid map",
+    "gid map",
+    "unshare",
+    "setting up uid",
+    "No permissions",
+    "RTM_NEWADDR",
+)
 _MOST = "user/max_user_namespaces"
 _RAISE = "no more user namespaces may be made: sysctl -w user.max_user_namespaces=10000"
 _IN_CONTAINER = (
@@ -134,8 +142,11 @@ class BubblewrapProvider:
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
         if Bar.NETWORK in self.bars:
             env = _NO_RETRIES | env
+        settings = self._policy.settings
+        if prepared.resources.processes is None and settings.processes:
+            limited = replace(prepared.resources, processes=settings.processes)
+            prepared = replace(prepared, resources=limited)
         with self._rooms.entered(sandbox, prepared, env, listen) as (inside, hear):
-            settings = self._policy.settings
             if settings.network == "on":  # what it listens on is this machine's
                 return spawn(sandbox.link, inside, hear)
             ports = PortForwards(sandbox.link, enabled=settings.forward)

@@ -22,6 +22,7 @@ _OBEYED = (
     *(".shelltie.toml", ".shelltie", "config/terminal_timeout_policy.json"),
     *(".mcp.json", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".continue", ".roo"),
     *(".clinerules", ".aider.conf.yml", "opencode.json", ".vscode", ".idea", ".zed"),
+    *(".agents", ".kiro", ".opencode", ".amazonq", ".junie", ".cursorrules"),
     *(".devcontainer", ".envrc", ".husky", ".pre-commit-config.yaml"),
 )
 
