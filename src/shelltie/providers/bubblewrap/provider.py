@@ -140,7 +140,7 @@ class BubblewrapProvider:
         """See `Provider`."""
         sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
-        if Bar.NETWORK in self.bars:
+        if Bar.NETWORK in self.bars and "HOME" in env:  # without it, somebody's own variables
             env = _NO_RETRIES | env
         settings = self._policy.settings
         if prepared.resources.processes is None and settings.processes:
