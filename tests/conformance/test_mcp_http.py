@@ -62,7 +62,7 @@ async def test_the_sdks_client_works_over_http_in_both_eras(server: HttpServer) 
 
     assert len(answers) == 9
     assert all(said["stdout"] == expected for expected, said in answers.items())
-    assert all(said["signal"] is None for said in answers.values())  # nulls arrive
+    assert all(said["timeoutReason"] is None for said in answers.values())  # nulls arrive
 
 
 @pytest.mark.parametrize("era", ERAS)
