@@ -57,7 +57,7 @@ def shared_server(directory: Path) -> Iterator[HttpServer]:
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=stderr)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while b"\n" not in log.read_bytes() and time.monotonic() < deadline:
             time.sleep(0.05)
         yield HttpServer(_url(log), tokens)

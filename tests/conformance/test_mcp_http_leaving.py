@@ -69,7 +69,7 @@ async def test_a_call_that_waits_for_a_yes_is_answered_when_the_server_leaves(
             server.process.terminate()
         code = await server.exit_code()
 
-    complaints = (tmp_path / "stderr").read_text(encoding="utf-8").splitlines()[1:]
+    complaints = (tmp_path / "stderr").read_text(encoding="utf-8").splitlines()[2:]
     assert (code, complaints) == (0, [])
     assert [said["errorCode"] for said in kept.answers] == ["CONFIRMATION_REQUIRED"] * 2
     assert all("shelltie is leaving" in said["error"] for said in kept.answers)

@@ -46,7 +46,7 @@ async def test_a_revoked_token_ends_its_commands_sessions_and_streams(
 
     assert alive[0]
     assert len(alive[1]) == 1
-    assert (tmp_path / "stderr").read_text(encoding="utf-8").count("\n") == 1
+    assert (tmp_path / "stderr").read_text(encoding="utf-8").count("\n") == 2
 
 
 async def until_cut_off(client: HttpClient, ends: list[int], command: str) -> None:
