@@ -101,5 +101,5 @@ async def test_a_list_fits_a_terminal_and_hides_nothing_without_saying_so() -> N
     for text in (shown.replace("\r\n", "\n"), piped):
         row = next(line for line in text.splitlines() if "dangerous" in line)
         assert "ls⟨500 spaces⟩" in row
-        assert row.endswith("⟩")
+        assert row.endswith("…")
         assert len(row) <= 80
