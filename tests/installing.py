@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.node_tools import CACHE
+
 ROOT = Path(__file__).resolve().parent.parent
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
@@ -41,8 +43,10 @@ def package_sources() -> dict[str, str]:
     for name, of_uv in _FOR_UV.items():
         if f"PIP_{name}" in found:
             found.setdefault(f"UV_{of_uv}", found[f"PIP_{name}"])
-    # As pip does: the newest wins, wherever it is. Byte code is compiled when it is needed.
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match", "PIP_NO_COMPILE": "1", **found}
+    # As pip does: the newest wins, wherever it is. Byte code is compiled when needed, and what
+    # was downloaded once is kept beside the other packages of the tests.
+    quick = {"PIP_NO_COMPILE": "1", "PIP_CACHE_DIR": str(CACHE / "pip")}
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **quick, **found}
 
 
 @cache
