@@ -124,9 +124,10 @@ async def test_what_goes_on_names_its_session_once(open_terminal: Open) -> None:
         result = await client.call_tool("run", {"command": "echo begun; sleep 60"})
 
     lines = text_of(result).splitlines()
-    assert lines[:2] == ["begun", "[running, as session term-1]"]
-    assert len(lines) == 3
-    assert "terminal_continue" in lines[2]
+    *printed, facts, advice = lines  # it may not have printed anything yet
+    assert printed in ([], ["begun"])
+    assert facts == "[running, as session term-1]"
+    assert "terminal_continue" in advice
     assert not result.is_error
 
 
