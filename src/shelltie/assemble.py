@@ -25,8 +25,8 @@ from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId
-from shelltie.output.kept_output import KeptOutputs
 from shelltie.output.redact import Redactor
+from shelltie.output.short_output import ShortOutputs
 from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
 from shelltie.providers.lazy import LazyProvider, LazyViews
@@ -42,13 +42,13 @@ from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.writer import Terms
 from shelltie.running.admission import Admission
+from shelltie.running.interfaces import Bus, OutputFactory
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import RunDefaults
 from shelltie.running.placement import Demands, Placement
-from shelltie.running.ports import Bus, OutputFactory
 from shelltie.running.supervisor import Supervisor
+from shelltie.safety.command_lists import lists_of
 from shelltie.safety.judge import Judge, find_shfmt
-from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rule_examples import open_rules
 from shelltie.safety.rule_set import RuleFile
 from shelltie.settings import paths, trust
@@ -270,7 +270,7 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
     shown = min(output.shown, config.bash.crop_output)  # by `run`, and by `bash`
 
     redact = (lambda secrets: Redactor(secrets).text) if output.redact else None
-    short = KeptOutputs(folder / "short", aside, redact)
+    short = ShortOutputs(folder / "short", aside, redact)
 
     def new_output(run: RunId, *, stays: bool, secrets: Mapping[str, str]) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
@@ -300,11 +300,11 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
             approved,
             KindRules(paths.approved_kinds_file()),
             approve_unknown_on_timeout=config.safety.on_timeout == "approve",
-            undelivered=config.safety.patience.undelivered,
+            undelivered=config.safety.approval_timeouts.undelivered,
         ),
         placement=placement,
         publish=bus.publish,
-        patience=config.safety.patience,
+        approval_timeouts=config.safety.approval_timeouts,
     )
 
 

@@ -7,8 +7,8 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult
 
 from shelltie import Config, Terminal, TerminalError
-from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.server import build_server, task_contexts
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.sessions.registry import Sessions

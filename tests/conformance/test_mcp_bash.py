@@ -59,7 +59,7 @@ async def test_an_unknown_command_waits_ten_seconds_and_a_dangerous_one_for_ever
     open_terminal: Open,
 ) -> None:
     async with open_terminal() as terminal:
-        patience = terminal.supervisor.admission.patience
+        patience = terminal.supervisor.admission.approval_timeouts
         assert patience.for_rating(Rating.UNKNOWN, "bash") == 10
         for profile in ("run", "session", "acp"):
             assert patience.for_rating(Rating.UNKNOWN, profile) is None

@@ -13,7 +13,7 @@ from mcp_types import LoggingMessageNotificationParams
 
 from shelltie import Config
 from shelltie.events import LimitNear, LimitReached, SilentButWorking
-from shelltie.frontends.mcp.notices import data_of
+from shelltie.frontends.mcp.log_messages import data_of
 from shelltie.frontends.mcp.progress import Status, line
 from shelltie.frontends.wire.session import SessionReport, continued_text
 from shelltie.model import Limit, Limits, RunId, Sample

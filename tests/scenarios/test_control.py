@@ -17,7 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.errors import NoServerAnswer, TerminalError
 from shelltie.frontends.control import client
-from shelltie.frontends.control.messages import REQUEST_MAX, MessageFields
+from shelltie.frontends.control.line_format import REQUEST_MAX, MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.server import Control
 from shelltie.frontends.control.socket_dirs import sweep

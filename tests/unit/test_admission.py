@@ -96,7 +96,7 @@ class Decider(Admission):
     def __init__(
         self,
         broker: Broker | None = None,
-        patience: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
+        approval_timeouts: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
         box: Box | None = None,
         demands: Demands | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class Decider(Admission):
                 (LocalProvider(), *([box] if box else ())), {"run": demands or {}}, workspace="/"
             ),
             publish=self.published.append,
-            patience=patience,
+            approval_timeouts=approval_timeouts,
         )
 
     async def about(self, text: str, options: RunOptions = RunOptions()) -> Admitted:  # noqa: B008

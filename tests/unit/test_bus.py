@@ -1,6 +1,6 @@
 from shelltie.events import Asker, CommandRefused, ContextRefused, Event, Leaked
 from shelltie.model import RunId
-from shelltie.running.ports import Bus
+from shelltie.running.interfaces import Bus
 
 REFUSED = CommandRefused(RunId("1"), 0.0, "rm", "DENIED", "no")
 LEAKED = Leaked(RunId("1"), 0.0, (7,))

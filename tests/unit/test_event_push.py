@@ -9,7 +9,7 @@ import pytest
 from shelltie.events import Escalated
 from shelltie.frontends.control.event_push import EventPush
 from shelltie.model import RunId
-from shelltie.running.ports import Bus
+from shelltie.running.interfaces import Bus
 
 EVENT = Escalated(RunId("01J"), 1.0, 15)
 

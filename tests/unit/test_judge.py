@@ -8,8 +8,8 @@ import pytest
 
 from shelltie.model import Command
 from shelltie.safety import judge as judging
+from shelltie.safety.command_lists import lists_of
 from shelltie.safety.judge import Judge
-from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rating import Examined, Most
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.script import Script

@@ -3,8 +3,8 @@
 import pytest
 
 from shelltie.model import Command, TerminalSize
+from shelltie.safety.command_lists import lists_of
 from shelltie.safety.judge import Judge
-from shelltie.safety.name_lists import lists_of
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX
 from shelltie.verdict import Code, Rating

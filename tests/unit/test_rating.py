@@ -2,7 +2,7 @@
 
 import pytest
 
-from shelltie.safety.name_lists import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
+from shelltie.safety.command_lists import DANGEROUS_PATTERNS, SAFE_NAMES, Lists, lists_of
 from shelltie.safety.rating import RatingMode, examine, rate
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX, of_argv, parse

@@ -7,7 +7,7 @@ from shelltie.environment.variable_kinds import (
     is_loader_name,
     is_secret_value,
 )
-from shelltie.output.secret_names import is_path_to_secret, is_secret_name
+from shelltie.output.secret_variable_names import is_path_to_secret, is_secret_name
 
 
 def names(text: str) -> list[str]:

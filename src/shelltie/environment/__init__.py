@@ -10,6 +10,6 @@ Flow at a glance:
 Files, in reading order:
   inherited       our own environment
   secret_places   where credentials are kept on disk
-  variable_kinds  what a variable is, by name and value
+  variable_kinds  what a variable is, by name and value; secret names: output/secret_variable_names
   child           the environment that a command gets
 """

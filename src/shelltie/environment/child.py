@@ -11,7 +11,7 @@ from shelltie.environment import variable_kinds
 from shelltie.environment.inherited import inherited as inherited
 from shelltie.environment.inherited import login_shell as login_shell
 from shelltie.errors import InvalidParameters
-from shelltie.output.secret_names import is_path_to_secret, is_secret_name
+from shelltie.output.secret_variable_names import is_path_to_secret, is_secret_name
 
 # Nobody is there to admire colours, to page through output, or to answer a prompt.
 _PLAIN = {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Stream
-from shelltie.output.secret_names import is_everyday_word, is_path_to_secret, is_secret_name
 from shelltie.output.secret_shapes import (
     HEAD_MAX,
     KEY_BEGIN,
@@ -18,6 +17,11 @@ from shelltie.output.secret_shapes import (
     TAIL_MAX,
     Spelling,
     spellings,
+)
+from shelltie.output.secret_variable_names import (
+    is_everyday_word,
+    is_path_to_secret,
+    is_secret_name,
 )
 from shelltie.output.store import Excerpt, Store
 

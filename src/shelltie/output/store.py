@@ -5,7 +5,7 @@ from hashlib import sha256
 from shelltie.basics.frozen import frozen
 from shelltie.model import Printed, Stream
 from shelltie.output.head_tail import Window
-from shelltie.output.kept_output import KeptOutput
+from shelltie.output.short_output import ShortOutput
 from shelltie.output.spool import Spool
 
 _SIZE = 512 * 1024
@@ -45,7 +45,7 @@ class Store:
         head: int = _SIZE,
         tail: int = _SIZE,
         spool: Spool | None = None,
-        kept: KeptOutput | None = None,
+        kept: ShortOutput | None = None,
     ) -> None:
         # The spool writes the beginning from memory when its threshold is passed.
         assert spool is None or spool.threshold <= head + tail

@@ -30,5 +30,5 @@ Files, in reading order:
   unusual     early warnings
   retry       another attempt; the circuit breaker
   login_path  PATH of the login shell
-  ports       what the engine wants of others; the event bus
+  interfaces  what the engine wants of others; the event bus
 """

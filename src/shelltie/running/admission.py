@@ -32,10 +32,10 @@ from shelltie.events import (
 )
 from shelltie.model import Bar, Caller, Command, Directory, Isolation, RunId, Surroundings
 from shelltie.providers.provider import Provider
+from shelltie.running.interfaces import CommandJudge
 from shelltie.running.messages import withheld_of
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
-from shelltie.running.ports import CommandJudge
 from shelltie.running.run import Run
 from shelltie.settings.sections import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
@@ -78,12 +78,12 @@ class Admission:
         broker: Broker,
         placement: Placement,
         publish: Publish,
-        patience: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
+        approval_timeouts: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
     ) -> None:
         self.judge = judge
         self.broker = broker
         self.placement = placement
-        self.patience = patience
+        self.approval_timeouts = approval_timeouts
         self._profiles = profiles
         self._publish = publish
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
@@ -256,7 +256,8 @@ class Admission:
             requester = replace(requester, patience=0.0)
         try:
             patience = _shorter(
-                self.patience.for_rating(verdict.rating, options.profile), requester.patience
+                self.approval_timeouts.for_rating(verdict.rating, options.profile),
+                requester.patience,
             )
             requester = replace(requester, patience=patience)
             kinds = kinds and placed[0] is self.placement.default

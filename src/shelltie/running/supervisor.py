@@ -39,6 +39,7 @@ from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
 from shelltie.running.hints import stopped_by_view
+from shelltie.running.interfaces import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
 from shelltie.running.options import (
@@ -49,7 +50,6 @@ from shelltie.running.options import (
     new_run_id,
     terms_for,
 )
-from shelltie.running.ports import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.retry import CircuitBreaker
 from shelltie.running.run import Run
 from shelltie.running.terms import RunTerms

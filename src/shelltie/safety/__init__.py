@@ -21,8 +21,8 @@ Files, in reading order:
   rule_parser      TOML → rules
   rule_set         the rules in force
   rule_examples    each rule's own test
-  name_lists       allowlist and denylist of names
-  lists            secret and protected paths, loader variables
+  command_lists    allowlist and denylist of names
+  protected_names  secret and protected paths, loader variables
   values           what words can be
   dataflow         stdin, pipes, files
   echo             what echo and printf print

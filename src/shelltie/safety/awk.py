@@ -7,7 +7,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg
 from shelltie.safety.dataflow import scan_input
 from shelltie.safety.inspection import Inspection
-from shelltie.safety.lists import is_harmless_target, is_secret_path, protection
+from shelltie.safety.protected_names import is_harmless_target, is_secret_path, protection
 from shelltie.verdict import Code, Rating
 
 _PIECE = lazy(

@@ -9,13 +9,13 @@ from shelltie.safety.awk import rate_awk
 from shelltie.safety.dataflow import Origin, origin_of, rate_input, rate_network
 from shelltie.safety.file_lists import DISCREET
 from shelltie.safety.inspection import Inspection
-from shelltie.safety.lists import (
+from shelltie.safety.option_split import Given, SplitArguments, roles, slots_for, split
+from shelltie.safety.protected_names import (
     is_harmless_target,
     is_help_harmless,
     protection,
     secrecy,
 )
-from shelltie.safety.option_split import Given, SplitArguments, roles, slots_for, split
 from shelltie.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.safety.rule_set import Node
 from shelltie.safety.sed import rate_sed

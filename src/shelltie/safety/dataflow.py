@@ -11,8 +11,8 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.safety import other_languages
 from shelltie.safety.arg import HOLE, Arg, literal
 from shelltie.safety.inspection import Inspection, base_name, with_bodies
-from shelltie.safety.lists import is_secret_path
 from shelltie.safety.option_split import SplitArguments
+from shelltie.safety.protected_names import is_secret_path
 from shelltie.safety.rule import Role, Rule
 from shelltie.shell.parse import READ_MAX
 from shelltie.shell.script import PartKind, Redirect, Simple

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.safety.lists import secrecy
+from shelltie.safety.protected_names import secrecy
 from shelltie.shell.script import Simple
 from shelltie.verdict import Rating
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE
 from shelltie.safety.disk_checks import CommandPlace
-from shelltie.safety.lists import paths_in, secrecy
+from shelltie.safety.protected_names import paths_in, secrecy
 from shelltie.verdict import Rating
 
 _MATCHES_MAX = 1000

@@ -18,10 +18,10 @@ import anyio.to_thread
 from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
 from shelltie.model import Command
+from shelltie.safety.command_lists import Lists
 from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
 from shelltie.safety.file_reads import secrets_among
-from shelltie.safety.lists import Effect, effect, is_secret_path
-from shelltie.safety.name_lists import Lists
+from shelltie.safety.protected_names import Effect, effect, is_secret_path
 from shelltie.safety.rating import Examined, Most, RatingMode, examine
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX, of_argv, parse

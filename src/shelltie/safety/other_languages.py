@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg
 from shelltie.safety.inspection import Inspection
-from shelltie.safety.lists import is_secret_path, protection, table
+from shelltie.safety.protected_names import is_secret_path, protection, table
 from shelltie.verdict import Code
 
 _HEAD = 10_000  # characters of a text that are searched

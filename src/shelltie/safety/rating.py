@@ -9,11 +9,11 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg, literal
 from shelltie.safety.builtins import BUILTINS
 from shelltie.safety.by_rule import rate_by_rule
+from shelltie.safety.command_lists import Lists, is_listed, rate_by_list
 from shelltie.safety.dataflow import rate_run_file, scan_unknown_input
 from shelltie.safety.inspection import CommandScope, Inspection, base_name
-from shelltie.safety.lists import is_secret_path
-from shelltie.safety.name_lists import Lists, is_listed, rate_by_list
 from shelltie.safety.other_languages import dangers_in, rate_foreign, without_extension
+from shelltie.safety.protected_names import is_secret_path
 from shelltie.safety.rule_set import Node, RuleSet
 from shelltie.safety.shell_syntax import (
     rate_assignments,

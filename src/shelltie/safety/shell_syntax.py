@@ -9,7 +9,7 @@ from shelltie.environment.variable_kinds import is_hook_name
 from shelltie.safety.arg import HOLE, Arg, literal
 from shelltie.safety.dataflow import Origin, origin_of, scan_given
 from shelltie.safety.inspection import Inspection, base_name
-from shelltie.safety.lists import (
+from shelltie.safety.protected_names import (
     Effect,
     effect,
     is_harmless,

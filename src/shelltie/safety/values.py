@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice, product
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.output.secret_names import is_everyday_word, is_secret_name
+from shelltie.output.secret_variable_names import is_everyday_word, is_secret_name
 from shelltie.safety.arg import HOLE, Arg, unseen, written
 from shelltie.safety.echo import printed
 from shelltie.safety.file_lists import lists_harmless_names

@@ -13,8 +13,8 @@ from shelltie.safety.file_lists import (
     lists_harmless_names,
 )
 from shelltie.safety.inspection import Inspection, base_name
-from shelltie.safety.lists import is_secret_path
 from shelltie.safety.option_split import SplitArguments
+from shelltie.safety.protected_names import is_secret_path
 from shelltie.verdict import Code
 
 _SEARCHES = frozenset(("grep", "egrep", "fgrep", "rg", "zgrep"))

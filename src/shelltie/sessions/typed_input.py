@@ -12,8 +12,8 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from shelltie.model import Command
+from shelltie.running.interfaces import CommandJudge
 from shelltie.running.options import Requester
-from shelltie.running.ports import CommandJudge
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.line_readings import (
     LINE_MAX,

@@ -231,7 +231,7 @@ class SafetySettings:
     """
     dangerous_commands: tuple[str, ...] = setting((), key="dangerousCommands", project=checks.more)
     """Regular expressions; a command in which one is found is dangerous, whatever else is known."""
-    patience: ApprovalTimeouts = inline(ApprovalTimeouts())
+    approval_timeouts: ApprovalTimeouts = inline(ApprovalTimeouts())
     ask_client: bool = setting(True, project=checks.both)
     """Whether a person is also asked in the MCP client's own dialogue."""
     on_timeout: str = setting("deny", checks.one_of("deny", "approve"))

@@ -64,11 +64,11 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     about = {"version": version(), "serves": "acp"}
     inherited, keeper = child.inherited(), keeper_of(config)
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        patience = config.safety.patience
-        supervisor.admission.patience = replace(
-            patience,
-            unknown=patience.unknown or _DIALOGUE,
-            dangerous=patience.dangerous or _DIALOGUE,
+        timeouts = config.safety.approval_timeouts
+        supervisor.admission.approval_timeouts = replace(
+            timeouts,
+            unknown=_DIALOGUE if timeouts.unknown is None else timeouts.unknown,
+            dangerous=_DIALOGUE if timeouts.dangerous is None else timeouts.dangerous,
         )
         sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (

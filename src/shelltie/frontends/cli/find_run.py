@@ -15,7 +15,7 @@ from shelltie.frontends.cli.main import NOT_DONE, REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
-from shelltie.frontends.control.run_row import Listed, exit_from_json
+from shelltie.frontends.control.run_row import RunRow, exit_from_json
 from shelltie.model import ExitStatus
 
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
@@ -29,7 +29,7 @@ class FoundRun:
     """A run, and the server that has it."""
 
     server: Server
-    listed: Listed
+    listed: RunRow
 
     @property
     def id(self) -> str:
@@ -70,7 +70,7 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
             continue
         try:
             rows = cast(list[Any], said["runs"])
-            found += [FoundRun(server, json_codec.from_json(Listed, row)) for row in rows]
+            found += [FoundRun(server, json_codec.from_json(RunRow, row)) for row in rows]
         except (KeyError, TypeError, ValueError):
             told.append(f"the server {server.pid} says what we do not understand")
     return servers, found, told

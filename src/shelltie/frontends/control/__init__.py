@@ -5,13 +5,13 @@ and answer; the kernel says who connected, and only a person may steer or approv
 
 Flow at a glance:
 1. `client.servers` finds sockets in the directories of `socket_dirs`.
-2. `client.ask` sends a line of `messages`; `server` reads it and checks the `peer`.
+2. `client.ask` sends a line of `line_format`; `server` reads it and checks the `peer`.
 3. `runs`, `questions` or `watch` answer it.
 4. A monitor has a socket of its own there; `event_push` connects to it.
 
 Files, in reading order:
   socket_dirs  where sockets are
-  messages     request and answer, a JSON line each
+  line_format  request and answer, a JSON line each
   peer         peer credentials
   server       the socket of a server
   client       the other end

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import NoServerAnswer
-from shelltie.frontends.control import messages
+from shelltie.frontends.control import line_format
 from shelltie.frontends.control.socket_dirs import SOCKET, existing, sweep
 
 _PATIENCE = 5.0
@@ -83,9 +83,9 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
             connection.settimeout(_PATIENCE)
             connection.connect(str(path))
             with suppress(BrokenPipeError):  # it did not want to listen, but may have said why
-                connection.sendall(messages.request(do, fields))
-            answer = messages.understood(_line(connection))
-    except (OSError, messages.NotOurMessage) as error:
+                connection.sendall(line_format.request(do, fields))
+            answer = line_format.understood(_line(connection))
+    except (OSError, line_format.NotOurMessage) as error:
         raise NoServerAnswer(f"the server at {path} does not answer: {error}") from error
     if answer.get("ok") is not True:
         raise NoServerAnswer(str(answer.get("message")), str(answer.get("code")))
@@ -98,7 +98,7 @@ def _line(connection: socket.socket) -> bytes:
     while not line.endswith(b"\n"):
         connection.settimeout(max(0.01, deadline - time.monotonic()))
         chunk = connection.recv(256 * 1024)
-        if not chunk or len(line) > messages.ANSWER_MAX:
-            raise messages.NotOurMessage("its answer has no end")
+        if not chunk or len(line) > line_format.ANSWER_MAX:
+            raise line_format.NotOurMessage("its answer has no end")
         line += chunk
     return bytes(line)

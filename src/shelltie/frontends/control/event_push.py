@@ -12,9 +12,9 @@ from pathlib import Path
 
 from shelltie.environment import child
 from shelltie.events import Event
-from shelltie.frontends.control.messages import MessageFields
+from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.wire.events import EventJson
-from shelltie.running.ports import Bus
+from shelltie.running.interfaces import Bus
 
 
 class EventPush:

@@ -8,7 +8,7 @@ from shelltie.approval.broker import Broker
 from shelltie.approval.question import Answer, Scope
 from shelltie.basics.ids import as_short_id
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.control.messages import MessageFields
+from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.question_row import to_json
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person

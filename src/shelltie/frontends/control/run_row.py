@@ -13,7 +13,7 @@ WAIT_MAX = 3.0  # seconds that an answer may take: a client gives up after five
 
 
 @frozen
-class Listed:
+class RunRow:
     """A run, and the session it belongs to, if any; it is idle since its last byte.
 
     `left`: it has ended, but not everybody of it.

@@ -17,9 +17,9 @@ from shelltie.basics.pulse import Pulse
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.event_push import EventPush
-from shelltie.frontends.control.messages import MessageFields
+from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, Listed, wait_of
+from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, RunRow, wait_of
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
 from shelltie.frontends.control.socket_dirs import watch_sockets
 from shelltie.model import RunId
@@ -230,11 +230,11 @@ class _Runs:
             del self._watched[name]
 
 
-def _listed(run: Run, session: str | None, *, look: bool) -> Listed:
+def _listed(run: Run, session: str | None, *, look: bool) -> RunRow:
     """What is known about it; a `look` at its processes tells whether it waits for input."""
     command, outcome = run.command, run.outcome
     seen = run.look() if look and outcome is None else None
-    return Listed(
+    return RunRow(
         run_id=run.id,
         session_id=session,
         command=command.text,

@@ -20,8 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics.pulse import Pulse
 from shelltie.errors import ControlRefused, TerminalError
-from shelltie.frontends.control import messages
-from shelltie.frontends.control.messages import MessageFields
+from shelltie.frontends.control import line_format
+from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.socket_dirs import listen
 
@@ -118,7 +118,7 @@ class Control:
     async def _converse(self, stream: SocketStream) -> None:
         if self._clients > _CLIENTS_MAX:
             await _send(
-                stream, messages.failure("BUSY", f"{_CLIENTS_MAX} clients are served already")
+                stream, line_format.failure("BUSY", f"{_CLIENTS_MAX} clients are served already")
             )
             return
         peer = Peer(stream.extra(SocketAttribute.raw_socket))  # noqa: S610  no Django here
@@ -136,24 +136,24 @@ class Control:
 
     async def _perform(self, peer: Peer, line: bytes) -> bytes:
         if peer.uid not in (0, os.geteuid()):
-            return messages.failure("REFUSED", "this server is another user's")
+            return line_format.failure("REFUSED", "this server is another user's")
         try:
-            fields = messages.understood(line)
+            fields = line_format.understood(line)
             name = str(fields.get("do"))
             perform = self._commands.get(name)
             if perform is None:
                 known = ", ".join(self._commands)
-                return messages.failure(
+                return line_format.failure(
                     "UNKNOWN", f"this server cannot do {name!r}; it can: {known}"
                 )
-            return messages.answer(await perform(peer, fields))
-        except messages.NotOurMessage as error:
-            return messages.failure("MALFORMED", str(error))
+            return line_format.answer(await perform(peer, fields))
+        except line_format.NotOurMessage as error:
+            return line_format.failure("MALFORMED", str(error))
         except TerminalError as error:
-            return messages.failure(error.code, str(error))
+            return line_format.failure(error.code, str(error))
         except Exception:  # noqa: BLE001  the server lives on, whatever it was
             _log.exception("a request failed")
-            return messages.failure(
+            return line_format.failure(
                 "INTERNAL", "this is a fault of shelltie itself; please report it"
             )
 
@@ -166,10 +166,10 @@ async def _receive(lines: BufferedByteReceiveStream, stream: SocketStream) -> by
     """The next line; `None` when there will be none."""
     try:
         with anyio.fail_after(_IDLE):
-            return await lines.receive_until(b"\n", messages.REQUEST_MAX)
+            return await lines.receive_until(b"\n", line_format.REQUEST_MAX)
     except anyio.DelimiterNotFound:
         await _send(
-            stream, messages.failure("MALFORMED", "a request is one line of at most 64 KiB")
+            stream, line_format.failure("MALFORMED", "a request is one line of at most 64 KiB")
         )
     except (anyio.IncompleteRead, TimeoutError):
         pass

@@ -12,13 +12,13 @@ from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Event
 from shelltie.frontends.control.event_push import EventPush
-from shelltie.frontends.control.messages import MessageFields
+from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import wait_of
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.socket_dirs import WATCH, existing
 from shelltie.frontends.wire.events import EventJson
-from shelltie.running.ports import Bus, Measures
+from shelltie.running.interfaces import Bus, Measures
 
 _KEPT = 2000  # events for a watcher that is slow; older ones are counted as missed
 _AT_ONCE = 500

@@ -6,7 +6,7 @@ client sees only what is its own.
 Flow at a glance:
 1. `stdio` or `http/` turns bytes into messages; the SDK dispatches to `server`.
 2. `request` makes a ToolCall; `around_call` adds the approval channel, results and tasks.
-3. `tools/` answers it; `handover` turns a run that takes longer into a session.
+3. `tools/` answers it; `run_to_session` turns a run that takes longer into a session.
 4. `notify` sends progress and log messages meanwhile, `subscriptions` what has changed.
 
 Files, in reading order:
@@ -14,17 +14,17 @@ Files, in reading order:
   stdio            the stdio transport
   first_answers    what a client is told first, kept from one server to the next
   early_reader     answers with it while the SDK is imported
-  takeover         from the early reader to the SDK
+  sdk_takeover     from the early reader to the SDK
   http/            streamable HTTP
   request          ToolCall: arguments, owner, caller, deadline
   around_call      what surrounds every call
   tools/           the tools
   client_patience  how long each client waits
-  handover         a run that outlives its call
+  run_to_session   a run that outlives its call
   confirm          elicitation, in both eras
   confirm_text     the question without secrets
   notify           progress and log messages
-  notices          their payload and level
+  log_messages     their payload and level
   progress         the line of progress
   resources        what can be read
   recent_runs      the last results of each client

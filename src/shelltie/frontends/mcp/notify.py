@@ -15,7 +15,7 @@ from mcp_types import EmptyResult, SetLevelRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.events import Event, RunEnded
-from shelltie.frontends.mcp.notices import (
+from shelltie.frontends.mcp.log_messages import (
     LevelSet,
     LogLevels,
     Notices,
@@ -26,7 +26,7 @@ from shelltie.frontends.mcp.notices import (
 from shelltie.frontends.mcp.progress import NOT_STARTED, Status, line
 from shelltie.frontends.mcp.request import FollowedRun, RequestContext, owner_of
 from shelltie.model import RunId
-from shelltie.running.ports import Bus
+from shelltie.running.interfaces import Bus
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.sections import Pace
 

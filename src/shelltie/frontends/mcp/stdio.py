@@ -33,7 +33,7 @@ from shelltie.frontends.fd_io import read, write
 from shelltie.frontends.jsonl import LINE_MAX, Lines
 from shelltie.frontends.mcp.early_reader import EarlyExchange
 from shelltie.frontends.mcp.first_answers import FirstAnswers
-from shelltie.frontends.mcp.takeover import Takeover
+from shelltie.frontends.mcp.sdk_takeover import Takeover
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"  # is answered when it ends

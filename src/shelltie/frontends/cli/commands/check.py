@@ -30,8 +30,8 @@ from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Adaptive, Command, Limits
 from shelltie.record.history import History
+from shelltie.running.interfaces import CommandJudge
 from shelltie.running.options import check_command
-from shelltie.running.ports import CommandJudge
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
 from shelltie.settings.sections import SafetyProfile

@@ -14,8 +14,8 @@ from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
 from shelltie.frontends.api import Options, parse_options
-from shelltie.frontends.mcp.handover import Handover, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,

@@ -5,8 +5,8 @@ from mcp_types import CallToolResult
 from shelltie.contexts.context import StillRunning
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import TerminalError
-from shelltie.frontends.mcp.handover import Handover, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
     COUNT_OR_NULL,

@@ -10,8 +10,8 @@ from shelltie.basics.frozen import frozen
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
 from shelltie.errors import TerminalError
-from shelltie.frontends.mcp.handover import Handover
 from shelltie.frontends.mcp.request import ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.tools import agent, run, sessions
 from shelltie.frontends.mcp.tools import contexts as of_contexts
 from shelltie.frontends.mcp.tools import session_schemas as schemas

@@ -10,8 +10,8 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.errors import CommandDenied, InternalError, TerminalError
 from shelltie.frontends.api import Options, parse_options
-from shelltie.frontends.mcp.handover import Handover, advice, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COMMAND,
     COUNT,

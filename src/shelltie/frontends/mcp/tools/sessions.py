@@ -13,8 +13,8 @@ from shelltie.basics.safe_regex import Pattern, compile_for_output
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters, RunOver, TerminalError, UnknownSession
 from shelltie.frontends.api import Options, asked, parse_options
-from shelltie.frontends.mcp.handover import Handover, advice, running_fields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
+from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fields
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import lean, read, result
 from shelltie.frontends.wire import lost_run

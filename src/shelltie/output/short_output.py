@@ -20,7 +20,7 @@ WithoutSecrets = Callable[[str], str]
 NewRedaction = Callable[[Mapping[str, str]], WithoutSecrets]
 
 
-class KeptOutputs:
+class ShortOutputs:
     """A folder of its own, beside the spools, so that a thousand of these push out none of those.
 
     What `redact` makes of the secrets of a run takes them out before anything is written.
@@ -33,10 +33,10 @@ class KeptOutputs:
         # By chance, so that of many processes with one command each some count, and not all.
         self._left = 1 + os.urandom(1)[0] % _TURN
 
-    def new(self, run: RunId, secrets: Mapping[str, str]) -> "KeptOutput":
+    def new(self, run: RunId, secrets: Mapping[str, str]) -> "ShortOutput":
         """For a run that begins now."""
         redact = None if self._redact is None else self._redact(secrets)
-        return KeptOutput(self._folder / f"{run}{_ENDING}", redact, self._made)
+        return ShortOutput(self._folder / f"{run}{_ENDING}", redact, self._made)
 
     def _made(self) -> None:
         self._left -= 1
@@ -55,7 +55,7 @@ class KeptOutputs:
                 path.with_suffix(SUFFIX).unlink(missing_ok=True)
 
 
-class KeptOutput:
+class ShortOutput:
     """The file of one run. A disk that fails never disturbs the run: then nothing is kept."""
 
     def __init__(self, path: Path, redact: WithoutSecrets | None, made: Callable[[], None]) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shelltie.model import RunId, Stream
-from shelltie.output import kept_output as module
-from shelltie.output.kept_output import KeptOutputs
+from shelltie.output import short_output as module
 from shelltie.output.redact import Redactor
+from shelltie.output.short_output import ShortOutputs
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.timing_file import pieces
@@ -19,7 +19,7 @@ def at_once(work: Callable[[], None]) -> None:
 
 def test_what_was_short_is_written_when_it_is_over_and_only_for_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "output" / "short"
-    store = Store(kept=KeptOutputs(folder, at_once).new(RunId("01A"), {}))
+    store = Store(kept=ShortOutputs(folder, at_once).new(RunId("01A"), {}))
     store.add(Stream.STDOUT, memoryview(b"one\n"))
     store.add(Stream.STDERR, memoryview(b"two\n"))
     before = folder.exists()
@@ -36,7 +36,7 @@ def test_what_was_short_is_written_when_it_is_over_and_only_for_its_owner(tmp_pa
 
 
 def test_what_came_at_once_needs_no_second_file(tmp_path: Path) -> None:
-    kept = KeptOutputs(tmp_path, at_once).new(RunId("01A"), {})
+    kept = ShortOutputs(tmp_path, at_once).new(RunId("01A"), {})
     kept._times._began += 60.0  # however slow the machine is
     store = Store(kept=kept)
     store.add(Stream.STDOUT, memoryview(b"one\n"))
@@ -48,7 +48,7 @@ def test_what_came_at_once_needs_no_second_file(tmp_path: Path) -> None:
 
 
 def test_when_each_piece_came_is_kept_where_there_was_a_pause(tmp_path: Path) -> None:
-    kept = KeptOutputs(tmp_path, at_once).new(RunId("01A"), {})
+    kept = ShortOutputs(tmp_path, at_once).new(RunId("01A"), {})
     store = Store(kept=kept)
     store.add(Stream.STDOUT, memoryview(b"one\n"))
     kept._times._began -= 3.0  # as if time had passed
@@ -62,7 +62,7 @@ def test_when_each_piece_came_is_kept_where_there_was_a_pause(tmp_path: Path) ->
 
 
 def test_what_is_in_its_spool_or_says_nothing_has_no_second_file(tmp_path: Path) -> None:
-    folder = KeptOutputs(tmp_path / "short", at_once)
+    folder = ShortOutputs(tmp_path / "short", at_once)
     spool = Spool(tmp_path / "long.log", threshold=2)
     long = Store(spool=spool, kept=folder.new(RunId("01A"), {}))
     long.add(Stream.STDOUT, memoryview(b"long enough"))
@@ -77,7 +77,7 @@ def test_what_is_in_its_spool_or_says_nothing_has_no_second_file(tmp_path: Path)
 
 
 def test_secrets_are_taken_out_before_anything_is_written(tmp_path: Path) -> None:
-    folder = KeptOutputs(tmp_path, at_once, lambda secrets: Redactor(secrets).text)
+    folder = ShortOutputs(tmp_path, at_once, lambda secrets: Redactor(secrets).text)
     store = Store(kept=folder.new(RunId("01A"), {"TOKEN": "swordfish-1234"}))
     store.add(Stream.STDOUT, memoryview(b"it is swordfish-1234\n\xff\n"))
 
@@ -89,7 +89,7 @@ def test_secrets_are_taken_out_before_anything_is_written(tmp_path: Path) -> Non
 
 def test_a_disk_that_fails_disturbs_nobody(tmp_path: Path) -> None:
     (tmp_path / "short").write_text("no folder", encoding="ascii")
-    store = Store(kept=KeptOutputs(tmp_path / "short", at_once).new(RunId("01A"), {}))
+    store = Store(kept=ShortOutputs(tmp_path / "short", at_once).new(RunId("01A"), {}))
     store.add(Stream.STDOUT, memoryview(b"said"))
 
     store.keep()
@@ -102,7 +102,7 @@ def test_the_newest_thousand_stay(tmp_path: Path) -> None:
     for number in range(1500):
         (tmp_path / f"{number:05}.log").touch()
     (tmp_path / "00000.times").touch()
-    folder = KeptOutputs(tmp_path, at_once)
+    folder = ShortOutputs(tmp_path, at_once)
 
     for number in range(1500, 1500 + module._TURN + 1):
         store = Store(kept=folder.new(RunId(f"{number:05}"), {}))
