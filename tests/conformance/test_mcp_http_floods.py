@@ -85,7 +85,7 @@ async def test_more_silent_connections_than_descriptors_keep_nobody_out(
         log = (tmp_path / "stderr").read_text(encoding="utf-8")
 
     assert [one["stdout"] for one in said] == [*(f"{n}\n" for n in range(5)), "late\n"]
-    assert len(log.splitlines()) == 1, log  # where it listens
+    assert len(log.splitlines()) == 2, log  # where it listens, and how to add it
 
 
 async def test_unfinished_handshakes_keep_nobody_out_either(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_unfinished_handshakes_keep_nobody_out_either(tmp_path: Path) -> N
         log = (tmp_path / "stderr").read_text(encoding="utf-8")
 
     assert [one["stdout"] for one in said] == ["0\n", "1\n", "2\n"]
-    assert len(log.splitlines()) == 1, log
+    assert len(log.splitlines()) == 2, log
 
 
 async def test_who_is_served_is_not_dropped_for_those_who_come(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ async def test_what_clients_break_off_or_make_up_is_no_traceback(tmp_path: Path)
         log = (tmp_path / "stderr").read_text(encoding="utf-8")
 
     assert said["stdout"] == "still here\n"
-    assert len(log.splitlines()) == 1, log
+    assert len(log.splitlines()) == 2, log
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -306,6 +306,7 @@ def test_the_doctor_runs_something_in_every_place(
         "local": "good",
         "bubblewrap": "good",
         "container": "good",
+        "read-only view": "unused",
     }
     assert places["container"]["text"] == "isolation container: works"
     assert engine.containers() == []

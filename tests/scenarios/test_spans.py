@@ -40,4 +40,4 @@ async def test_whoever_has_loaded_the_sdk_gets_spans_without_a_setting(open_term
     async with open_terminal() as terminal:
         listeners = terminal.supervisor.bus._listeners
 
-    assert any(isinstance(getattr(one, "__self__", None), Spans) for one in listeners)
+    assert any(isinstance(getattr(one, "__self__", None), Spans) for one, _ in listeners)

@@ -28,7 +28,10 @@ def ended(
     outcome = Outcome(state, ExitStatus(), 1.0, leaked=leaked, may_pass=may_pass)
     verdict = Verdict(rating, (), agreed=agreed)
     rules = SimpleNamespace(limits=limits)
-    return cast(Run, SimpleNamespace(state=state, outcome=outcome, verdict=verdict, rules=rules))
+    return cast(
+        Run,
+        SimpleNamespace(state=state, outcome=outcome, verdict=verdict, rules=rules, stopped=()),
+    )
 
 
 async def limits_of_attempts(
