@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NewType
 
@@ -186,6 +186,7 @@ DEFAULT_ESCALATION: Escalation = (
 
 
 # How the policy's own words about where a limit came from begin; all others are somebody's wish.
+_OF_SILENCE = "; silence: "  # in a source: where the silence limit comes from, if elsewhere
 _POLICY_SOURCES = ("category ", "default category ", "built-in fallback ", "learned ")
 
 
@@ -222,6 +223,11 @@ class Limits:
     silence_from: float = 0.0
     pattern: str | None = None
     names: LimitNames = LimitNames()
+
+    def with_silence(self, silence: float | None, source: str) -> "Limits":
+        """The same with another silence limit, and where that one comes from."""
+        total = self.source.partition(_OF_SILENCE)[0]
+        return replace(self, silence=silence, source=f"{total}{_OF_SILENCE}{source}")
 
     @property
     def by_policy(self) -> bool:

@@ -144,7 +144,7 @@ def test_what_is_isolated_does_not_see_the_home_of_the_password_database(
             "SHELLTIE_SAFETY_PROFILES_RUN_UNKOWN",
             "did you mean SHELLTIE_SAFETY_PROFILES_RUN_UNKNOWN?",
         ),
-        ("SHELLTIE_XYZZY_XYZZY_XYZZY", "known: SHELLTIE_ACCESS_ALLOWLIST_PATH, "),
+        ("SHELLTIE_XYZZY_XYZZY_XYZZY", "`shelltie config list` has them all"),
         ("SHELLTIE_", "did you mean SHELLTIE_"),
     ],
 )

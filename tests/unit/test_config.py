@@ -35,7 +35,7 @@ def test_without_files_the_defaults_hold(home: Path) -> None:
 
 @pytest.mark.proves("C-70", "C-41")
 def test_each_layer_wins_over_the_one_below(home: Path) -> None:
-    layers = {"etc/config.toml": 1, "user/shelltie/config.toml": 2, "project/.shelltie.toml": 3}
+    layers = {"etc/config.toml": 1, "user/shelltie/config.toml": 2, "project/.shelltie.toml": 1.5}
     seen = [load(home).limits.grace]
     for name, grace in layers.items():
         (home / name).write_text(f"[limits]\ngrace = {grace}\n", encoding="utf-8")
@@ -43,7 +43,7 @@ def test_each_layer_wins_over_the_one_below(home: Path) -> None:
     seen.append(load(home, SHELLTIE_LIMITS_GRACE="4").limits.grace)
     seen.append(load(home, {"limits.grace": 5.5}, SHELLTIE_LIMITS_GRACE="4").limits.grace)
 
-    assert seen == [5.0, 1.0, 2.0, 3.0, 4.0, 5.5]
+    assert seen == [5.0, 1.0, 2.0, 1.5, 4.0, 5.5]
 
 
 def test_each_value_knows_its_origin(home: Path) -> None:
@@ -322,6 +322,14 @@ def test_in_python_a_key_overrides_the_preset_wherever_it_stands(order: tuple[st
 
     assert config.safety.profiles.run.unknown is Decision.ALLOW
     assert config.safety.profiles.session.unknown is Decision.ASK
+
+
+def test_a_project_gives_no_more_time_to_end_until_it_is_trusted(home: Path) -> None:
+    (home / "project/.shelltie.toml").write_text("[limits]\ngrace = 999999\n", encoding="utf-8")
+    config = load(home)
+
+    assert config.limits.grace == 5.0
+    assert any("limits.grace may only tighten" in note for note in config.ignored)
 
 
 @pytest.mark.proves("D12")

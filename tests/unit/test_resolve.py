@@ -124,9 +124,17 @@ def test_a_total_limit_of_the_caller_brings_its_silence_limit(
     limits = calculate_timeouts(SEED, command, given)
 
     assert numbers(limits) == (given, silence)
-    assert limits.source == "timeout_sec"
+    assert limits.source.startswith("timeout_sec")
     assert limits.notes == ()
     assert not limits.literal
+
+
+def test_a_silence_limit_of_the_policy_is_not_told_as_the_callers() -> None:
+    by_policy = calculate_timeouts(SEED, "unknown", 60)
+    by_total = calculate_timeouts(SEED, "unknown", 300)
+
+    assert by_policy.source == f"timeout_sec; silence: {calculate_timeouts(SEED, 'unknown').source}"
+    assert by_total.source == "timeout_sec"
 
 
 @pytest.mark.proves("D11")

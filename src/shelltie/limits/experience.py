@@ -128,10 +128,11 @@ def proposed(limits: Limits, known: Usual, cap: float | None = None) -> Limits:
     source = (
         f"learned from {known.n} runs of {known.shape!r} (95 % took {_said(known.p95)} or less)"
     )
-    if not limits.by_policy:
-        source = f"{limits.source}; silence: {source}"
     # Before a run has lasted as long as others do, its silence says little.
-    return replace(limits, total=total, silence=silence, source=source, silence_from=known.p95)
+    limits = replace(limits, silence_from=known.p95)
+    if not limits.by_policy:
+        return limits.with_silence(silence, source)
+    return replace(limits, total=total, silence=silence, source=source)
 
 
 def _raised(limit: float | None, suggested: float) -> float | None:

@@ -108,8 +108,10 @@ def _explicit(policy: TimeoutPolicy, found: Sequence[_Found], total: float, sour
     silence, rule = policy.explicit_silence.of(limits.total), policy.explicit_silence
     if rule.mode is SilenceMode.PATIENT:
         # Who gives a command more time does not want it to end sooner than the policy would.
-        own = or_endless(_longest(found).silence)
-        silence = max(silence, min(own, limits.total))
+        own = _longest(found)
+        if silence < or_endless(own.silence) < limits.total:
+            return limits.with_silence(own.silence, own.source)
+        silence = max(silence, min(or_endless(own.silence), limits.total))
     return replace(limits, silence=silence)
 
 
@@ -133,12 +135,9 @@ def _clamped(policy: TimeoutPolicy, limits: Limits) -> Limits:
 def _silence(limits: Limits, asked: AskedLimits, session: AskedLimits | None) -> Limits:
     for given, whose in ((asked, asked.names.silence), (session, "session policy")):
         if given and given.silence_off:
-            return replace(
-                limits, silence=None, source=f"{limits.source}; no silence limit: {whose}"
-            )
+            return limits.with_silence(None, f"none, by {whose}")
         if given and given.silence is not None:
-            source = f"{limits.source}; silence: {whose}"
-            return replace(limits, silence=given.silence, source=source, literal=True)
+            return replace(limits.with_silence(given.silence, whose), literal=True)
     return limits
 
 

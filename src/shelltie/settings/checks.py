@@ -186,6 +186,10 @@ def more(current: object, given: object) -> object:
     return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
 
 
+def shorter(current: object, given: object) -> object:
+    return min(cast(float, current), cast(float, given))
+
+
 def both(current: object, given: object) -> object:
     return bool(current) and bool(given)
 

@@ -15,6 +15,8 @@ from shelltie.settings.checks import cpus, flag, number, one_of, size, text, tex
 from shelltie.settings.paths import state_dir
 from shelltie.settings.sections import Check, Merge, StateSettings, no_setting, setting
 
+_LISTED_MAX = 40  # names in an error; more than a screen of them helps nobody
+
 
 @frozen
 class Config:
@@ -163,8 +165,11 @@ def checked(key: str, value: object, origin: str) -> object:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What may have been meant by a name that is not known."""
-    close = difflib.get_close_matches(name, known := [*known], 1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    if close := difflib.get_close_matches(name, known := [*known], 1):
+        return f"did you mean {close[0]}?"
+    if len(known) > _LISTED_MAX:
+        return "`shelltie config list` has them all"
+    return f"known: {', '.join(known)}"
 
 
 def _changed(section: Any, path: str, value: object) -> Any:  # noqa: ANN401  as above

@@ -26,6 +26,7 @@ _SINCE = re.compile(r" Since (\d+\.\d+\.\d+)\.$")
 _PROJECT_MAY: dict[Merge | None, str] = {
     None: "no",
     checks.as_given: "yes",
+    checks.shorter: "make shorter",
     checks.more: "add to it",
     checks.stronger_level: "make it stricter: none < auto, none < sandbox < container",
     checks.both: "switch it off",

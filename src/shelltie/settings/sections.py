@@ -78,7 +78,7 @@ class PolicySettings:
 class LimitSettings:
     """How a command is told of its limits, and ended."""
 
-    grace: float = setting(5.0, project=checks.as_given)
+    grace: float = setting(5.0, project=checks.shorter)
     """How long a command that must end has between SIGTERM and SIGKILL."""
     warn_lead: float | None = setting(None, project=checks.as_given)
     """How long before a limit the warning comes. Not set: what the timeout policy says."""

@@ -57,7 +57,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "acp": ("shelltie acp -- claude-code-acp",),
     "doctor": ("shelltie doctor",),
     "demo": ("shelltie demo",),
-    "config": ("shelltie config list output", "shelltie config set run.total 10m"),
+    "config": ("shelltie config list output", "shelltie config set limits.grace 10"),
     "policy": ("shelltie policy show", "shelltie policy init"),
     "trust": ("shelltie trust .", "shelltie trust --list"),
     "paths": ("shelltie paths",),
