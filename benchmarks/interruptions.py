@@ -49,7 +49,8 @@ def counted(
     place = str(workspace)
     return {
         (preset, name): Counter(
-            decide(getattr(profiles, name), verdict, place, place) for _, verdict in verdicts
+            decide(getattr(profiles, name), text, verdict, place, place)
+            for text, verdict in verdicts
         )
         for preset, profiles in PRESETS.items()
         for name in PROFILES

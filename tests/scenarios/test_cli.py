@@ -189,6 +189,17 @@ def test_check_says_limits_and_where_they_came_from() -> None:
     assert "category long" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "key"), [("rm -rf ..", "irreversible"), ("rm -rf build", "dangerous")]
+)
+def test_check_names_the_key_that_decides(
+    text: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELLTIE_SAFETY_PRESET", "relaxed")
+
+    assert f"(safety.profiles.run.{key})" in text_of("check", text)
+
+
 def test_check_says_of_a_listed_command_that_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELLTIE_SAFETY_RATING_MODE", "listed")
 

@@ -61,7 +61,15 @@ def kind_of(text: str, workspace: Path, cwd: Path | None = None) -> ProvedKind |
 
 @pytest.mark.proves("D15")
 @pytest.mark.parametrize(
-    "text", ["rm -rf build", "rm -r build/deep", "rm -rf ./build", "rm -f a.log", "rm -rf -- build"]
+    "text",
+    [
+        "rm -rf build",
+        "rm -r build/deep",
+        "rm -rf ./build",
+        "rm -f a.log",
+        "rm -rf -- build",
+        "rm -rf build/not/here",
+    ],
 )
 def test_to_delete_what_git_ignores_is_a_kind(text: str, workspace: Path) -> None:
     kind = kind_of(text, workspace)
@@ -122,6 +130,61 @@ def test_to_delete_what_git_ignores_is_a_kind(text: str, workspace: Path) -> Non
 )
 def test_what_cannot_be_proved_to_be_ignored_has_no_kind(text: str, workspace: Path) -> None:
     assert kind_of(text, workspace) is None
+
+
+@pytest.mark.proves("D15")
+@pytest.mark.parametrize("text", ["rm -rf build", "rm -rf build/deep", "rm -rf build/deep/x/refs"])
+def test_a_repository_by_any_name_is_never_covered(text: str, workspace: Path) -> None:
+    git(workspace, "clone", "-q", "--bare", ".", "build/deep/x")
+
+    assert kind_of(text, workspace) is None
+    assert kind_of("rm -rf a.log", workspace) is not None
+
+
+@pytest.mark.proves("D15")
+def test_nor_is_one_whose_git_directory_was_renamed_nor_a_part_of_one(workspace: Path) -> None:
+    lib = workspace / "vendor" / "lib"
+    (lib / "src").mkdir()
+    part = kind_of("rm -rf vendor/lib/src", workspace)
+    (lib / ".git").rename(lib / "kept")
+
+    assert part is None
+    assert kind_of("rm -rf vendor", workspace) is None
+    assert kind_of("rm -rf vendor/lib/kept", workspace) is None
+    assert kind_of("rm -rf vendor/lib/src", workspace) is not None
+
+
+@pytest.mark.proves("D15")
+def test_a_tree_that_is_too_large_to_be_looked_at_has_no_kind(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shelltie.approval.kinds._ENTRIES_MAX", 2)
+    small = kind_of("rm -rf build", workspace)
+    (workspace / "build" / "b.o").touch()
+
+    assert small is not None
+    assert kind_of("rm -rf build", workspace) is None
+
+
+@pytest.mark.proves("D15")
+def test_what_the_last_commit_has_is_kept_though_the_index_lost_it(workspace: Path) -> None:
+    git(workspace, "rm", "-q", "--cached", "dist/kept.js")
+
+    assert kind_of("rm -rf dist", workspace) is None
+    assert kind_of("rm -f dist/kept.js", workspace) is None
+    git(workspace, "commit", "-qm", "y")
+    assert kind_of("rm -rf dist", workspace) is not None
+
+
+@pytest.mark.proves("D15")
+def test_a_list_outside_of_the_repository_ignores_nothing(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("loose/\n", encoding="utf-8")
+    git(workspace, "config", "core.excludesFile", str(tmp_path / "mine"))
+    configured = kind_of("rm -rf loose", workspace)
+    (workspace / ".git" / "info" / "exclude").write_text("loose/\n", encoding="utf-8")
+
+    assert configured is None
+    assert kind_of("rm -rf loose", workspace) is not None
 
 
 @pytest.mark.proves("D15")

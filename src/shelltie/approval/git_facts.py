@@ -9,7 +9,7 @@ from shelltie.environment import child
 
 _PATIENCE = 5.0
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"  # no git of the workspace
-_KEPT = ("HOME", "PATH", "XDG_CONFIG_HOME")  # where the person's own ignore patterns are
+_KEPT = ("HOME", "PATH", "XDG_CONFIG_HOME")  # where the person's own settings are
 
 
 def git(

@@ -8,7 +8,7 @@ leads, which lock file is committed, whose process a pid is. Whatever cannot be 
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,6 +26,7 @@ _BRANCH = lazy(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 _ADDRESS = lazy(r"https://\S+|ssh://\S+|[\w.-]+@[\w.-]+:\S+")
 _PID = lazy(r"[1-9][0-9]{0,9}")
 _ENTRIES_MAX = 20_000
+_GIT_DIRECTORY = frozenset(("HEAD", "objects", "refs"))
 _PUSH_OPTIONS = frozenset(("-u", "--set-upstream", "-q", "--quiet", "-v", "--verbose"))
 _SIGNALS = frozenset(("-9", "-15", "-2", "-1", "-KILL", "-TERM", "-INT", "-HUP"))
 # Settings of a repository by which a push goes elsewhere, does more, or runs something.
@@ -120,30 +121,53 @@ def _deletes_ignored(words: Sequence[str], verdict: Verdict, cwd: Path, root: Pa
     if not paths or git(root, "rev-parse", "--show-toplevel") != f"{root}\n".encode():
         return None
     named = "".join(f"{path}\0" for path in paths).encode()
-    ignored = git(root, "check-ignore", "-z", "--stdin", "--no-index", stdin=named)
-    kept = git(root, "ls-files", "-z", "--", *(f":(top,literal){_below(p, root)}" for p in paths))
-    whole = ignored == named and kept == b""
-    return "" if whole and all(map(_is_plain_tree, paths)) else None
+    asked = "check-ignore", "-z", "--stdin", "--no-index"
+    ignored = git(root, "-c", "core.excludesFile=/dev/null", *asked, stdin=named)
+    below = [_below(path, root) for path in paths]
+    kept = git(root, "ls-files", "-z", "--", *(f":(top,literal){name}" for name in below))
+    committed = git(root, "ls-tree", "-z", "--full-tree", "HEAD", "--", *below)
+    if ignored != named or kept != b"" or committed != b"":
+        return None
+    return "" if all(_is_plain_tree(path, root) for path in paths) else None
 
 
 def _below(path: str, root: Path) -> str:
     return path.removeprefix(f"{root}/")
 
 
-def _is_plain_tree(path: str) -> bool:
-    """No link itself, and no other repository in it; one that is too large to be sure of is not."""
+def _is_plain_tree(path: str, root: Path) -> bool:
+    """No link itself, no other repository in it nor around it; one that is too large to be sure of
+    is not.
+    """
     if os.path.islink(path):  # noqa: PTH114  of a text
         return False
-    return not any(name == ".git" for name in _names(path))
+    around = (root / place for place in Path(_below(path, root)).parents if place != Path())
+    named = (_names(place) for place in around)
+    return not any(map(_is_repository, (*named, *_directories(path))))
 
 
-def _names(path: str) -> Iterator[str]:
-    """The names in a tree; `.git` for what was not looked at."""
+def _is_repository(names: Collection[str]) -> bool:
+    """Whether a directory with these names is a work tree, or what git keeps, by whatever name."""
+    return ".git" in names or _GIT_DIRECTORY.issubset(names)
+
+
+def _names(directory: Path) -> Collection[str]:
+    try:
+        return os.listdir(directory)  # noqa: PTH208  names
+    except OSError as error:
+        _refuse(error)
+        return ()
+
+
+def _directories(path: str) -> Iterator[Collection[str]]:
+    """The names in each directory of a tree; `.git` for what was not looked at."""
     count = 0
     for _, directories, files in os.walk(path, onerror=_refuse):
-        for name in (*directories, *files):
-            count += 1
-            yield name if count <= _ENTRIES_MAX else ".git"
+        count += len(directories) + len(files)
+        if count > _ENTRIES_MAX:
+            yield (".git",)
+            return
+        yield (*directories, *files)
 
 
 def _refuse(error: OSError) -> None:

@@ -213,7 +213,8 @@ class Admission:
         assert options.profile is not None  # else nobody rates it
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         profile = self._profiles[options.profile]
-        return decide(profile, verdict, cwd, self.placement.workspace_for(options))
+        workspace = self.placement.workspace_for(options)
+        return decide(profile, command.text, verdict, cwd, workspace)
 
     async def _isolated_instead(
         self, placed: Placed, verdict: Verdict, options: RunOptions

@@ -55,6 +55,7 @@ class _Answer:
     command: str
     verdict: Verdict
     decision: Decision
+    key: str  # of the profile, that decided
     limits: Limits
     usual: UsualReport | None
 
@@ -134,8 +135,10 @@ class _Checks:
         verdict = await self._judge.judge(command)
         limits = resolve(self._policy, text, AskedLimits())
         limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
-        decision = decide(self._profile, verdict, str(Path.cwd()), self._workspace)
-        return _Answer(text, verdict, decision, limits, usual)
+        decision = decide(self._profile, text, verdict, str(Path.cwd()), self._workspace)
+        stricter = decision is not self._profile.for_rating(verdict.rating)
+        key = "irreversible" if stricter else str(verdict.rating)
+        return _Answer(text, verdict, decision, key, limits, usual)
 
     async def many(self) -> None:
         """An object a line in, an object a line out."""
@@ -172,7 +175,7 @@ def _wire(answer: _Answer) -> dict[str, object]:
 def _show(answer: _Answer, ink: Style, profile: str) -> None:
     limits, rating = answer.limits, answer.verdict.rating
     decision = str(answer.decision)
-    setting = "" if rating is Rating.SAFE else f" (safety.profiles.{profile}.{rating})"
+    setting = "" if rating is Rating.SAFE else f" (safety.profiles.{profile}.{answer.key})"
     print(ink("bold", visible_text.brief(answer.command, 3 * columns())))
     _print_row("verdict", rating, ink(_COLOURS[rating], rating))
     for reason in _reasons(answer.verdict) or [_because(answer.verdict)]:
