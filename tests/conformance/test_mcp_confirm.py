@@ -152,16 +152,11 @@ async def test_a_yes_lets_exactly_this_run(
     [
         NO,
         ElicitResult(action="decline", content={"allow": True}),
-        ElicitResult(action="accept"),
-        ElicitResult(action="accept", content={}),
         ElicitResult(action="accept", content={"allow": False}),
-        ElicitResult(action="accept", content={"allow": "true"}),
-        ElicitResult(action="accept", content={"allow": 1}),
-        ElicitResult(action="accept", content={"Allow": True}),
     ],
 )
 @pytest.mark.parametrize("era", ERAS)
-async def test_whatever_is_no_explicit_yes_is_no(
+async def test_an_explicit_no_is_told_as_a_refusal(
     connect: Connect, tmp_path: Path, era: str, says: ElicitResult
 ) -> None:
     mark = tmp_path / "mark"
@@ -172,6 +167,67 @@ async def test_whatever_is_no_explicit_yes_is_no(
     assert said(result)["errorCode"] == "COMMAND_DENIED"
     assert "refused a dangerous command" in said(result)["error"]
     assert runs(mark) == 0
+
+
+@pytest.mark.proves("C-60")
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        {},
+        {"scope": "always"},
+        {"allow": "true"},
+        {"allow": 1},
+        {"Allow": True},
+    ],
+)
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_is_neither_yes_nor_no_is_no_and_told_as_no_refusal(
+    connect: Connect, tmp_path: Path, era: str, content: dict[str, Any] | None
+) -> None:
+    mark = tmp_path / "mark"
+    says = ElicitResult(action="accept", content=content)
+
+    async with connect(era, Person(says)) as (client, _):
+        result = await client.call_tool("run", launch(mark))
+
+    assert said(result)["errorCode"] == "COMMAND_DENIED"
+    assert "was answered without a yes to a dangerous command" in said(result)["error"]
+    assert " refused" not in said(result)["error"]
+    assert runs(mark) == 0
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_yes_to_a_kind_that_is_not_offered_is_for_once(
+    connect: Connect, tmp_path: Path, era: str
+) -> None:
+    says = ElicitResult(action="accept", content={"allow": True, "scope": "kind"})
+    person, mark = Person(says), tmp_path / "mark"
+
+    async with connect(era, person) as (client, _):
+        for _ in range(2):
+            await client.call_tool("run", launch(mark))
+
+    assert runs(mark) == 2
+    assert len(person.read) == 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_yes_to_a_target_that_is_redacted_is_none(
+    connect: Connect, tmp_path: Path, era: str
+) -> None:
+    person, canary = Person(YES), tmp_path / "canary"
+    canary.mkdir()
+
+    async with connect(era, person, safety_dangerous_timeout=6.0) as (client, terminal):
+        terminal.supervisor.admission.broker.reachable = True
+        command = f"PASSWORD={canary}; rm -rf build $PASSWORD"
+        result = await client.call_tool("run", {"command": command})
+
+    assert said(result)["errorCode"] == "CONFIRMATION_REQUIRED"
+    assert "shelltie approve" in said(result)["error"]
+    assert "a yes here does not count" in person.read[0]
+    assert canary.is_dir()
 
 
 @pytest.mark.parametrize("era", ERAS)

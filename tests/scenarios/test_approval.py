@@ -238,6 +238,7 @@ async def test_a_yes_after_the_caller_left_counts_when_it_comes_back() -> None:
         name = await server.ask("rm -rf build", patience=0.1)
         refused = await server.says()
         listed = (await shelltie("pending"))[1]
+        shown = (await shelltie("pending", name))[1]
 
         code, out, _ = await shelltie("approve", name)
         await server.send("rm -rf build", patience=0.1)
@@ -245,7 +246,8 @@ async def test_a_yes_after_the_caller_left_counts_when_it_comes_back() -> None:
 
     assert not refused["allowed"]
     assert f"shelltie approve {name}" in refused["reason"]
-    assert "(late)" in listed
+    assert "dangerous (if repeated)" in listed
+    assert "the caller no longer waits; a yes allows it to repeat the call" in shown
     assert code == 0
     assert "when the same call comes within 10m" in out
     assert allowed["allowed"]

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from shelltie.approval.card import card, card_lines, main_reason
+from shelltie.approval.kinds import Kind, ProvedKind
 from shelltie.approval.question import Question
 from shelltie.basics import visible_text
 from shelltie.basics.visible_text import notes
+from shelltie.frontends.cli.commands.pending import how_to_answer
 from shelltie.model import Command
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -216,3 +218,12 @@ def test_a_long_command_is_broken_between_words_and_its_danger_shown_once() -> N
     (told,) = [line for line in lines if "rm -rf build" in line and line[2] == "│"]
     assert told.startswith("  │ --option-2")  # whole words before and after
     assert told.endswith(" && rm -rf build && echo")
+
+
+def test_the_hint_names_a_flag_for_each_scope_that_is_offered() -> None:
+    command = Command("rm -rf build", cwd="/")
+    plain = Question.about(command, Verdict(Rating.DANGEROUS), "local")
+    proved = replace(plain, kind=ProvedKind(Kind.DELETE_IGNORED, "/"))
+
+    assert "[--session | --always]," in how_to_answer(plain)
+    assert "[--session | --always | --kind]," in how_to_answer(proved)

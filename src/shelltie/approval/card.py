@@ -98,11 +98,13 @@ def hides_danger(question: Question, *, width: int = 80) -> bool:
     return False
 
 
-def elsewhere(question: Question) -> str:
-    """What to tell somebody to whom danger is not shown."""
+def elsewhere(question: Question, *, secret: bool = False) -> str:
+    """What to tell somebody to whom danger is not shown: it is too long, or looks `secret`."""
+    why = "It is too long to be shown here, and some of what is dangerous is left out"
+    if secret:
+        why = "A value in it looks like a secret and is not shown here, but the command acts on it"
     return (
-        "It is too long to be shown here, and some of what is dangerous is left out: a yes here"
-        f" does not count. Read and answer it with: shelltie approve {question.id}"
+        f"{why}: a yes here does not count. Read and answer it with: shelltie approve {question.id}"
     )
 
 

@@ -38,6 +38,7 @@ class Answer:
     scope: Scope = Scope.ONCE
     by: str = ""
     reason: str = ""
+    unclear: bool = False  # neither yes nor no was said: it counts as no
 
 
 @frozen

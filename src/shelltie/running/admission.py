@@ -324,6 +324,9 @@ class Admission:
                 verdict,
                 {"question": question.id},
             )
+        if answer.unclear:
+            told = f"the dialogue of {answer.by} was answered without a yes to {_named(verdict)}"
+            raise RefusedByPerson(told, verdict)
         reason = f": {answer.reason}" if answer.reason else ""
         raise RefusedByPerson(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
 

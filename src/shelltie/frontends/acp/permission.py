@@ -9,6 +9,7 @@ from shelltie.approval.always import offered_scopes
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics.visible_text import brief, inline
+from shelltie.frontends.wire.hidden_operands import hides_operand
 from shelltie.frontends.wire.question import is_short, without_secrets
 
 _WIDTH = 100
@@ -49,15 +50,16 @@ def permission_request(
     *yes, no = _OPTIONS
     if kind is not None:
         yes.append(("allow-kind", f"Always this kind: {inline(kind.told)}", "allow_always"))
-    question = without_secrets(question, hidden)
-    lines = card(question, now=question.asked_at, width=_WIDTH)
-    whole = not hides_danger(question, width=_WIDTH)
-    told = "\n".join(lines if whole else (*lines, "", elsewhere(question)))
+    shown = without_secrets(question, hidden)
+    lines = card(shown, now=shown.asked_at, width=_WIDTH)
+    redacted = hides_operand(question, shown)
+    whole = not redacted and not hides_danger(shown, width=_WIDTH)
+    told = "\n".join(lines if whole else (*lines, "", elsewhere(shown, secret=redacted)))
     return {
         "sessionId": session_id,
         "toolCall": {
             "toolCallId": f"shelltie-{secret}",
-            "title": brief(text_of(question), _TITLE),
+            "title": brief(text_of(shown), _TITLE),
             "kind": "execute",
             "status": "pending",
             "content": [{"type": "content", "content": {"type": "text", "text": fenced(told)}}],

@@ -106,7 +106,7 @@ def show(found: FoundQuestion, ink: Style, *, full: bool) -> None:
     """Print all there is to know about a question."""
     print(styled(found.question, ink, full=full))
     if found.pending.late:
-        print("  expired: a yes allows a retry within 10 minutes")
+        print("  the caller no longer waits; a yes allows it to repeat the call within 10 minutes")
 
 
 def styled(question: Question, ink: Style, *, full: bool) -> str:

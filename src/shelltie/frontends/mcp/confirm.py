@@ -196,6 +196,7 @@ def answer_of(said: ElicitResult, name: str, *, whole: bool = True) -> Answer | 
         allowed=allowed,
         scope=Scope(str(scope)) if allowed and scope in {*Scope} else Scope.ONCE,
         by=name,
+        unclear=said.action == "accept" and not isinstance(content.get(_KEY), bool),
     )
 
 

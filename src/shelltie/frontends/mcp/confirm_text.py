@@ -8,6 +8,7 @@ import anyio.to_thread
 from shelltie.approval.card import card, elsewhere, hides_danger
 from shelltie.approval.question import Question
 from shelltie.basics.frozen import frozen
+from shelltie.frontends.wire.hidden_operands import hides_operand
 from shelltie.frontends.wire.question import is_short, without_secrets
 
 _ADVICE = "Allow it only if you want exactly this to run."
@@ -33,9 +34,10 @@ async def message_for(question: Question, secrets: Mapping[str, str]) -> Confirm
 
 def message(question: Question, secrets: Mapping[str, str], now: float) -> ConfirmationText:
     """The same, however long it takes."""
-    question = without_secrets(question, secrets)
-    whole = not hides_danger(question)
-    advice = _ADVICE if whole else elsewhere(question)
-    lines = [(_MARGIN + line).rstrip() for line in card(question, now=now)]
+    shown = without_secrets(question, secrets)
+    secret = hides_operand(question, shown)
+    whole = not secret and not hides_danger(shown)
+    advice = _ADVICE if whole else elsewhere(shown, secret=secret)
+    lines = [(_MARGIN + line).rstrip() for line in card(shown, now=now)]
     text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
     return ConfirmationText(text, whole)

@@ -13,6 +13,7 @@ Files, in reading order:
   agent            agent tasks
   lost_run         runs whose server died
   question         an approval question without secrets
+  hidden_operands  whether a mark hides what a command acts on
   events           every event
   terminal_events  `terminal:command:executed` and its kin
   policy           the timeout policy

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import anyio
 
+from shelltie.approval.always import offered_scopes
 from shelltie.approval.card import main_reason, text_of
+from shelltie.approval.question import Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import NoSuchQuestion
@@ -55,12 +57,15 @@ def _one(args: Namespace) -> int:
         print_json(as_json(found))
     else:
         show(found, Style(sys.stdout, args.color), full=args.full)
-        name = found.question.id
-        print(
-            f"\nshelltie approve {name} [--session | --always], or shelltie deny {name}.",
-            file=sys.stderr,
-        )
+        print(f"\n{how_to_answer(found.question)}", file=sys.stderr)
     return 0
+
+
+def how_to_answer(question: Question) -> str:
+    """The commands that answer it, with the flags for every scope that it offers."""
+    scopes = [scope for scope in offered_scopes(question) if scope is not Scope.ONCE]
+    flags = " | ".join(f"--{scope}" for scope in scopes)
+    return f"shelltie approve {question.id} [{flags}], or shelltie deny {question.id}."
 
 
 def _list(found: list[FoundQuestion]) -> None:
@@ -78,6 +83,6 @@ def _row(found: FoundQuestion) -> tuple[str, ...]:
     question = found.question
     age = human_duration(max(0.0, time.time() - question.asked_at)).split()[0]
     asker = visible_text.brief(question.client.partition(" ")[0] or "-", 16)
-    late = " (late)" if found.pending.late else ""
+    late = " (if repeated)" if found.pending.late else ""
     rating = f"{question.verdict.rating}{late}"
     return question.id, rating, main_reason(question), age, asker, text_of(question)
