@@ -68,3 +68,7 @@ def test_no_secret_is_shown_and_what_is_withheld_is_not_set() -> None:
     assert "set     API_KEY" not in text
     assert "set     DB_PASSWORD=[REDACTED:DB_PASSWORD]" in text
     assert "set     MINE=y" in text
+
+
+def test_its_tool_call_bears_an_id_that_no_agent_knows() -> None:
+    assert ASKED["toolCall"]["toolCallId"] == "shelltie-x"
