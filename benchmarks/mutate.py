@@ -33,7 +33,7 @@ NEAREST = {
     "limits/resolve.py": "unit/test_resolve.py unit/test_agent_limits.py",
     "environment/variable_kinds.py": "unit/test_variable_kinds.py unit/test_child_environment.py",
     "safety/judge.py": "unit/test_judge.py scenarios/test_second_look.py",
-    "safety/lists.py": _RATING,
+    "safety/protected_names.py": _RATING,
     "safety/rating.py": _RATING,
     "safety/wrappers.py": _RATING,
     "running/watchdog.py": "unit/test_watchdog.py",
