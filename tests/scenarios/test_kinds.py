@@ -312,7 +312,15 @@ def test_with_submodules_a_push_has_no_kind_and_another_address_is_another(
 
 
 @pytest.mark.proves("D15")
-def test_to_install_what_the_committed_lock_file_names_is_a_kind(workspace: Path) -> None:
+def test_to_install_what_the_committed_lock_file_names_is_a_kind(
+    workspace: Path, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    npm = public_path / "bin" / "npm"  # whether it is installed here or not
+    npm.parent.mkdir()
+    npm.write_text("#!/bin/sh\n", encoding="utf-8")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(npm.parent), prepend=os.pathsep)
+
     kind = kind_of("npm ci", workspace)
     others = [
         kind_of(text, workspace)
@@ -320,8 +328,7 @@ def test_to_install_what_the_committed_lock_file_names_is_a_kind(workspace: Path
     ]
     (workspace / "package-lock.json").write_text('{"evil": 1}', encoding="utf-8")
 
-    # npm may not be installed here: then it is no program, and has no kind.
-    assert kind in (None, ProvedKind(Kind.INSTALL_LOCKED, str(workspace), "package-lock.json"))
+    assert kind == ProvedKind(Kind.INSTALL_LOCKED, str(workspace), "package-lock.json")
     assert others == [None] * len(others)
     assert kind_of("npm ci", workspace) is None
 
