@@ -14,8 +14,8 @@ from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.registry import Contexts
 from shelltie.events import ContextEvent, Event
-from shelltie.frontends.wire import context as tasks
-from shelltie.frontends.wire.terminal_events import as_terminal_event
+from shelltie.frontends.reports import context as tasks
+from shelltie.frontends.reports.terminal_events import as_terminal_event
 from shelltie.settings.sections import TaskLimits
 from tests.tree import tagged, until
 

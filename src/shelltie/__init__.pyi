@@ -33,6 +33,7 @@ from shelltie.errors import (
     WaitFailed,
 )
 from shelltie.frontends.api import Options, Terminal, run, run_sync
+from shelltie.frontends.reports.run import Result, report
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
@@ -44,7 +45,6 @@ from shelltie.frontends.service.provider import (
 )
 from shelltie.frontends.service.service import TerminalService, TerminalState
 from shelltie.frontends.service.tools import ServiceTool, TerminalPlugin, tools_of
-from shelltie.frontends.wire.run import Result, report
 from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import (
     Caller,

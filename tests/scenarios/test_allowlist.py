@@ -11,7 +11,7 @@ from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.errors import CommandDenied, CommandNotAllowed, UnsafeArguments
-from shelltie.frontends.wire.run import Result
+from shelltie.frontends.reports.run import Result
 from tests.conftest import Open
 
 SYSTEM = "/usr/bin:/bin"

@@ -10,7 +10,7 @@ from shelltie import CommandDenied
 from shelltie.environment.secret_places import HOME, SYSTEM
 from shelltie.errors import IsolationUnavailable
 from shelltie.frontends.cli.main import main
-from shelltie.frontends.wire.run import report
+from shelltie.frontends.reports.run import report
 from shelltie.safety.protected_names import secrecy
 from shelltie.verdict import Rating
 from tests.conftest import Open

@@ -22,9 +22,9 @@ from shelltie.events import (
     RunReady,
     RunStarted,
 )
-from shelltie.frontends.wire import agent, state_names
-from shelltie.frontends.wire.agent import AgentTask
-from shelltie.frontends.wire.run import report
+from shelltie.frontends.reports import agent, state_names
+from shelltie.frontends.reports.agent import AgentTask
+from shelltie.frontends.reports.run import report
 from shelltie.model import State
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until

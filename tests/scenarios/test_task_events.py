@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shelltie.frontends.wire.terminal_events import as_terminal_event
+from shelltie.frontends.reports.terminal_events import as_terminal_event
 from tests.task_project import Caller
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

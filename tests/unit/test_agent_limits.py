@@ -5,7 +5,7 @@ import pytest
 from shelltie.agents.advice import FailedTask, advise
 from shelltie.agents.agent_limits import agent_limits
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.wire.agent import name_of, suggestions
+from shelltie.frontends.reports.agent import name_of, suggestions
 from shelltie.settings.sections import AgentTaskSettings
 
 

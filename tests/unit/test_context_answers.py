@@ -25,8 +25,8 @@ from shelltie.events import (
     ContextRefused,
     Leaked,
 )
-from shelltie.frontends.wire.context import CONTEXT_ERROR_CODES, failure
-from shelltie.frontends.wire.terminal_events import as_terminal_event, event_type
+from shelltie.frontends.reports.context import CONTEXT_ERROR_CODES, failure
+from shelltie.frontends.reports.terminal_events import as_terminal_event, event_type
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
 
 ASKER = Asker("term-T-1-1697123456789", "T-1", "agent-1")

@@ -6,13 +6,13 @@ protocol says. No front-end decides what may run or for how long, and none knows
 Flow at a glance:
 1. A front-end parses its request, and has the supervisor start the command.
 2. It waits as long as its client does.
-3. `wire/` makes JSON of the run, the same for everyone.
+3. `reports/` makes JSON of the run, the same for everyone.
 
 Files, in reading order:
   about     name and version
   jsonl     JSON Lines, and stdin and stdout for us alone
   fd_io     reads and writes descriptors in the event loop
-  wire/     what every front-end says about runs, sessions, contexts, events
+  reports/  what every front-end says about runs, sessions, contexts, events
   control/  the Unix socket of each server, for ps, kill, approve
   api       shelltie.run, Terminal
   service/  TerminalService

@@ -15,8 +15,8 @@ from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.control.presence import Presence
-from shelltie.frontends.wire import terminal_events
-from shelltie.frontends.wire.run import Result, report
+from shelltie.frontends.reports import terminal_events
+from shelltie.frontends.reports.run import Result, report
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import (
     Caller,

@@ -17,7 +17,7 @@ from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import wait_of
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.socket_dirs import WATCH, existing
-from shelltie.frontends.wire.events import EventJson
+from shelltie.frontends.reports.events import EventJson
 from shelltie.running.interfaces import Bus, Measures
 
 _KEPT = 2000  # events for a watcher that is slow; older ones are counted as missed

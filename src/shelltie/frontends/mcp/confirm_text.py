@@ -8,8 +8,8 @@ import anyio.to_thread
 from shelltie.approval.card import card, elsewhere, hides_danger
 from shelltie.approval.question import Question
 from shelltie.basics.frozen import frozen
-from shelltie.frontends.wire.hidden_operands import hides_operand
-from shelltie.frontends.wire.question import is_short, without_secrets
+from shelltie.frontends.reports.hidden_operands import hides_operand
+from shelltie.frontends.reports.question import is_short, without_secrets
 
 _ADVICE = "Allow it only if you want exactly this to run."
 # In Markdown this is a block of code, in which a command's own Markdown means nothing.

@@ -13,7 +13,7 @@ from shelltie.agents.timeout_watchdog import LOGGER_NAME
 from shelltie.basics.frozen import frozen
 from shelltie.events import Event, LimitNear, LimitReached, SilentButWorking, Unusual
 from shelltie.frontends.mcp.request import FollowedRun
-from shelltie.frontends.wire.state_names import limit_code
+from shelltie.frontends.reports.state_names import limit_code
 from shelltie.model import Limit
 from shelltie.output.redact import Redactor
 from shelltie.sessions.registry import Sessions

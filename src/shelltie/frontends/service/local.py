@@ -7,6 +7,8 @@ from pathlib import Path
 
 from shelltie.errors import CommandDenied, InvalidParameters, UnknownSession
 from shelltie.frontends.api import Options, parse_options
+from shelltie.frontends.reports.run import report
+from shelltie.frontends.reports.session import merged, refusal_text
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
@@ -15,8 +17,6 @@ from shelltie.frontends.service.provider import (
     OutputWaitOptions,
     SessionStatus,
 )
-from shelltie.frontends.wire.run import report
-from shelltie.frontends.wire.session import merged, refusal_text
 from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
 from shelltie.running.options import Requester, RunOptions

@@ -7,6 +7,12 @@ from typing import Any, Protocol
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong, InvalidParameters, TerminalError, UnknownSession
 from shelltie.frontends import about
+from shelltie.frontends.reports.session import (
+    refusal_text,
+    result_text,
+    stopped_text,
+    table_text,
+)
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
     InteractiveSessionOptions,
@@ -15,12 +21,6 @@ from shelltie.frontends.service.provider import (
 )
 from shelltie.frontends.service.service import SessionPlace, TerminalService
 from shelltie.frontends.service.settings import SCHEMA
-from shelltie.frontends.wire.session import (
-    refusal_text,
-    result_text,
-    stopped_text,
-    table_text,
-)
 from shelltie.output.text import crop
 
 _CROPPED = "\n[...Output truncated...]"

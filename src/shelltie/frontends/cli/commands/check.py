@@ -19,7 +19,7 @@ from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED
 from shelltie.frontends.cli.run_details import words_of
 from shelltie.frontends.cli.terminal import Style, columns, print_json, stdin_bytes, wrap
-from shelltie.frontends.wire.run import (
+from shelltie.frontends.reports.run import (
     UsualReport,
     limits_report,
     reasons_report,

@@ -15,7 +15,7 @@ from shelltie.frontends.about import start_command
 from shelltie.frontends.api import Terminal
 from shelltie.frontends.cli.commands.run import explain
 from shelltie.frontends.cli.terminal import Style, marked
-from shelltie.frontends.wire.run import report
+from shelltie.frontends.reports.run import report
 from shelltie.model import EscalationStep
 
 # Three levels; nobody below the first heeds SIGTERM, and one leaves the session to hide.

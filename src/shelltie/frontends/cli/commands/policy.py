@@ -9,7 +9,7 @@ from shelltie.assemble import policy_file
 from shelltie.basics.times import human_duration
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, wrap
-from shelltie.frontends.wire.policy import policy_report
+from shelltie.frontends.reports.policy import policy_report
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile

@@ -34,7 +34,7 @@ from shelltie.frontends.cli.terminal import (
     stdin_bytes,
 )
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
-from shelltie.frontends.wire.run import Result, refusal_report, report
+from shelltie.frontends.reports.run import Result, refusal_report, report
 from shelltie.model import (
     Caller,
     Ended,

@@ -4,7 +4,7 @@ Responsibilities: what a model reads about a tool, what it may pass, what it get
 
 Flow at a glance:
 1. `registry` lists the tools that the settings enable.
-2. A tool validates its arguments with `schema`, has the engine act, and answers with `wire/`.
+2. A tool validates its arguments with `schema`, has the engine act, and answers with `reports/`.
 
 Files, in reading order:
   registry         which tools there are

@@ -37,9 +37,9 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
     sendable,
 )
-from shelltie.frontends.wire import agent
-from shelltie.frontends.wire.agent import AgentTask, Heartbeats, TaskAnswer
-from shelltie.frontends.wire.run import refusal_report
+from shelltie.frontends.reports import agent
+from shelltie.frontends.reports.agent import AgentTask, Heartbeats, TaskAnswer
+from shelltie.frontends.reports.run import refusal_report
 from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
 from shelltie.settings.config import Config

@@ -22,7 +22,7 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     strict,
 )
-from shelltie.frontends.wire import context
+from shelltie.frontends.reports import context
 from shelltie.output.redact import Redactor
 from shelltie.running.run import Run
 

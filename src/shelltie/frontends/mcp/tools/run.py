@@ -36,8 +36,8 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     schema_of,
 )
-from shelltie.frontends.wire.run import Result, printed_text, refusal_report, report
-from shelltie.frontends.wire.run_text import run_text
+from shelltie.frontends.reports.run import Result, printed_text, refusal_report, report
+from shelltie.frontends.reports.text_for_models import run_text
 from shelltie.model import Bar, LimitNames
 from shelltie.running.placement import LEVELS
 from shelltie.running.retry import MOST, Attempts

@@ -17,10 +17,10 @@ from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fields
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import lean, read, result
-from shelltie.frontends.wire import lost_run
-from shelltie.frontends.wire import session as said
-from shelltie.frontends.wire.run import report, status_of, timeout_reason
-from shelltie.frontends.wire.session import RedactedReading
+from shelltie.frontends.reports import lost_run
+from shelltie.frontends.reports import session as said
+from shelltie.frontends.reports.run import report, status_of, timeout_reason
+from shelltie.frontends.reports.session import RedactedReading
 from shelltie.model import Command, LimitNames, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen

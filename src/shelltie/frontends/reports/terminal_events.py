@@ -23,7 +23,7 @@ from shelltie.events import (
     RunLost,
     RunReady,
 )
-from shelltie.frontends.wire.state_names import context_error
+from shelltie.frontends.reports.state_names import context_error
 from shelltie.model import Outcome, State
 from shelltie.output.redact import Redactor
 

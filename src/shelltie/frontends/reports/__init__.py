@@ -7,7 +7,7 @@ Flow at a glance: an Outcome, Session, Context or Event comes in, a dict in came
 Files, in reading order:
   state_names      how each front-end names the same state, limit and end
   run              Result: a run
-  run_text         the same as a text, for a model
+  text_for_models  the same as a text
   session          SessionReport: a session
   context          task contexts
   agent            agent tasks

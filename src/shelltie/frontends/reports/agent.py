@@ -12,7 +12,7 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration, iso_utc, milliseconds
-from shelltie.frontends.wire.state_names import limit_code
+from shelltie.frontends.reports.state_names import limit_code
 from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream
 from shelltie.output.redact import Redactor
 from shelltie.output.text import decode, last_line, whole_start

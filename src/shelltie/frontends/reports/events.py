@@ -28,7 +28,7 @@ from shelltie.events import (
     SilentButWorking,
     Unusual,
 )
-from shelltie.frontends.wire.terminal_events import as_terminal_event
+from shelltie.frontends.reports.terminal_events import as_terminal_event
 from shelltie.model import signal_name
 from shelltie.record.facts import FactMaker
 

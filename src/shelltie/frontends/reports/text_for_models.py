@@ -6,7 +6,7 @@ Pure.
 from collections.abc import Iterator
 
 from shelltie.basics.times import human_duration
-from shelltie.frontends.wire.run import Result
+from shelltie.frontends.reports.run import Result
 
 _LIMITS = {"exec_timeout": "total", "no_output_timeout": "silence"}
 

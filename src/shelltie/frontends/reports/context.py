@@ -23,8 +23,8 @@ from shelltie.errors import (
     UnknownSession,
     WrongFields,
 )
-from shelltie.frontends.wire.state_names import context_error, context_state, timeout_code
-from shelltie.frontends.wire.terminal_events import exit_code, whole_ms
+from shelltie.frontends.reports.state_names import context_error, context_state, timeout_code
+from shelltie.frontends.reports.terminal_events import exit_code, whole_ms
 from shelltie.model import Limits, Outcome, State
 from shelltie.output.head_tail import Window
 from shelltie.output.text import cut_head, decode, whole_end
