@@ -47,10 +47,12 @@ TerminalError
     InternalError
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TypeVar
 
 from shelltie.verdict import Verdict
+
+_Value = TypeVar("_Value")
 
 
 class TerminalError(Exception):
@@ -304,3 +306,14 @@ class InternalError(TerminalError):
 
     def __init__(self) -> None:
         super().__init__("shelltie failed and says why on its stderr")
+
+
+def parameter(name: str, value: object, check: Callable[[object], _Value]) -> _Value:
+    """A parameter of a call, if the check of `basics.validate` finds it right.
+
+    Raises: InvalidParameters, which names it.
+    """
+    try:
+        return check(value)
+    except ValueError as error:
+        raise InvalidParameters(f"{name} {error}") from error

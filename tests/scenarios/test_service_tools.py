@@ -135,7 +135,7 @@ async def test_a_provider_of_two_methods_has_bash_which_still_asks(agent: Agent)
     ("tool", "arguments", "says"),
     [
         ("bash", {}, "command is missing"),
-        ("bash", {"command": 3}, "command must be a text, not int"),
+        ("bash", {"command": 3}, "command must be a text in quotes, not 3"),
         ("bash", {"command": "ls", "cwd": "/"}, "cwd is no parameter; known: command"),
         ("terminal_continue", {"sessionId": "term-9"}, "Session term-9 not found"),
         ("terminal_stop", {"sessionId": "\0"}, "Session \0 not found"),

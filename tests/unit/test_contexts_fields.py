@@ -35,11 +35,11 @@ def test_an_odd_agent_is_refused(agent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"), [(None, "is missing"), (3, "a number"), (True, "a boolean"), ([], "a list")]
+    ("value", "told"), [(None, "is missing"), (3, "not 3"), (True, "not True"), ([], "not []")]
 )
-def test_what_is_no_text_is_named(value: object, kind: str) -> None:
+def test_what_is_no_text_is_named(value: object, told: str) -> None:
     for check in (fields.wrong_task, fields.wrong_agent, fields.wrong_session):
-        assert kind in (check(value) or "")
+        assert told in (check(value) or "")
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -1,6 +1,7 @@
 """Validation of values and JSON documents: what is invalid is told to its author. Pure."""
 
 import difflib
+import math
 import re
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -8,13 +9,13 @@ from enum import StrEnum
 from typing import TypeVar
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.basics.times import seconds
 
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _PROBLEMS_MAX = 100
+_HIGHEST = 1.7e308  # so that infinity and integers beyond every float are refused
 # Strings come first, so that nothing inside one is a comment; what is not closed ends the text.
 _COMMENT = lazy(
     r'"(?>(?:[^"\\]++|\\.)*)"?+|(?P<comment>//[^\n]*+|/\*(?>(?:[^*]++|\*(?!/))*)(?>(?:\*/)?))',
@@ -37,8 +38,9 @@ class InvalidValue(ValueError):
 class DocumentReader:
     """Takes values out of a document and remembers what was wrong with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _PROBLEMS_MAX) -> None:
         self.names: Mapping[str, str] = {}  # what places are called in the file itself
+        self._most = most
         self._problems: list[str] = []
         self._unsaid = 0
 
@@ -51,7 +53,7 @@ class DocumentReader:
     def say(self, path: str, problem: str) -> None:
         """Remember that something at `path` is wrong."""
         line = f"{self._name(path)}: {problem}"
-        if len(self._problems) >= _PROBLEMS_MAX:
+        if len(self._problems) >= self._most:
             self._unsaid += 1
         elif line not in self._problems:
             self._problems.append(line)
@@ -116,12 +118,22 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def known_instead(word: str, known: Collection[str]) -> str:
-    """The same, or all that there is."""
-    return did_you_mean(word, known) or f"; known: {', '.join(known)}"
+def known_instead(word: str, known: Collection[str], otherwise: str = "") -> str:
+    """The same, or `otherwise`, or all that there is."""
+    return did_you_mean(word, known) or f"; {otherwise or 'known: ' + ', '.join(known)}"
 
 
-def _wrong(what: str, value: object) -> InvalidValue:
+def problem(value: object, check: Callable[[object], object]) -> str | None:
+    """What is wrong with a value, if anything is."""
+    try:
+        check(value)
+    except InvalidValue as error:
+        return str(error)
+    return None
+
+
+def invalid(what: str, value: object) -> InvalidValue:
+    """The error of a value that should be `what`."""
     return InvalidValue(f"must be {what}, not {reprlib.repr(value)}")
 
 
@@ -130,7 +142,7 @@ def of_kind(kind: type[_Value], what: str) -> Callable[[object], _Value]:
 
     def check(value: object) -> _Value:
         if not isinstance(value, kind):
-            raise _wrong(what, value)
+            raise invalid(what, value)
         return value
 
     return check
@@ -148,7 +160,7 @@ def text(value: object) -> str:
     Raises: InvalidValue.
     """
     if not isinstance(value, str) or not value:
-        raise _wrong("a text", value)
+        raise invalid("a text", value)
     return value
 
 
@@ -158,48 +170,57 @@ def texts(value: object) -> list[str]:
     Raises: InvalidValue.
     """
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise _wrong("a list of texts", value)
+        raise invalid("a list of texts", value)
     return list(value)
 
 
-def count_of(what: str) -> Callable[[object], int]:
-    """A check for whole numbers, 0 or more."""
+def whole_number(
+    what: str, least: int, most: float = math.inf, *, or_zero: bool = False
+) -> Callable[[object], int]:
+    """A check for whole numbers. Booleans and texts are none."""
 
     def check(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise _wrong(f"a number of {what}, 0 or more", value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise invalid(what, value)
+        if not least <= value <= most and (value or not or_zero):
+            raise invalid(what, value)
         return value
 
     return check
 
 
-def number_of(what: str) -> Callable[[object], float]:
-    """A check for numbers, 0 or more."""
+def number(
+    what: str, least: float, most: float = _HIGHEST, *, or_zero: bool = False
+) -> Callable[[object], float]:
+    """A check for numbers. Booleans, texts, infinity and NaN are none."""
 
     def check(value: object) -> float:
-        try:
-            return seconds(value, what) or 0.0
-        except ValueError:
-            raise _wrong(f"a number of {what}, 0 or more", value) from None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise invalid(what, value)
+        if not least <= value <= most and (value or not or_zero):
+            raise invalid(what, value)
+        return float(value)
 
     return check
+
+
+def count_of(what: str) -> Callable[[object], int]:
+    """A check for whole numbers, 0 or more."""
+    return whole_number(f"a number of {what}, 0 or more", 0)
+
+
+def number_of(what: str) -> Callable[[object], float]:
+    """A check for numbers, 0 or more."""
+    return number(f"a number of {what}, 0 or more", 0)
 
 
 def number_up_to(highest: float, what: str) -> Callable[[object], float]:
-    """A check for numbers above 0. Booleans, texts and NaN are none."""
-
-    def check(value: object) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value <= highest:  # type: ignore[operator]  # is_number says so
-            raise _wrong(what, value)
-        return float(value)  # type: ignore[arg-type]
-
-    return check
+    """A check for numbers above 0."""
+    return number(what, math.ulp(0.0), highest)
 
 
-# The highest float, so that infinity and integers beyond every float are refused.
-duration = number_up_to(1.7e308, "a number of seconds above 0")
-_duration_or_null = number_up_to(1.7e308, "a number of seconds above 0, or null for no limit")
+duration = number_up_to(_HIGHEST, "a number of seconds above 0")
+_duration_or_null = number_up_to(_HIGHEST, "a number of seconds above 0, or null for no limit")
 
 
 def duration_or_none(value: object) -> float | None:
@@ -210,13 +231,18 @@ def duration_or_none(value: object) -> float | None:
     return None if value is None else _duration_or_null(value)
 
 
-def one_of(choices: type[_Choice]) -> Callable[[object], _Choice]:
-    """A check for the names of an enumeration."""
+def one_of(*words: str) -> Callable[[object], str]:
+    """A check for one of several words."""
 
-    def check(value: object) -> _Choice:
-        for choice in choices:
-            if choice == value:
-                return choice
-        raise _wrong(f"one of {', '.join(choices)}", value)
+    def check(value: object) -> str:
+        if value not in words:
+            raise invalid(f"one of {', '.join(words)}", value)
+        return str(value)
 
     return check
+
+
+def member_of(choices: type[_Choice]) -> Callable[[object], _Choice]:
+    """A check for the names of an enumeration."""
+    check = one_of(*choices)
+    return lambda value: choices(check(value))

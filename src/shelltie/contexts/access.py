@@ -6,9 +6,16 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from shelltie.basics.validate import texts
 from shelltie.contexts.allowlist import AllowedProgram, Allowlist, AllowlistFile
 from shelltie.contexts.argument_filter import FilterLevel, Refusal, refusal
-from shelltie.errors import CannotStart, CommandNotAllowed, InvalidParameters, UnsafeArguments
+from shelltie.errors import (
+    CannotStart,
+    CommandNotAllowed,
+    InvalidParameters,
+    UnsafeArguments,
+    parameter,
+)
 
 _LINKS_MAX = 40  # the kernel follows no more
 
@@ -171,14 +178,11 @@ class Access:
 def _words(command: object, args: object, allowlist: Allowlist) -> tuple[str, tuple[str, ...]]:
     if not isinstance(command, str) or not command.strip():
         raise InvalidParameters("command is empty: give the name of a program")
-    if isinstance(args, str) or not isinstance(args, Sequence):
-        raise InvalidParameters("args must be a list of texts")
-    if not all(isinstance(word, str) for word in args):
-        raise InvalidParameters("args must be a list of texts, and one of them is something else")
+    words = tuple(parameter("args", args, texts))
     if len(command) > _COMMAND_MAX:
         why = f"it has {len(command)} characters, and {_COMMAND_MAX} are allowed: use args"
         raise _not_allowed(command, allowlist, "too_long", why)
-    return (command, tuple(args)) if args or _is_name(command) else _split(command)
+    return (command, words) if words or _is_name(command) else _split(command)
 
 
 def _is_name(command: str) -> bool:

@@ -1,11 +1,11 @@
 """Validation of the fields of a task context: ids, directory, variables, arguments, timeouts."""
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
+from shelltie.basics.validate import duration, json_boolean, json_text, problem, texts
 from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
 from shelltie.errors import InvalidParameters, WrongFields
@@ -99,29 +99,19 @@ def wrong_command(value: object) -> str | None:
 
 def wrong_args(value: object) -> str | None:
     """What is wrong with the arguments of a program, whatever they say."""
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-        return "must be a list of texts"
-    return None
+    return None if value is None else problem(value, texts)
 
 
 def wrong_timeout(value: object) -> str | None:
     """What is wrong with a time a command may take; `None` is none given."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"must be a number, not {_kind(value)}"
-    try:
-        fine = math.isfinite(value) and value > 0
-    except OverflowError:
-        fine = False
+    # The value is not told: a front-end may have been given it in another unit.
+    fine = value is None or problem(value, duration) is None
     return None if fine else "must be a number greater than 0"
 
 
 def wrong_flag(value: object) -> str | None:
     """What is wrong with a yes or no."""
-    return None if isinstance(value, bool) else f"must be true or false, not {_kind(value)}"
+    return problem(value, json_boolean)
 
 
 def limits_for(timeout: float | None, limits: TaskLimits) -> Limits:
@@ -150,7 +140,7 @@ def sanitized(given: Mapping[str, str], base: Sifted) -> dict[str, str]:
 def _not_texts(given: Mapping[object, object]) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         if not isinstance(value, str):
-            yield _variable(name), f"must be a text, not {_kind(value)}"
+            yield _variable(name), "must be a text in quotes"  # and perhaps a secret one
         elif not isinstance(name, str) or not _encodable(name + value):
             yield _variable(name), "has half a character, which no variable can have"
 
@@ -182,13 +172,7 @@ def _variable(name: object) -> str:
 
 
 def _no_text(value: object, wanted: str = "") -> str:
-    return f"is missing: {wanted}" if value is None else f"must be a text, not {_kind(value)}"
-
-
-def _kind(value: object) -> str:
-    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number"}
-    names |= {str: "a text", list: "a list", dict: "an object"}
-    return names.get(type(value), "something else")
+    return f"is missing: {wanted}" if value is None else problem(value, json_text) or ""
 
 
 def _bytes(text: str) -> bytes:

@@ -18,8 +18,8 @@ from shelltie.basics.validate import (
     json_list,
     json_object,
     json_text,
+    member_of,
     number_up_to,
-    one_of,
     without_comments,
 )
 from shelltie.limits.older_format import is_second_dialect, translate
@@ -179,13 +179,13 @@ def _read(
         patterns=_patterns(reader, document, categories),
         default_category=default,
         match_strategy=reader.option(
-            document, "match_strategy", one_of(MatchStrategy), MatchStrategy.LONGEST
+            document, "match_strategy", member_of(MatchStrategy), MatchStrategy.LONGEST
         ),
         match_order=_match_order(reader, document, categories),
         explicit_silence=silence,
         max_total=reader.option(document, "max_exec_timeout_sec", duration_or_none, None),
         idle_evidence=reader.option(
-            document, "idle_evidence", one_of(IdleEvidence), IdleEvidence.ANY
+            document, "idle_evidence", member_of(IdleEvidence), IdleEvidence.ANY
         ),
         escalation=reader.option(document, "escalation", _escalation, None),
         command_timeouts=_command_timeouts(reader, document),
@@ -308,7 +308,7 @@ def _explicit_silence(reader: DocumentReader, document: Mapping[str, object]) ->
         fraction=reader.option(given, "fraction", fraction, plain.fraction, within=within),
         longest=longest,
         shortest=shortest,
-        mode=reader.option(given, "mode", one_of(SilenceMode), plain.mode, within=within),
+        mode=reader.option(given, "mode", member_of(SilenceMode), plain.mode, within=within),
     )
 
 

@@ -2,14 +2,23 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.safe_regex import compile_pattern
-from shelltie.basics.validate import did_you_mean
+from shelltie.basics.validate import (
+    DocumentReader,
+    InvalidValue,
+    did_you_mean,
+    json_boolean,
+    json_text,
+    known_instead,
+    of_kind,
+    texts,
+)
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rule import (
     OPERAND_ROLES,
@@ -25,8 +34,10 @@ from shelltie.safety.rule import (
 from shelltie.verdict import Code, Rating
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Value = TypeVar("_Value")
 
 _PROBLEMS_MAX = 20
+_TABLE = of_kind(dict, "a table { name = text }")
 _HEADER = re.compile(r"\s*\[\[\s*rule\s*(\.\s*when\s*)?\]\]")
 
 
@@ -36,7 +47,7 @@ class Page:
     def __init__(self, text: str, file: str, *, trusted: bool) -> None:
         self.file, self.trusted = file, trusted
         self._lines = text.splitlines()
-        self._problems: list[str] = []
+        self._reader = DocumentReader(_PROBLEMS_MAX)
         try:
             self._document = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -80,14 +91,12 @@ class Page:
 
     def say(self, line: int, key: str, problem: str) -> None:
         """Remember that something is wrong."""
-        self._problems.append(f"{self.file}:{line}: {key}: {problem}")
+        self._reader.say(f"{self.file}:{line}: {key}", problem)
 
     def done(self) -> None:
         """Raises: ConfigWrong if anything was wrong."""
-        if self._problems:
-            more = len(self._problems) - _PROBLEMS_MAX
-            tail = [f"{more} more problems are not listed"] if more > 0 else []
-            raise ConfigWrong("\n".join(self._problems[:_PROBLEMS_MAX] + tail))
+        if self._reader.problems:
+            raise ConfigWrong("\n".join(self._reader.problems))
 
 
 class Block:
@@ -119,21 +128,22 @@ class Block:
                 line = self._whens[place] if place < len(self._whens) else self.line
                 yield Block(self.page, table, line, [], known)
 
+    def _take(self, key: str, check: Callable[[object], _Value], default: _Value) -> _Value:
+        if key not in self.table:
+            return default
+        try:
+            return check(self.table[key])
+        except InvalidValue as error:
+            self.wrong(key, str(error))
+            return default
+
     def text(self, key: str) -> str:
         """A text, empty where there is none."""
-        value = self.table.get(key, "")
-        if not isinstance(value, str):
-            self.wrong(key, "must be a text in quotes")
-            return ""
-        return value
+        return self._take(key, json_text, "")
 
     def truth(self, key: str, *, default: bool = False) -> bool:
         """True or false."""
-        value = self.table.get(key, default)
-        if not isinstance(value, bool):
-            self.wrong(key, "must be true or false")
-            return default
-        return value
+        return self._take(key, json_boolean, default)
 
     def names(self, key: str) -> frozenset[str]:
         """Names with blanks between them."""
@@ -141,19 +151,12 @@ class Block:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
-        value = self.table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self.wrong(key, "must be a list of texts")
-            return ()
-        return tuple(value)
+        return tuple(self._take(key, texts, []))
 
     def pairs(self, key: str) -> Iterator[tuple[str, str]]:
         """A table of texts."""
-        value = self.table.get(key, {})
-        if not isinstance(value, dict):
-            self.wrong(key, "must be a table { name = text }")
-            return
-        for name, text in value.items():
+        table: dict[str, object] = self._take(key, _TABLE, {})
+        for name, text in table.items():
             if isinstance(text, str):
                 yield name, text
             else:
@@ -169,9 +172,7 @@ class Block:
         try:
             return choices(value)
         except ValueError:
-            known = [str(choice) for choice in choices]
-            advice = did_you_mean(value, known) or f"; it is one of {', '.join(known)}"
-            self.wrong(key, f"{value!r} is not known{advice}")
+            self.wrong(key, f"{value!r} is not known{known_instead(value, list(choices))}")
             return None
 
     def pattern(self, key: str, text: str) -> str | None:
@@ -337,8 +338,7 @@ def _stdin(block: Block) -> Role | None:
 def _needs(block: Block) -> frozenset[str]:
     names = frozenset(block.text("needs").split())
     for name in sorted(names - {*_NEEDS}):
-        advice = did_you_mean(name, _NEEDS) or f"; known: {', '.join(_NEEDS)}"
-        block.wrong("needs", f"{name!r} is not known{advice}")
+        block.wrong("needs", f"{name!r} is not known{known_instead(name, _NEEDS)}")
     return names
 
 
@@ -349,8 +349,7 @@ def _requires(block: Block) -> str | None:
         and value not in _CONDITIONS
         and not re.fullmatch(r"(?:absent|python-path)( [^\s]+)+", value)
     ):
-        advice = did_you_mean(value, _CONDITIONS) or f"; known: {', '.join(_CONDITIONS)}"
-        block.wrong("requires", f"{value!r} is not known{advice}")
+        block.wrong("requires", f"{value!r} is not known{known_instead(value, _CONDITIONS)}")
     return value or None
 
 

@@ -1,9 +1,9 @@
 """Key names → terminal input bytes: `ctrl-c`, `up`, `enter`; bracketed paste. Pure."""
 
-import difflib
 import re
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.basics.validate import known_instead
 from shelltie.errors import InvalidParameters
 
 _NAMED = {
@@ -49,9 +49,8 @@ def bytes_of(key: str) -> bytes:
         return b"\x1b" + alt[1].encode("utf-8", "replace")
     if len(key) == 1 and key.isprintable():
         return key.encode("utf-8", "replace")
-    close = difflib.get_close_matches(name, _NAMED, 1)
-    advice = f"did you mean {close[0]}?" if close else "try enter, tab, up, ctrl-c, alt-x or f1"
-    raise InvalidParameters(f"unknown key {key[:40]!r}: {advice}")
+    advice = known_instead(name, _NAMED, "try enter, tab, up, ctrl-c, alt-x or f1")
+    raise InvalidParameters(f"unknown key {key[:40]!r}{advice}")
 
 
 def pasted(text: str) -> bytes:

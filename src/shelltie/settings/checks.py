@@ -1,142 +1,102 @@
 """Validators of settings: types, ranges, and how an untrusted file may tighten them. Pure."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from posixpath import normpath
-from typing import cast
+from typing import TypeVar, cast
 
+from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
-from shelltie.basics.times import seconds
 from shelltie.model import Adaptive
 
-_ROOM_MIN, _ROOM_MAX = 1024 * 1024, 2**50
+_Value = TypeVar("_Value")
+_TMPFS_MIN, _BYTES_MAX = 1024 * 1024, 2**50
 _MEMORY_MIN = 6 * 1024 * 1024  # Docker takes no less
 _CPUS_MIN, _CPUS_MAX = 0.01, 10_000
 _PROCESSES_MIN, _PROCESSES_MAX = 8, 2**22  # the kernel has no more pids
 _OWN_PLACES = ("/", "/dev", "/proc", "/run", "/tmp", "/var/run", "/var/tmp", "~")  # noqa: S108  only compared
 
 
-def number(value: object) -> float:
-    try:
-        span = seconds(float(value) if isinstance(value, str) else value, "it")
-    except ValueError:
-        raise ValueError(f"it must be a number of seconds, 0 or more, not {value!r}") from None
-    return 0.0 if span is None else span
+def _of_text(
+    read: Callable[[str], object], check: Callable[[object], _Value]
+) -> Callable[[object], _Value]:
+    """A check that also takes what is a text because a variable of the environment has it."""
+
+    def checked(value: object) -> _Value:
+        try:
+            given = read(value) if isinstance(value, str) else value
+        except ValueError:
+            given = value
+        return check(given)
+
+    return checked
 
 
-def days(value: object) -> float:
-    try:
-        return number(value)
-    except ValueError:
-        raise ValueError(f"it must be a number of days, 0 or more, not {value!r}") from None
+def _whole(text: str) -> object:
+    return int(text) if text.isdecimal() else text
 
 
-def size(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"it must be a whole number, 0 or more, not {value!r}")
-    return number
+number = _of_text(float, validate.number_of("seconds"))
+days = _of_text(float, validate.number_of("days"))
+share = _of_text(float, validate.number("a number from 0 to 1", 0, 1))
+size = _of_text(_whole, validate.whole_number("a whole number, 0 or more", 0))
+count = _of_text(_whole, validate.whole_number("a whole number, 1 or more", 1))
+zero_to_two = _of_text(_whole, validate.whole_number("0, 1 or 2", 0, 2))
+# Of a file system in memory: the kernel takes 0 for no limit at all.
+tmpfs_size = _of_text(
+    _whole,
+    validate.whole_number(
+        f"a number of bytes from {_TMPFS_MIN} to {_BYTES_MAX}", _TMPFS_MIN, _BYTES_MAX
+    ),
+)
+# Of a container, as engines take it.
+memory = _of_text(
+    _whole,
+    validate.whole_number(
+        f"0, for no limit, or a number of bytes from {_MEMORY_MIN} to {_BYTES_MAX}",
+        _MEMORY_MIN,
+        _BYTES_MAX,
+        or_zero=True,
+    ),
+)
+cpus = _of_text(
+    float,
+    validate.number(
+        f"0, for no limit, or a number of CPUs from {_CPUS_MIN} to {_CPUS_MAX}, such as 1.5",
+        _CPUS_MIN,
+        _CPUS_MAX,
+        or_zero=True,
+    ),
+)
+# In a container a keeper, a leash and a shell have to be.
+processes = _of_text(
+    _whole,
+    validate.whole_number(
+        f"0, for no limit, or a number from {_PROCESSES_MIN} to {_PROCESSES_MAX}"
+        " (shelltie itself needs some)",
+        _PROCESSES_MIN,
+        _PROCESSES_MAX,
+        or_zero=True,
+    ),
+)
+_milliseconds = _of_text(float, validate.number_of("milliseconds"))
 
 
-def count(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"it must be a whole number, 1 or more, not {value!r}")
-    return number
-
-
-def few(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if number not in (0, 1, 2) or isinstance(number, bool):
-        raise ValueError(f"it must be 0, 1 or 2, not {value!r}")
-    return int(str(number))
+def milliseconds(value: object) -> float:
+    """Seconds; a variable of the environment has milliseconds."""
+    return _milliseconds(value) / 1000 if isinstance(value, str) else number(value)
 
 
 def text(value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"it must be a text, not {value!r}")
-    return value
+    """A text that can be the name of a file, or its path."""
+    if "\0" in validate.text(value):
+        raise validate.invalid("a text without NUL bytes", value)
+    return str(value)
 
 
 def absolute(value: object) -> str:
     if not text(value).startswith("/"):
-        raise ValueError(f"it must be an absolute path, not {value!r}")
-    return text(value)
-
-
-def room(value: object) -> int:
-    """Of a file system in memory: the kernel takes 0 for no limit at all."""
-    number = size(value)
-    if not _ROOM_MIN <= number <= _ROOM_MAX:
-        raise ValueError(f"it must be a number of bytes from {_ROOM_MIN} to {_ROOM_MAX}")
-    return number
-
-
-def memory(value: object) -> int:
-    """Of a container, as engines take it: 0 is no limit."""
-    number = size(value)
-    if number and not _MEMORY_MIN <= number <= _ROOM_MAX:
-        raise ValueError(
-            f"it must be 0, for no limit, or a number of bytes from {_MEMORY_MIN} to {_ROOM_MAX},"
-            f" not {value!r}"
-        )
-    return number
-
-
-def cpus(value: object) -> float:
-    """For a container, as engines take it: 0 is no limit."""
-    try:
-        share = number(value)
-    except ValueError:
-        share = -1.0
-    if share and not _CPUS_MIN <= share <= _CPUS_MAX:
-        raise ValueError(
-            f"it must be 0, for no limit, or a number of CPUs from {_CPUS_MIN} to {_CPUS_MAX},"
-            f" such as 1.5, not {value!r}"
-        )
-    return share
-
-
-def processes(value: object) -> int:
-    """In a container, where a keeper, a leash and a shell have to be: 0 is no limit."""
-    number = size(value)
-    if number and not _PROCESSES_MIN <= number <= _PROCESSES_MAX:
-        raise ValueError(
-            f"it must be 0, for no limit, or a number from {_PROCESSES_MIN} to {_PROCESSES_MAX},"
-            f" not {value!r}: shelltie itself needs some"
-        )
-    return number
-
-
-def one_of(*words: str) -> Callable[[object], str]:
-    def check(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"it must be one of {', '.join(words)}, not {value!r}")
-        return str(value)
-
-    return check
-
-
-def member_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
-    check = one_of(*kind)
-    return lambda value: kind(check(value))
-
-
-def share(value: object) -> float:
-    try:
-        share = float(value) if isinstance(value, str) else value
-    except ValueError:
-        share = None
-    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
-        raise ValueError(f"it must be a number from 0 to 1, not {value!r}")
-    return float(share)
-
-
-def some_of(*words: str) -> Callable[[object], tuple[str, ...]]:
-    def check(value: object) -> tuple[str, ...]:
-        return tuple(map(one_of(*words), texts(value)))
-
-    return check
+        raise validate.invalid("an absolute path", value)
+    return str(value)
 
 
 def flag(value: object) -> bool:
@@ -145,33 +105,28 @@ def flag(value: object) -> bool:
         return True
     if word in (False, "false", "no", "0", ""):
         return False
-    raise ValueError(f"it must be true or false, not {value!r}")
-
-
-def milliseconds(value: object) -> float:
-    """Seconds; a variable of the environment has milliseconds."""
-    if not isinstance(value, str):
-        return number(value)
-    try:
-        return number(value) / 1000
-    except ValueError:
-        raise ValueError(f"it must be a number of milliseconds, not {value!r}") from None
+    raise validate.invalid("true or false", value)
 
 
 def texts(value: object) -> tuple[str, ...]:
     """A list; in a variable of the environment its items are separated by commas."""
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple):
-        raise ValueError(f"it must be a list of texts, not {value!r}")  # noqa: TRY004  as the others
-    return tuple(text(item) for item in items if item != "")
+    return tuple(text(item) for item in validate.texts(items) if item != "")
 
 
-def displayed(value: object) -> tuple[str, ...]:
+def some_of(*words: str) -> Callable[[object], tuple[str, ...]]:
+    def check(value: object) -> tuple[str, ...]:
+        return tuple(map(validate.one_of(*words), texts(value)))
+
+    return check
+
+
+def sandbox_paths(value: object) -> tuple[str, ...]:
     """Directories to be seen in a sandbox, which has its own of some."""
     places = texts(value)
     for place in places:
         if normpath(place).replace("//", "/") in _OWN_PLACES:
-            raise ValueError(f"{place} cannot be shown: name what is needed of it")
+            raise validate.InvalidValue(f"{place} cannot be shown: name what is needed of it")
     return places
 
 

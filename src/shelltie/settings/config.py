@@ -1,17 +1,17 @@
 """Config: every setting there is, in sections; the table of keys, checks and defaults."""
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, field, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.validate import known_instead, one_of
 from shelltie.errors import ConfigWrong
 from shelltie.model import Resources
 from shelltie.settings import sections
-from shelltie.settings.checks import cpus, flag, number, one_of, size, text, texts
+from shelltie.settings.checks import cpus, flag, number, size, text, texts
 from shelltie.settings.paths import state_dir
 from shelltie.settings.sections import Check, Merge, StateSettings, no_setting, setting
 
@@ -66,7 +66,7 @@ class Config:
         given = dict[str, object]()
         for name, value in values.items():
             if name not in keys:
-                raise ConfigWrong(f"unknown setting {name}; {nearest(name, keys)}")
+                raise ConfigWrong(f"unknown setting {name}{nearest(name, keys)}")
             if value is not None:
                 given[keys[name]] = checked(keys[name], value, "Config.of")
         return cls().changed_by(given)
@@ -163,13 +163,10 @@ def checked(key: str, value: object, origin: str) -> object:
         raise ConfigWrong(f"{origin}: {key}: {error}") from error
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by a name that is not known."""
-    if close := difflib.get_close_matches(name, known := [*known], 1):
-        return f"did you mean {close[0]}?"
-    if len(known) > _LISTED_MAX:
-        return "`shelltie config list` has them all"
-    return f"known: {', '.join(known)}"
+def nearest(name: str, known: Collection[str]) -> str:
+    """What may have been meant by a name that is not known; it ends a message."""
+    many = len(known) > _LISTED_MAX
+    return known_instead(name, known, "`shelltie config list` has them all" if many else "")
 
 
 def _changed(section: Any, path: str, value: object) -> Any:  # noqa: ANN401  as above

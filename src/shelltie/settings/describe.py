@@ -21,7 +21,7 @@ from shelltie.settings.sections import Merge
 from shelltie.settings.toml_list import as_value
 
 FIRST_VERSION = "0.1.0"
-_MEANT = re.compile(r"it must be (.+?)(?:, not <object.*)?$", re.DOTALL)
+_MEANT = re.compile(r"must be (.+?)(?:, not <object.*)?$", re.DOTALL)
 _SINCE = re.compile(r" Since (\d+\.\d+\.\d+)\.$")
 _PROJECT_MAY: dict[Merge | None, str] = {
     None: "no",

@@ -207,7 +207,7 @@ def _known(tree: Mapping[str, object], origin: str) -> dict[str, object]:
         flat[key] = value
         if key not in SETTINGS:
             advice = nearest(key, (*SETTINGS, *_ALIASES))
-            raise ConfigWrong(f"{origin}: unknown key {key}; {advice}")
+            raise ConfigWrong(f"{origin}: unknown key {key}{advice}")
     return flat
 
 
@@ -224,7 +224,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, st
     known = {variable(key) for key in SETTINGS} | _OTHER_VARIABLES
     for unknown in sorted(environ.keys() - known):
         if unknown.startswith("SHELLTIE_"):
-            raise ConfigWrong(f"unknown variable {unknown}; {nearest(unknown, sorted(known))}")
+            raise ConfigWrong(f"unknown variable {unknown}{nearest(unknown, sorted(known))}")
     for key in SETTINGS:
         for name in (OTHER_NAMES.get(key), variable(key)):
             if name is not None and name in environ:

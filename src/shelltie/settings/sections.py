@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeVar
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.validate import member_of, one_of
 from shelltie.events import ALERTS
 from shelltie.model import Adaptive, Escalation, EscalationStep, Survivors
 from shelltie.settings import checks
@@ -46,12 +47,12 @@ def setting(
 
 def _ordered(default: str, words: tuple[str, ...]) -> Any:  # noqa: ANN401  as above
     """One of several words, from the mildest to the strictest."""
-    return setting(default, checks.one_of(*words), project=checks.StrictestOf(words))
+    return setting(default, one_of(*words), project=checks.StrictestOf(words))
 
 
 def _level() -> Any:  # noqa: ANN401  as above
     """A level of isolation, or `auto`."""
-    return setting("none", checks.one_of(*_LEVELS), project=checks.stronger_level)
+    return setting("none", one_of(*_LEVELS), project=checks.stronger_level)
 
 
 def inline(section: _T) -> _T:
@@ -82,7 +83,7 @@ class LimitSettings:
     """How long a command that must end has between SIGTERM and SIGKILL."""
     warn_lead: float | None = setting(None, project=checks.as_given)
     """How long before a limit the warning comes. Not set: what the timeout policy says."""
-    idle_evidence: str | None = setting(None, checks.one_of("any", "none"))
+    idle_evidence: str | None = setting(None, one_of("any", "none"))
     """Whether a silent command that uses CPU or moves bytes is spared (any) or ended (none). Not
     set: what the timeout policy says.
     """
@@ -97,7 +98,7 @@ class LimitSettings:
 class RunSettings:
     """What becomes of processes that outlive their command."""
 
-    background_survivors: Survivors = setting(Survivors.KILL, checks.member_of(Survivors))
+    background_survivors: Survivors = setting(Survivors.KILL, member_of(Survivors))
     """What happens to processes that outlive their command: they are ended (kill), or left running
     (keep, report). The result says how many there were.
     """
@@ -113,7 +114,7 @@ class OutputSettings:
     """How many bytes from the beginning of the output are kept in memory."""
     kept_tail: int = 512 * 1024
     """How many bytes from the end of the output are kept in memory."""
-    keep: str = setting("recent", checks.one_of("recent", "long", "all"))
+    keep: str = setting("recent", one_of("recent", "long", "all"))
     """Which output is kept as a file: of every run, of a short one when it ends (recent); only of
     sessions and what is longer than is shown (long); of every run, as it is printed (all).
     """
@@ -127,7 +128,7 @@ class OutputSettings:
 class EnvironmentSettings:
     """Whose PATH commands have, and which secrets of ours."""
 
-    path: str = setting("auto", checks.one_of("auto", "login", "inherit"))
+    path: str = setting("auto", one_of("auto", "login", "inherit"))
     """Whose PATH commands get: the login shell's (login), that of shelltie itself (inherit), or the
     login shell's in a server and its own on the command line (auto).
     """
@@ -138,7 +139,7 @@ class EnvironmentSettings:
 
 
 def _decision(default: Decision) -> Any:  # noqa: ANN401  as above
-    return setting(default, checks.member_of(Decision), project=checks.StrictestOf(_DECISIONS))
+    return setting(default, member_of(Decision), project=checks.StrictestOf(_DECISIONS))
 
 
 @frozen
@@ -234,7 +235,7 @@ class SafetySettings:
     approval_timeouts: ApprovalTimeouts = inline(ApprovalTimeouts())
     ask_client: bool = setting(True, project=checks.both)
     """Whether a person is also asked in the MCP client's own dialogue."""
-    on_timeout: str = setting("deny", checks.one_of("deny", "approve"))
+    on_timeout: str = setting("deny", one_of("deny", "approve"))
     """What follows when nobody answers about an unknown command. A dangerous one is always
     refused.
     """
@@ -294,9 +295,9 @@ class SandboxSettings:
     """What a sandbox can reach: everything (on), its own loopback (loopback), or nothing (off)."""
     writable: tuple[str, ...] = ()
     """More directories that a sandboxed command may write to."""
-    readable: tuple[str, ...] = setting((), checks.displayed)
+    readable: tuple[str, ...] = setting((), checks.sandbox_paths)
     """More directories that a sandboxed command may read."""
-    tmp_size: int = setting(1024 * _MIB, checks.room)
+    tmp_size: int = setting(1024 * _MIB, checks.tmpfs_size)
     """How many bytes fit into each private directory of a sandbox or container, such as /tmp. They
     are in memory.
     """
@@ -325,7 +326,7 @@ class ContainerSettings:
     user: str | None = None
     """The user inside the container. Not set: you, as the engine counts users."""
     network: str = setting(
-        "loopback", checks.one_of(*_NETWORKS[:2]), project=checks.StrictestOf(_NETWORKS[:2])
+        "loopback", one_of(*_NETWORKS[:2]), project=checks.StrictestOf(_NETWORKS[:2])
     )
     """What a container can reach: everything (on), or its own loopback (loopback)."""
     mounts: tuple[str, ...] = ()
@@ -495,9 +496,9 @@ class AcpSettings:
     """Seconds for every command of an editor's agent; 0 is no limit."""
     command_timeouts: tuple[str, ...] = setting((), project=checks.as_given)
     """Seconds by program, such as ["cargo=600", "npm=900"]."""
-    empty_result: str = setting("object", checks.one_of("object", "null"))
+    empty_result: str = setting("object", one_of("object", "null"))
     """Whether terminal/kill and terminal/release answer {} (object) or null."""
-    pty: str = setting("auto", checks.one_of("auto", "always", "never"))
+    pty: str = setting("auto", one_of("auto", "always", "never"))
     """Whether commands get a terminal: where the editor draws one (auto), always, or never."""
     add_mcp: bool = False
     """Give every session of the agent our MCP tools, too; as --mcp."""
@@ -557,7 +558,7 @@ class AuditSettings:
 class AdaptiveSettings:
     """What follows from how long such commands usually take."""
 
-    mode: Adaptive = setting(Adaptive.SUGGEST, checks.member_of(Adaptive), project=checks.milder)
+    mode: Adaptive = setting(Adaptive.SUGGEST, member_of(Adaptive), project=checks.milder)
     """Whether the usual duration of a command is ignored (off), told (suggest), or makes the
     policy's limits longer (apply).
     """
@@ -569,7 +570,7 @@ class AdaptiveSettings:
 class RetrySettings:
     """How often what failed is tried again."""
 
-    attempts: int = setting(0, checks.few)
+    attempts: int = setting(0, checks.zero_to_two)
     """How often a harmless command that timed out is tried again."""
 
 

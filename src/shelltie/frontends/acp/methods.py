@@ -16,8 +16,9 @@ from shelltie.errors import (
     ProcessError,
     TerminalError,
     TooManyTerminals,
+    parameter,
 )
-from shelltie.frontends.acp.protocol import TerminalExit, checked, known, variables
+from shelltie.frontends.acp.protocol import TerminalExit, known, variables
 from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.frontends.reports.run import refusal_report
 
@@ -86,9 +87,7 @@ class Rpc:
             data: dict[str, object] = {"method": method}
             return {"error": RpcError(METHOD_NOT_FOUND, "Method not found", data).to_json()}
         try:
-            if not isinstance(params, dict):
-                raise InvalidParameters("params must be an object")  # noqa: TRY301  answered below
-            return {"result": await perform(params)}
+            return {"result": await perform(parameter("params", params, _OBJECT))}
         except TerminalError as error:
             return {"error": problem(error).to_json()}
         except Exception:  # noqa: BLE001  the connection lives on, whatever it was
@@ -144,11 +143,11 @@ def _ids(params: MethodParams) -> tuple[str, str]:
 def _text(params: MethodParams, name: str) -> str:
     if params.get(name) is None:
         raise InvalidParameters(f"{name} is missing")
-    return checked(name, params[name], validate.text)
+    return parameter(name, params[name], validate.text)
 
 
 def _optional(params: MethodParams, name: str, check: Callable[[object], _Value]) -> _Value | None:
-    return None if params.get(name) is None else checked(name, params[name], check)
+    return None if params.get(name) is None else parameter(name, params[name], check)
 
 
 def _meta(params: MethodParams) -> dict[str, Any]:

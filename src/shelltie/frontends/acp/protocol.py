@@ -1,11 +1,11 @@
 """ACP terminal protocol: records and errors of `terminal/*`, by its own names. Pure."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.validate import InvalidValue, number_of
-from shelltie.errors import InvalidParameters
+from shelltie.basics.validate import number_of
+from shelltie.errors import InvalidParameters, parameter
 from shelltie.model import Limit, Outcome, State
 
 OUTPUT_LIMIT = 1024 * 1024  # bytes, where a request names none
@@ -22,7 +22,6 @@ _STATES = {
 }
 _EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut")
 
-_Value = TypeVar("_Value")
 _MILLISECONDS = number_of("milliseconds")
 
 Meta = dict[str, object]
@@ -87,18 +86,7 @@ def span(meta: Mapping[str, object], name: str) -> float | None:
     Raises: InvalidParameters.
     """
     value = meta.get(name)
-    return None if value is None else checked(name, value, _MILLISECONDS) / 1000
-
-
-def checked(name: str, value: object, check: Callable[[object], _Value]) -> _Value:
-    """A parameter that is what it should be.
-
-    Raises: InvalidParameters, which names it.
-    """
-    try:
-        return check(value)
-    except InvalidValue as error:
-        raise InvalidParameters(f"{name} {error}") from error
+    return None if value is None else parameter(name, value, _MILLISECONDS) / 1000
 
 
 def variables(given: object) -> dict[str, str]:

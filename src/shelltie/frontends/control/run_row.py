@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import InvalidParameters
 from shelltie.model import ExitStatus, State
 
 CHUNK = 128 * 1024  # bytes of output in one answer
@@ -56,15 +55,3 @@ def exit_from_json(said: Mapping[str, Any]) -> ExitStatus:
     if code is None:
         return ExitStatus()
     return ExitStatus(signal=int(code) - 128) if said["signal"] else ExitStatus(code=int(code))
-
-
-def wait_of(given: Mapping[str, object]) -> float:
-    """How many seconds whoever asks waits for news.
-
-    Raises: InvalidParameters.
-    """
-    match given.get("wait", 0):
-        case int() | float() as value if not isinstance(value, bool) and value >= 0:
-            return min(value, WAIT_MAX)
-        case other:
-            raise InvalidParameters(f"wait must be a number of seconds, not {other!r}")

@@ -14,12 +14,13 @@ import anyio.lowlevel
 
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.pulse import Pulse
-from shelltie.errors import InvalidParameters, RunOver, UnknownRun
+from shelltie.basics.validate import count_of, of_kind, texts
+from shelltie.errors import InvalidParameters, RunOver, UnknownRun, parameter
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, RunRow, wait_of
+from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, RunRow
 from shelltie.frontends.control.server import Control, Perform, must_be_a_person
 from shelltie.frontends.control.socket_dirs import watch_sockets
 from shelltie.model import RunId
@@ -31,6 +32,8 @@ from shelltie.sessions.session import Session, checked_size
 ListSessions = Callable[[], Sequence[Session]]
 ENDED_BY = "a person ended it with shelltie kill"
 _KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
+_ID = of_kind(str, "the id of a run")
+_BYTES = count_of("bytes")
 _AT_ONCE = 16  # runs to look at before others have a turn
 
 
@@ -145,7 +148,7 @@ class _Runs:
     async def logs(self, _: Peer, fields: MessageFields) -> MessageFields:
         """Output from a position on; where there is none yet, what comes within `wait` seconds."""
         start, end = _number(fields, "from", 0), _number(fields, "to", None)
-        wait = wait_of(fields)
+        wait = watch.wait_of(fields)
         watched = self._watch(_id(fields))
         run = watched.run
         assert start is not None
@@ -270,29 +273,18 @@ def _ending(run: Run) -> dict[str, object]:
 
 
 def _id(fields: MessageFields) -> str:
-    match fields.get("id"):
-        case str(name):
-            return name
-        case _:
-            raise InvalidParameters("id must be a text: the id of a run")
+    return parameter("id", fields.get("id"), _ID)
 
 
 def _ids(fields: MessageFields) -> list[str]:
-    match fields.get("ids"):
-        case list(names) if names and all(isinstance(name, str) for name in names):
-            return names
-        case _:
-            raise InvalidParameters("ids must be a list of the ids of runs")
+    if names := parameter("ids", fields.get("ids"), texts):
+        return names
+    raise InvalidParameters("ids must be the ids of runs, and here is none")
 
 
 def _number(fields: MessageFields, name: str, default: int | None) -> int | None:
-    match fields.get(name, default):
-        case None:
-            return None
-        case int(value) if value >= 0 and not isinstance(value, bool):
-            return value
-        case other:
-            raise InvalidParameters(f"{name} must be a number of bytes, not {other!r}")
+    value = fields.get(name, default)
+    return None if value is None else parameter(name, value, _BYTES)
 
 
 def _bytes(fields: MessageFields) -> bytes:

@@ -8,18 +8,20 @@ from pathlib import Path
 import anyio
 
 from shelltie.basics.pulse import Pulse
+from shelltie.basics.validate import number_of, whole_number
 from shelltie.environment import child
-from shelltie.errors import InvalidParameters
+from shelltie.errors import InvalidParameters, parameter
 from shelltie.events import Event
 from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
-from shelltie.frontends.control.run_row import wait_of
+from shelltie.frontends.control.run_row import WAIT_MAX
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.socket_dirs import WATCH, existing
 from shelltie.frontends.reports.events import EventJson
 from shelltie.running.interfaces import Bus, Measures
 
+_SECONDS = number_of("seconds")
 _KEPT = 2000  # events for a watcher that is slow; older ones are counted as missed
 _AT_ONCE = 500
 _FORGOTTEN = 60.0  # seconds without a question, after which nobody watches any more
@@ -60,7 +62,9 @@ class _Events:
         if self._leave is None:
             self._teller = EventJson(self._secrets)
             self._leave = self._bus.subscribe(self._hear)
-        start = _number(fields, self._next)
+        known = whole_number(f"a number up to {self._next}", 0, self._next)
+        after = fields.get("after")
+        start = self._next if after is None else parameter("after", after, known)
         with anyio.move_on_after(wait_of(fields)):
             while start >= self._next:
                 await self._news.wait()
@@ -81,14 +85,12 @@ class _Events:
             self._news.beat()
 
 
-def _number(fields: MessageFields, newest: int) -> int:
-    match fields.get("after"):
-        case None:
-            return newest
-        case int(value) if 0 <= value <= newest and not isinstance(value, bool):
-            return value
-        case other:
-            raise InvalidParameters(f"after must be a number up to {newest}, not {other!r}")
+def wait_of(fields: MessageFields) -> float:
+    """How many seconds the client waits for news.
+
+    Raises: InvalidParameters.
+    """
+    return min(parameter("wait", fields.get("wait", 0), _SECONDS), WAIT_MAX)
 
 
 def figure_commands(measures: Measures | None) -> dict[str, Perform]:

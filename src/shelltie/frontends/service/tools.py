@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from shelltie.basics.frozen import frozen
-from shelltie.errors import ConfigWrong, InvalidParameters, TerminalError, UnknownSession
+from shelltie.basics.validate import json_text, known_instead
+from shelltie.errors import ConfigWrong, InvalidParameters, TerminalError, UnknownSession, parameter
 from shelltie.frontends import about
 from shelltie.frontends.reports.session import (
     refusal_text,
@@ -88,9 +89,8 @@ def _tool(
 def _check(arguments: Arguments, required: Mapping[str, bool]) -> None:
     for key, value in arguments.items():
         if key not in required:
-            raise InvalidParameters(f"{key} is no parameter; known: {', '.join(required)}")
-        if not isinstance(value, str):
-            raise InvalidParameters(f"{key} must be a text, not {type(value).__name__}")
+            raise InvalidParameters(f"{key} is no parameter{known_instead(key, required)}")
+        parameter(key, value, json_text)
     missing = [key for key, must in required.items() if must and not arguments.get(key)]
     if missing:
         raise InvalidParameters(f"{missing[0]} is missing")

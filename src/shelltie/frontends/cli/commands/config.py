@@ -51,7 +51,7 @@ def _list(args: Namespace) -> int:
         and not (args.changed and row[2] == "default")
     ]
     if args.key is not None and not any(f"{key}.".startswith(f"{args.key}.") for key in SETTINGS):
-        raise InvalidParameters(f"no setting begins with {args.key}; {nearest(args.key, SETTINGS)}")
+        raise InvalidParameters(f"no setting begins with {args.key}{nearest(args.key, SETTINGS)}")
     if args.json:
         print_json([_as_json(*row) for row in rows])
         return 0
@@ -104,7 +104,7 @@ def _get(args: Namespace) -> int:
 
 def _known(key: str) -> str:
     if key not in SETTINGS:
-        raise InvalidParameters(f"unknown setting {key}; {nearest(key, SETTINGS)}")
+        raise InvalidParameters(f"unknown setting {key}{nearest(key, SETTINGS)}")
     return key
 
 
