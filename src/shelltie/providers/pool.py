@@ -146,6 +146,11 @@ class SandboxPool(Generic[R]):
             room.arrivals = DirectoryWatch(room.watched.directories, partial(self._look, room))
         return room
 
+    def add_single(self, room: R) -> R:
+        """One that nobody else finds: it is let go as soon as nothing runs in it."""
+        self._left.append(room)
+        return room
+
     @contextmanager
     def entered(
         self,

@@ -11,6 +11,8 @@ Flow at a glance:
 Files, in reading order:
   provider        BubblewrapProvider, and why bwrap refused
   mounts          what is visible
+  overlay         copy-on-write views for a trial
+  overlay_mount   the program that mounts them
   home            toolchains, no credentials
   seccomp         BPF filter
   read_only_view  where what is rated safe runs

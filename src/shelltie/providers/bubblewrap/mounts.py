@@ -21,8 +21,8 @@ from shelltie.providers.bubblewrap.home import (
     without_secrets,
 )
 from shelltie.providers.policies import SandboxPolicy
-from shelltie.providers.workspace.boundaries import within
-from shelltie.providers.workspace.git import SETTINGS, text_of
+from shelltie.providers.workspace.boundaries import checked, within
+from shelltie.providers.workspace.git import SETTINGS, linked, text_of
 from shelltie.providers.workspace.guards import Guards, RememberedFiles, guards_of
 from shelltie.providers.workspace.watched_names import UnguardedName
 
@@ -62,6 +62,8 @@ class SandboxView:
     policy: SandboxPolicy
     workspace: Path
     lacking: Set[str]
+    # Where overlays are mounted, by what they stand for: then nothing real is written.
+    overlays: Mapping[Path, Path] = field(default_factory=dict)
     held: RememberedFiles = field(default_factory=RememberedFiles)
     watched: tuple[UnguardedName, ...] = ()
     repositories: tuple[Path, ...] = ()
@@ -73,7 +75,7 @@ class SandboxView:
         Raises: CannotStart.
         """
         policy = self.policy
-        guards = guards_of(self.roots, policy.home, policy.hidden, policy.own)
+        guards = self._guards()
         self.watched, self.repositories = guards.watched, guards.repositories
         self.options = [
             *(() if "--disable-userns" in self.lacking else ("--disable-userns",)),
@@ -88,6 +90,13 @@ class SandboxView:
             *(word for place, source in needs.items() for word in ("--ro-bind", source, place)),
             *("--remount-ro", str(policy.home), "--remount-ro", "/"),
         ]
+
+    def _guards(self) -> Guards:
+        """What to guard: on overlays nothing, as it is looked at before it becomes real."""
+        policy = self.policy
+        if self.overlays:
+            return Guards(self.roots, (), (), (), (), ())
+        return guards_of(self.roots, policy.home, policy.hidden, policy.own)
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -145,12 +154,25 @@ class SandboxView:
     def _workspace(self, guards: Guards) -> Iterator[str]:
         for place in self.policy.readable:
             yield from _shown(place)
+        for place, overlay in self.overlays.items():
+            yield from ("--bind", str(overlay), str(place))
+        if self.overlays:
+            repository = self._linked_repository()
+            yield from () if repository is None else _shown(repository)
+            return
         for place in (*guards.writable, *guards.pinned):
             # Each is a mount of its own, so that it cannot be renamed to make another in its place.
             yield from self._bind(place, writable=True)
         for place in guards.kept:
             yield from self._bind(place, writable=False)
         self.held.note_all(guards)
+
+    def _linked_repository(self) -> Path | None:
+        """The repository of a work tree that is linked to one elsewhere: on trial only to read."""
+        common = linked(self.workspace / ".git", within(self.roots))
+        if common is not None:
+            checked(str(common), self.policy.home, self.policy.hidden)
+        return common
 
     def _hide(self, guards: Guards) -> Iterator[str]:
         """Our own directories, wherever they would be seen: with our socket one could say yes."""

@@ -4,9 +4,10 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
+from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of, why_no_overlay
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
@@ -53,6 +55,8 @@ def _setting(name: str) -> str:
 def explain(said: str, setting: Callable[[str], str] = _setting) -> str:
     """What bwrap complained of, with a remedy where we know one."""
     last = said.splitlines()[-1].removeprefix("bwrap: ") if said else "it ended without a word"
+    if last.startswith("overlay: mount: "):
+        return why_no_overlay(last)
     if any(mark in said for mark in _NAMESPACES):
         switched_off = "max_*_namespaces" in said or setting(_MOST) == "0"
         return f"{last}: {_RAISE if switched_off else _namespaces(setting)}"
@@ -125,20 +129,44 @@ class BubblewrapProvider:
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
-        sandbox = self._open(workspace)
+        self._rooms.reserve(await self._answering(lambda: self._open(workspace)))
+
+    async def open_trial(self, workspace: str, folder: Path) -> "TrialPlace":
+        """A sandbox for one command, on copy-on-write views; what it writes stays in `folder`.
+
+        Raises: CannotStart, which says why there is none.
+        """
+        place = self._checked(workspace)
+        roots = (place, *self._policy.writable)
+        overlays = overlays_of(roots, folder)
+        sandbox = await self._answering(lambda: self._rooms.add_single(self._made(place, overlays)))
+        return TrialPlace(self, sandbox)
+
+    async def _answering(self, make: Callable[[], _Sandbox]) -> _Sandbox:
+        """One whose keeper has answered; with what this bwrap does not know left out.
+
+        Raises: CannotStart.
+        """
+        sandbox = make()
         while not sandbox.answered and not await answers(sandbox.link):
             said = sandbox.said
             lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said} - self._lacking
             if not lacking:
                 raise CannotStart(f"bubblewrap cannot make a sandbox: {explain(said)}")
             self._lacking |= lacking
-            sandbox = self._open(workspace)
+            sandbox = make()
         sandbox.answered = True
-        self._rooms.reserve(sandbox)
+        return sandbox
 
     def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""
         sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
+        return self.spawn_in(sandbox, prepared, listen)
+
+    def spawn_in(
+        self, sandbox: _Sandbox, prepared: Prepared, listen: Callable[[LeashWord], None]
+    ) -> LeashedProcess:
+        """Start it there; see `Provider.spawn`."""
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
         if Bar.NETWORK in self.bars and "HOME" in env:  # without it, somebody's own variables
             env = _NO_RETRIES | env
@@ -177,11 +205,14 @@ class BubblewrapProvider:
             self._made(place), workspace
         )
 
-    def _made(self, place: Path) -> _Sandbox:
-        self._rooms.replace(place)
+    def _made(self, place: Path, overlays: Sequence[Overlay] = ()) -> _Sandbox:
+        if not overlays:
+            self._rooms.replace(place)
         bwrap = self._bwrap = self._bwrap or find_bwrap(self._policy)
         program = self._program = self._program or _program(self._keeper)
-        view = SandboxView(self._policy, place, self._lacking)
+        view = SandboxView(
+            self._policy, place, self._lacking, {one.lower: one.target for one in overlays}
+        )
         if within(view.roots)(Path(os.path.realpath(bwrap))):
             raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
@@ -191,7 +222,7 @@ class BubblewrapProvider:
             seccomp = barred(os.uname().machine, sockets=self._policy.settings.network == "off")
             barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
             link = Link(
-                [bwrap, *barring, *view.options, *program.argv],
+                [*mounting(overlays), bwrap, *barring, *view.options, *program.argv],
                 program.kind,
                 contained=True,
                 stderr=complaints.fileno(),
@@ -204,10 +235,29 @@ class BubblewrapProvider:
             link,
             held=view.held,
             watched=watched,
-            made=NewRepositories(place, view.repositories),
+            made=None if overlays else NewRepositories(place, view.repositories),
             notes=[_OLDER.format(", ".join(sorted(self._lacking)))] if self._lacking else [],
             complaints=complaints,
         )
+
+
+class TrialPlace:
+    """A provider for one command, whose writes are kept apart; it ends with that command."""
+
+    name = BubblewrapProvider.name
+    isolation = Isolation.SANDBOX
+
+    def __init__(self, provider: BubblewrapProvider, sandbox: _Sandbox) -> None:
+        self.bars = provider.bars
+        self.spawn = partial(provider.spawn_in, sandbox)  # see `Provider`
+        self._link = sandbox.link
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+
+    async def close(self) -> None:
+        """See `Provider`: then nothing is mounted any more, and what it wrote can be read."""
+        await self._link.close()
 
 
 def find_bwrap(policy: SandboxPolicy) -> str:

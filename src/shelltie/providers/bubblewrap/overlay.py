@@ -1,0 +1,79 @@
+"""Overlayfs for a trial: copy-on-write views of what a command may write, and why there is none."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from shelltie.basics.frozen import frozen
+from shelltie.errors import CannotStart
+from shelltie.providers.workspace.boundaries import within
+
+_PROGRAM = Path(__file__).with_name("overlay_mount.py")
+PYTHON = sys.executable
+_WHY = {
+    "EPERM": "this kernel lets only root mount an overlay (Linux 5.11 lets everybody), or a"
+    " container forbids it",
+    "ENODEV": "this kernel has no overlay file system: modprobe overlay",
+    "EINVAL": "the file system of the state directory cannot keep what an overlay writes (another"
+    " overlay, NFS and FAT cannot): set state.dir to a directory on ext4, XFS, Btrfs or tmpfs",
+}
+
+
+@frozen
+class Overlay:
+    """A view at `target` of the directory `lower`, whose changes are in `upper`."""
+
+    lower: Path
+    identity: tuple[int, int]
+    upper: Path
+    work: Path
+    target: Path
+
+
+def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
+    """A view of each, the first in `folder` itself; what is written to the others is in `other-…`.
+
+    Raises: CannotStart.
+    """
+    real = Path(os.path.realpath(folder))
+    if within(roots)(real):
+        raise CannotStart(
+            f"what a trial writes would be kept in {real}, which the command could write itself:"
+            " set state.dir to a directory outside of the workspace"
+        )
+    places = (real, *(real / f"other-{number}" for number in range(1, len(roots))))
+    return tuple(_overlay(root, place) for root, place in zip(roots, places, strict=True))
+
+
+def _overlay(root: Path, place: Path) -> Overlay:
+    try:
+        for name in ("upper", "work", "view"):
+            (place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.stat()
+        # It is what a command sees as the mode of its workspace.
+        (place / "upper").chmod(status.st_mode & 0o7777)
+    except OSError as error:
+        raise CannotStart(f"no place for what a trial writes: {error}") from error
+    identity = status.st_dev, status.st_ino
+    return Overlay(root, identity, place / "upper", place / "work", place / "view")
+
+
+def mounting(overlays: Iterable[Overlay]) -> list[str]:
+    """The beginning of a command line, to mount them before bwrap starts."""
+    words = [
+        word
+        for one in overlays
+        for word in (
+            str(one.lower),
+            f"{one.identity[0]}:{one.identity[1]}",
+            *map(str, (one.upper, one.work, one.target)),
+        )
+    ]
+    return [PYTHON, "-I", "-S", str(_PROGRAM), *words, "--"] if words else []
+
+
+def why_no_overlay(said: str) -> str:
+    """What the kernel answered, `overlay: mount: EPERM: …`, with a remedy where we know one."""
+    _, _, number, text = said.split(": ", 3)
+    return f"no overlay can be mounted: {_WHY.get(number, text)}"

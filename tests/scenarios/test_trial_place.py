@@ -1,0 +1,129 @@
+"""A place for one command, on a copy-on-write view of its workspace: nothing real is written."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shelltie.errors import CannotStart
+from shelltie.keeper.protocol import Gone, LeashWord, Lost
+from shelltie.model import Resources
+from shelltie.providers.bubblewrap.overlay import Overlay, mounting
+from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace, explain
+from shelltie.providers.policies import SandboxPolicy
+from shelltie.providers.provider import Prepared
+from shelltie.settings.sections import SandboxSettings
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A project with a few files; its name has what an overlay's options would misread."""
+    place = tmp_path / "a,b:c\\d e"
+    (place / "sub").mkdir(parents=True)
+    (place / "old").write_text("old\n")
+    (place / "sub" / "deep").write_text("deep\n")
+    return place
+
+
+@pytest.fixture
+async def provider(tmp_path: Path) -> AsyncIterator[BubblewrapProvider]:
+    """Sandboxes of somebody whose home is empty, with one more directory to write."""
+    for name in ("home", "more"):
+        (tmp_path / name).mkdir()
+    settings = SandboxSettings(idle=5)
+    policy = SandboxPolicy(tmp_path / "home", settings, writable=(tmp_path / "more",))
+    made = BubblewrapProvider(policy)
+    yield made
+    await made.close()
+
+
+async def in_place(place: TrialPlace, workspace: Path, text: str) -> str:
+    """What a shell there prints, to its end."""
+    over = anyio.Event()
+
+    def hear(word: LeashWord) -> None:
+        if isinstance(word, Gone | Lost):
+            over.set()
+
+    env, resources = {"PATH": "/usr/bin:/bin"}, Resources()
+    argv = ("/bin/sh", "-c", f"exec 2>&1; {text}")
+    prepared = Prepared(argv, env, str(workspace), None, None, resources, workspace=str(workspace))
+    process = place.spawn(prepared, hear)
+    with anyio.fail_after(50):
+        await over.wait()
+    await place.close()
+    said = os.read(process.stdout, 65536).decode()
+    for descriptor in (process.stdout, process.stderr):
+        if descriptor is not None:
+            os.close(descriptor)
+    return said
+
+
+async def test_a_command_on_trial_sees_its_changes_and_nobody_else_does(
+    provider: BubblewrapProvider, workspace: Path, tmp_path: Path
+) -> None:
+    folder, more = tmp_path / "state" / "t1", tmp_path / "more"
+    place = await provider.open_trial(str(workspace), folder)
+
+    said = await in_place(
+        place,
+        workspace,
+        "cat old; rm -rf old sub; echo new > new; ls; mkfifo pipe; ln -s /etc/passwd out;"
+        f"echo x > {more}/x && cat {more}/x; touch /etc/here",
+    )
+
+    assert said.splitlines()[:3] == ["old", "new", "x"]
+    assert "Read-only file system" in said
+    assert sorted(one.name for one in workspace.iterdir()) == ["old", "sub"]
+    assert (workspace / "sub" / "deep").read_text() == "deep\n"
+    assert not list(more.iterdir())
+    assert (folder / "upper" / "new").read_text() == "new\n"
+    assert (folder / "upper" / "old").is_char_device()  # a whiteout
+    assert (folder / "upper" / "out").is_symlink()
+
+
+async def test_places_on_trial_do_not_see_one_another(
+    provider: BubblewrapProvider, workspace: Path, tmp_path: Path
+) -> None:
+    first = await provider.open_trial(str(workspace), tmp_path / "state" / "t1")
+    second = await provider.open_trial(str(workspace), tmp_path / "state" / "t2")
+
+    await in_place(first, workspace, "echo 1 > mine")
+
+    assert await in_place(second, workspace, "ls") == "old\nsub\n"
+
+
+async def test_where_there_can_be_no_overlay_the_reason_is_said(
+    provider: BubblewrapProvider, workspace: Path, tmp_path: Path
+) -> None:
+    for unfit in ("/", "/usr", str(tmp_path / "home"), str(tmp_path / "nothing")):
+        with pytest.raises(CannotStart, match=r"workspace"):
+            await provider.open_trial(unfit, tmp_path / "state" / "t1")
+    with pytest.raises(CannotStart, match=r"outside of the workspace"):
+        await provider.open_trial(str(workspace), workspace / "state" / "t1")
+    for code, why in (("EPERM", "Linux 5.11"), ("EINVAL", "NFS"), ("ENODEV", "modprobe")):
+        assert why in explain(f"overlay: mount: {code}: no such luck")
+    assert "disk" in explain("overlay: mount: ENOSPC: No space on the disk")
+
+
+def test_a_directory_that_was_replaced_is_not_mounted(workspace: Path, tmp_path: Path) -> None:
+    for name in ("upper", "work", "view"):
+        (tmp_path / name).mkdir()
+    looked_at = workspace.stat()
+    overlay = Overlay(
+        workspace,
+        (looked_at.st_dev, looked_at.st_ino),
+        *(tmp_path / name for name in ("upper", "work", "view")),
+    )
+    workspace.rename(tmp_path / "moved")
+    workspace.mkdir()
+
+    done = subprocess.run([*mounting([overlay]), "/bin/true"], capture_output=True, check=False)
+
+    assert done.returncode == 1
+    assert b"is not the directory any more" in done.stderr
