@@ -12,6 +12,7 @@ from shelltie.approval.kinds import ProvedKind
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import ShortIds
 from shelltie.model import Command, Directory
+from shelltie.settings.files import file_identity
 from shelltie.verdict import Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
@@ -80,7 +81,7 @@ class Question:
         where it leads: by the time somebody says it, another directory may have the name.
         """
         command = replace(command, cwd=os.path.realpath(command.cwd))
-        directory = _directory_of(command.cwd)
+        directory = file_identity(command.cwd) or (0, 0)  # where there is none, one that never is
         return cls(
             id=_IDS.new(),
             command=command,
@@ -118,15 +119,6 @@ def fingerprint(command: Command, provider: str, directory: Directory | None = N
         **({} if directory is None else {"directory": directory}),
     }
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode("ascii")).hexdigest()
-
-
-def _directory_of(path: str) -> Directory:
-    """The directory that has this name now; where there is none, one that there never is."""
-    try:
-        seen = os.stat(path)  # noqa: PTH116  of a text
-    except OSError:
-        return 0, 0
-    return seen.st_dev, seen.st_ino
 
 
 def _input(stdin: bytes | None) -> Input | None:

@@ -35,6 +35,22 @@ def iso_utc(at: float, timespec: str = "milliseconds") -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+def local_time(at: float) -> str:
+    """`2026-01-31 12:00:00`, where the reader is."""
+    return f"{_local(at):%Y-%m-%d %H:%M:%S}"
+
+
+def local_clock(at: float, now: float) -> str:
+    """`12:00:00` if that is today, else `01-31 12:00`, where the reader is."""
+    then = _local(at)
+    today = then.date() == _local(now).date()
+    return then.strftime("%H:%M:%S" if today else "%m-%d %H:%M")
+
+
+def _local(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC).astimezone()
+
+
 def human_duration(span: float) -> str:
     """`350ms`, `4.2s`, `45s`, `2m 10s`, `1h 5m`: for people, never for programs."""
     if span < 1:

@@ -19,13 +19,14 @@ import anyio
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
-from shelltie.model import Directory, Resources
+from shelltie.model import Resources
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
 from shelltie.providers.workspace.boundaries import hard_linked
 from shelltie.providers.workspace.guards import RememberedFiles
 from shelltie.providers.workspace.inotify import DirectoryWatch
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import PutAside, WatchedNames
+from shelltie.settings.files import file_identity
 
 _RESERVED = 5.0  # seconds, from being ready to the spawn: until it is on record that it starts
 _TOO_OFTEN = 5
@@ -170,7 +171,7 @@ class SandboxPool(Generic[R]):
                 f"{cwd} is not to be seen in the {self._kind}, whose workspace is {room.place}:"
                 f" run it there, or {self._more}"
             )
-        if prepared.directory is not None and not _is_directory(cwd, prepared.directory):
+        if prepared.directory is not None and file_identity(cwd) != prepared.directory:
             raise CannotStart(f"{cwd} {OTHER_DIRECTORY}")
         # Inside, its numbers need not be those it has here.
         inside = replace(prepared, cwd=cwd, env=env, directory=None)
@@ -265,15 +266,6 @@ def _leave(room: Sandbox) -> None:
     if room.arrivals is not None:
         room.arrivals.close()
     room.free()
-
-
-def _is_directory(path: str, directory: Directory) -> bool:
-    """Whether that directory, and no other, has this name."""
-    try:
-        seen = os.stat(path)  # noqa: PTH116  of a text
-    except OSError:
-        return False
-    return (seen.st_dev, seen.st_ino) == directory
 
 
 def _cancel(room: Sandbox) -> None:

@@ -8,8 +8,10 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.basics.times import iso_utc
 from shelltie.errors import JournalUnreadable, TerminalError
 from shelltie.events import RunLost
 from shelltie.model import PastSession, RunId
@@ -66,8 +68,7 @@ class AuditLine:
 def moment(at: int) -> str:
     """When it was, in UTC, from microseconds; or what is there instead."""
     try:
-        told = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1_000_000))
-        return f"{told}.{at % 1_000_000:06d}Z"
+        return iso_utc(at / 1_000_000, "microseconds")
     except (TypeError, ValueError, OverflowError, OSError):  # somebody changed it
         return str(at)
 
@@ -147,45 +148,28 @@ def lost(path: Path, client: str = "") -> list[RunLost]:
 
     What is `client`'s, or was nobody's; everything for nobody.
     """
-    try:
-        with closing(_opened(path)) as connection:
-            since, who = time.time() - _LATELY, plain(client)
-            rows = connection.execute(_LOST, (who, who, since, _LOST_MAX)).fetchall()
-    except (TerminalError, sqlite3.Error):
-        return []
-    return [_as_lost(row) for row in rows]
+    who = plain(client)
+    since = time.time() - _LATELY
+    return [_as_lost(row) for row in _rows(path, _LOST, (who, who, since, _LOST_MAX))]
 
 
 def lost_one(path: Path, name: str, client: str = "") -> RunLost | None:
     """The lost run or session of that id, however old; none if nobody can tell."""
-    try:
-        with closing(_opened(path)) as connection:
-            who = plain(client)
-            row = connection.execute(_LOST_ONE, (who, who, plain(name))).fetchone()
-    except (TerminalError, sqlite3.Error):
-        return None
-    return None if row is None else _as_lost(row)
+    who = plain(client)
+    return next(map(_as_lost, _rows(path, _LOST_ONE, (who, who, plain(name)))), None)
 
 
 def past_session(path: Path, session: str, client: str = "") -> PastSession | None:
     """What became of the session of that id; none if nobody can tell."""
-    try:
-        with closing(_opened(path)) as connection:
-            who = plain(client)
-            row = connection.execute(_SESSION, (plain(session), who, who)).fetchone()
-    except (TerminalError, sqlite3.Error):
-        return None
-    return None if row is None else PastSession(*row)
+    who = plain(client)
+    return next(
+        (PastSession(*row) for row in _rows(path, _SESSION, (plain(session), who, who))), None
+    )
 
 
 def largest_session_number(path: Path) -> int:
     """The largest number of a session's id, of those that were counted; 0 if nobody can tell."""
-    try:
-        with closing(_opened(path)) as connection:
-            (largest,) = connection.execute(_LARGEST_NUMBER).fetchone()
-    except (TerminalError, sqlite3.Error):
-        return 0
-    return int(largest or 0)
+    return next((int(largest or 0) for (largest,) in _rows(path, _LARGEST_NUMBER)), 0)
 
 
 def abandoned(path: Path, spools: Path) -> list[RunLost]:
@@ -193,6 +177,15 @@ def abandoned(path: Path, spools: Path) -> list[RunLost]:
     try:
         with closing(_opened(path)) as connection:
             return recovery.abandoned(connection, spools)
+    except (TerminalError, sqlite3.Error):
+        return []
+
+
+def _rows(path: Path, query: str, values: Sequence[object] = ()) -> list[Any]:
+    """What a query finds: nothing where the journal cannot be read."""
+    try:
+        with closing(_opened(path)) as connection:
+            return connection.execute(query, values).fetchall()
     except (TerminalError, sqlite3.Error):
         return []
 

@@ -26,6 +26,7 @@ from shelltie.record.database import (
 )
 from shelltie.record.facts import Fact, folded
 from shelltie.record.retention import trim
+from shelltie.settings.files import file_identity
 from shelltie.settings.sections import AuditSettings
 
 _OTHERS = "SELECT 1 FROM servers WHERE settled = 0 AND id != ? LIMIT 1"
@@ -188,7 +189,7 @@ class Writer:
 
     def _usable(self) -> ChainWriter:
         """The open file; opened again if somebody has put another one in its place."""
-        if self._book is not None and self._file == _file(self._terms.path):
+        if self._book is not None and self._file == file_identity(self._terms.path):
             return self._book
         self._drop()
         self._tried = True
@@ -200,7 +201,7 @@ class Writer:
         except BaseException:
             connection.close()
             raise
-        self._book, self._file = book, _file(self._terms.path)
+        self._book, self._file = book, file_identity(self._terms.path)
         self._unsettled = True
         return book
 
@@ -341,10 +342,3 @@ def _size(path: str) -> int:
     with suppress(OSError):
         return os.stat(path).st_size  # noqa: PTH116  for many transactions
     return 0
-
-
-def _file(path: Path) -> tuple[int, int] | None:
-    with suppress(OSError):
-        status = os.stat(path)  # noqa: PTH116  for every transaction
-        return status.st_dev, status.st_ino
-    return None

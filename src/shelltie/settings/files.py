@@ -1,4 +1,4 @@
-"""Reads small regular files, and tells when one changed (stat signature)."""
+"""Reads small regular files, and tells which one it is and when it changed (stat)."""
 
 import os
 import stat
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shelltie.errors import ConfigWrong, MissingFile
+from shelltie.model import Directory
 
 _SIZE_MAX = 1024 * 1024
 StatProblem = Callable[[os.stat_result], str | None]  # what is wrong with a file's owner or mode
@@ -44,6 +45,15 @@ def read_small_file(
         size = "1 MiB" if size_max == _SIZE_MAX else f"{size_max // 1024} KiB"
         raise ConfigWrong(f"{where}larger than {size}")
     return content
+
+
+def file_identity(path: Path | str) -> Directory | None:
+    """Which file or directory has this name now, links followed; `None` if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  of a text, at every command
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _open_at_once(path: str, flags: int) -> int:

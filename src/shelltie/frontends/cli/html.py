@@ -1,11 +1,10 @@
 """Self-contained HTML pages: escaping, tables, styles; no scripts, no fonts, no network."""
 
-import time
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from shelltie.basics import visible_text
-from shelltie.basics.times import human_duration
+from shelltie.basics.times import human_duration, local_time
 from shelltie.record.past_runs import PastRun
 
 _STYLE = """
@@ -72,7 +71,7 @@ def of_run(run: PastRun, output: str) -> str:
     """One run, and what it printed."""
     took = "" if run.duration is None else f" after {human_duration(run.duration)}"
     who = f", by {run.client}" if run.client else ""
-    about = f"{when(run.began)}, in {run.cwd}{who}: {run.ending}{took}"
+    about = f"{local_time(run.began)}, in {run.cwd}{who}: {run.ending}{took}"
     return page(
         run.command if len(run.command) <= _TITLE_MAX else run.command[:_TITLE_MAX] + "…",
         [
@@ -120,8 +119,3 @@ def kind(run: PastRun) -> str:
     if run.well or run.running:
         return "well"
     return "late" if run.cut else "bad"
-
-
-def when(at: float) -> str:
-    """A moment, in the time of the machine that it was on."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -7,8 +7,8 @@ from html import escape
 from itertools import groupby
 from types import MappingProxyType
 
-from shelltie.basics.times import human_duration
-from shelltie.frontends.cli.html import code, ending, kind, page, plain, table, when
+from shelltie.basics.times import human_duration, local_time
+from shelltie.frontends.cli.html import code, ending, kind, page, plain, table
 from shelltie.limits.experience import Usual
 from shelltie.model import signal_name
 from shelltie.record.past_runs import PastRun
@@ -69,7 +69,7 @@ def _section(title: str, body: str) -> Iterator[str]:
 
 
 def _summary(runs: Sequence[PastRun], answers: Mapping[bool, int]) -> Iterator[str]:
-    since, until = (when(edge(run.began for run in runs)) for edge in (min, max))
+    since, until = (local_time(edge(run.began for run in runs)) for edge in (min, max))
     zone = time.strftime("%Z", time.localtime(runs[0].began))
     yield f'<p class="soft">{since} to {until} ({escape(zone)})</p>'
     well, cut = sum(run.well for run in runs), sum(run.cut for run in runs)
@@ -104,15 +104,15 @@ def _chart(runs: Sequence[PastRun]) -> Iterator[str]:
     highest = max(column.total() for column in columns)
     yield f'<svg class="chart" viewBox="0 0 {count} {_HIGH}" preserveAspectRatio="none">'
     for place, column in enumerate(columns):
-        yield from _column(place, column, highest, when(start + place * step))
+        yield from _column(place, column, highest, local_time(start + place * step))
     yield "</svg>"
     yield (
         '<div class="legend"><i class="well"></i>ended well<i class="late"></i>ended by a limit, a'
         ' person or a crash<i class="bad"></i>failed or refused · the highest column is'
         f" {highest} command{'s' * (highest != 1)}</div>"
     )
-    left, middle = when(start)[:16], f"a column is {human_duration(step)}"
-    right = when(start + count * step)[:16]
+    left, middle = local_time(start)[:16], f"a column is {human_duration(step)}"
+    right = local_time(start + count * step)[:16]
     yield f'<div class="ends"><span>{left}</span><span>{middle}</span><span>{right}</span></div>'
 
 
@@ -193,7 +193,12 @@ def _slowest(runs: Sequence[PastRun]) -> str:
     ended = sorted(runs, key=lambda run: -(run.duration or 0))
     each = list({run.command: run for run in reversed(ended) if run.duration}.values())[::-1]
     rows = [
-        (human_duration(run.duration or 0), ending(run), when(run.began)[:16], code(run.command))
+        (
+            human_duration(run.duration or 0),
+            ending(run),
+            local_time(run.began)[:16],
+            code(run.command),
+        )
         for run in sorted(each, key=lambda run: -(run.duration or 0))[:_TOP]
     ]
     return table(("took#n", "end#short", "began#short soft wide", "command#grow"), rows)
@@ -240,7 +245,7 @@ def _timeline(runs: Sequence[PastRun]) -> str:
     where = _once(run.cwd for run in runs)
     rows = [
         (
-            when(run.began)[11:19],
+            local_time(run.began)[11:19],
             "" if run.duration is None else human_duration(run.duration),
             ending(run),
             plain(run.client or "-"),

@@ -1,11 +1,10 @@
 """`shelltie history show`: everything on record about one command, and what it printed."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from shelltie.basics import visible_text
-from shelltie.basics.times import human_duration, human_size
+from shelltie.basics.times import human_duration, human_size, local_time
 from shelltie.errors import OutputNotKept
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.terminal import Style, columns, print_json, wrap
@@ -52,7 +51,7 @@ def _rows(run: PastRun, known: Fields) -> Iterator[tuple[str, str, str]]:
     for label, text in (
         ("why", run.reason or known.get("stopReason") or known.get("error") or ""),
         ("id", run.id + (f" (session {run.session})" if run.session else "")),
-        ("when", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.began))),
+        ("when", local_time(run.began)),
         ("in", run.cwd),
         ("client", _who(run, known)),
         ("where", _where(known)),

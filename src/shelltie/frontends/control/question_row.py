@@ -4,8 +4,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from shelltie.approval.kinds import Kind, ProvedKind
+from shelltie.approval.kinds import ProvedKind
 from shelltie.approval.question import Input, Pending, Question
+from shelltie.basics import json_codec
 from shelltie.model import Command, TerminalSize
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -29,16 +30,8 @@ def to_json(pending: Pending) -> dict[str, object]:
         "provider": question.provider,
         "reasons": [_reason_to_json(reason) for reason in question.verdict.reasons],
         "digest": question.digest,
-        "kind": None if question.kind is None else _kind_to_json(question.kind),
+        "kind": None if question.kind is None else json_codec.as_json(question.kind),
     }
-
-
-def _kind_to_json(kind: ProvedKind) -> dict[str, object]:
-    return {"kind": kind.kind, "workspace": kind.workspace, "detail": kind.detail}
-
-
-def _kind_from_json(said: Mapping[str, Any]) -> ProvedKind:
-    return ProvedKind(Kind(said["kind"]), str(said["workspace"]), str(said["detail"]))
 
 
 def _input_to_json(given: Input) -> dict[str, object]:
@@ -78,7 +71,7 @@ def from_json(said: Mapping[str, Any]) -> Pending:
         asked_at=float(said["askedAt"]),
         digest=str(said["digest"]),
         input=None if given is None else _input_from_json(given),
-        kind=None if said.get("kind") is None else _kind_from_json(said["kind"]),
+        kind=None if said.get("kind") is None else json_codec.from_json(ProvedKind, said["kind"]),
     )
     return Pending(question, late=bool(said["late"]))
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from shelltie.basics import visible_text
+from shelltie.basics.times import local_clock
 from shelltie.frontends.cli.terminal import Style, list_table, marked, print_json
 from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
@@ -123,11 +125,10 @@ def _row(line: AuditLine) -> tuple[str, ...]:
 def _when(known: Mapping[str, object]) -> str:
     """Local time, as everywhere that people read it; what is no time stays as it is."""
     try:
-        then = datetime.fromisoformat(str(known["at"])).astimezone()
+        at = datetime.fromisoformat(str(known["at"])).astimezone().timestamp()
     except (ValueError, OverflowError):  # it was changed
         return str(known["at"])[:14]
-    today = then.date() == datetime.now().astimezone().date()
-    return then.strftime("%H:%M:%S" if today else "%m-%d %H:%M")
+    return local_clock(at, time.time())
 
 
 def _telling(known: Mapping[str, object]) -> str:

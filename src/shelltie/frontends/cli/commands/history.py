@@ -5,7 +5,7 @@ import time
 from argparse import Namespace
 
 from shelltie.basics import visible_text
-from shelltie.basics.times import human_duration
+from shelltie.basics.times import human_duration, local_clock
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.run_details import show
 from shelltie.frontends.cli.terminal import Style, columns, failure_mark, list_table, print_json
@@ -58,11 +58,4 @@ def _row(run: PastRun, ink: Style) -> tuple[str, ...]:
     took = "-" if run.duration is None else human_duration(run.duration)
     client = visible_text.brief(run.client or "-", _CLIENT_MAX)
     end = failure_mark(ink, run.ending, bad=bad)
-    return run.id[:_ID], _when(run.began), end, took, client, run.command
-
-
-def _when(began: float) -> str:
-    """The time of today, or the day and the time."""
-    then, now = time.localtime(began), time.localtime()
-    today = then[:3] == now[:3]
-    return time.strftime("%H:%M:%S" if today else "%m-%d %H:%M", then)
+    return run.id[:_ID], local_clock(run.began, time.time()), end, took, client, run.command
