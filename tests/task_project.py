@@ -14,6 +14,7 @@ from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.contexts.registry import Contexts
 from shelltie.events import ContextEvent, Event
+from shelltie.frontends.mcp.tools.contexts import by_field
 from shelltie.frontends.reports import context as tasks
 from shelltie.frontends.reports.terminal_events import as_terminal_event
 from shelltie.settings.sections import TaskLimits
@@ -34,7 +35,8 @@ class Caller:
     async def __call__(self, name: str, **arguments: object) -> dict[str, Any]:
         with anyio.fail_after(60):
             try:
-                answer = await tasks.CALLS[f"terminal_{name}"](self.contexts, arguments, self.owner)
+                given = by_field(f"terminal_{name}", arguments)
+                answer = await tasks.CALLS[f"terminal_{name}"](self.contexts, given, self.owner)
             except TerminalError as error:
                 answer = tasks.failure(error)
         text = json.dumps(answer, ensure_ascii=False)

@@ -69,6 +69,10 @@ class Isolation(StrEnum):
         return tuple(Isolation).index(self)
 
 
+AUTO = "auto"  # the strongest isolation that works
+ISOLATION_LEVELS = (*map(str, Isolation), AUTO)
+
+
 class Bar(StrEnum):
     """What a place may keep a command from."""
 

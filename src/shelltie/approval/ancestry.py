@@ -9,14 +9,13 @@ What this cannot see: a process outside that does the command's bidding (cron, s
 there before), and the orphans of another server.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
+from shelltie.keeper.helper_program import output_of
 
 _DEPTH_MAX = 256
 _LOOKS = 8
@@ -165,15 +164,10 @@ def processes_by_ps() -> dict[int, ProcessView]:
     """Everybody, where there is no /proc; the age of a process is then unknown."""
     found: dict[int, ProcessView] = {}
     command = ["/bin/ps", "-axww", "-o", "pid=,ppid=,command="]
-    with (
-        suppress(OSError, subprocess.TimeoutExpired),
-        subprocess.Popen(command, stdout=subprocess.PIPE) as process,
-    ):
-        for line in (
-            process.communicate(timeout=_PATIENCE)[0].decode("utf-8", "replace").split("\n")
-        ):
-            numbers, words = line.split()[:2], line.split()[2:]
-            if len(numbers) == 2:
-                pid, parent = map(int, numbers)
-                found[pid] = ProcessView(pid, parent, 0, _keeps(words))
+    printed = output_of(command, timeout=_PATIENCE) or b""
+    for line in printed.decode("utf-8", "replace").split("\n"):
+        numbers, words = line.split()[:2], line.split()[2:]
+        if len(numbers) == 2:
+            pid, parent = map(int, numbers)
+            found[pid] = ProcessView(pid, parent, 0, _keeps(words))
     return found

@@ -3,9 +3,9 @@
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 from shelltie.environment import child
+from shelltie.keeper.helper_program import output_of
 
 _PATIENCE = 5.0
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"  # no git of the workspace
@@ -22,15 +22,6 @@ def git(
     own = child.inherited()
     env = {name: own[name] for name in _KEPT if name in own}
     env |= {**child.hardened_git(), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        with Popen(
-            [program, *words], cwd=directory, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env
-        ) as process:
-            try:
-                output, _ = process.communicate(stdin, _PATIENCE)
-            except TimeoutExpired:
-                process.kill()
-                return None
-    except OSError:
-        return None
-    return output if process.returncode in (0, *codes) else None
+    return output_of(
+        [program, *words], stdin, timeout=_PATIENCE, env=env, cwd=directory, codes=(0, *codes)
+    )

@@ -8,7 +8,7 @@ leads, which lock file is committed, whose process a pid is. Whatever cannot be 
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -83,10 +83,10 @@ def prove(command: Command, verdict: Verdict, workspace: str) -> ProvedKind | No
         return None
     if words[0] != "kill" and not _is_elsewhere(words[0], root):
         return None
-    for prover in (_deletes_ignored, _pushes, _installs, _stops_own):
+    for kind, prover in _PROVERS.items():
         detail = prover(words, verdict, Path(cwd), Path(root))
         if detail is not None:
-            return ProvedKind(_KINDS[prover], root, detail)
+            return ProvedKind(kind, root, detail)
     return None
 
 
@@ -223,9 +223,9 @@ def _stops_own(words: Sequence[str], _: Verdict, __: Path, ___: Path) -> str | N
     return "" if all(is_started_by(int(pid), os.getpid()) for pid in pids) else None
 
 
-_KINDS: dict[Callable[[Sequence[str], Verdict, Path, Path], str | None], Kind] = {
-    _deletes_ignored: Kind.DELETE_IGNORED,
-    _pushes: Kind.PUSH,
-    _installs: Kind.INSTALL_LOCKED,
-    _stops_own: Kind.STOP_OWN,
+_PROVERS: Mapping[Kind, Callable[[Sequence[str], Verdict, Path, Path], str | None]] = {
+    Kind.DELETE_IGNORED: _deletes_ignored,
+    Kind.PUSH: _pushes,
+    Kind.INSTALL_LOCKED: _installs,
+    Kind.STOP_OWN: _stops_own,
 }

@@ -23,5 +23,6 @@ Files, in reading order:
   joined_link       a keeper in a container
   pid_namespace     its pids in our numbers
   process_identity  a process beyond its pid
+  helper_program    shfmt, git, ps: bounded children of our own
   hardening         PR_SET_DUMPABLE, bare environment
 """

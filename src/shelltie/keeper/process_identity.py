@@ -1,13 +1,13 @@
 """Process identity beyond the pid (start time, boot id): safe against pid reuse and reboots."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
+from shelltie.keeper.helper_program import output_of
 
 _PROC = Path("/proc")
 _PATIENCE = 5.0
@@ -77,13 +77,8 @@ def _started_by_proc(pid: int) -> str | None:
 
 def _started_by_ps(pid: int) -> str | None:
     command = ["/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    with (
-        suppress(OSError, subprocess.TimeoutExpired),
-        subprocess.Popen(command, stdout=subprocess.PIPE) as process,
-    ):
-        state, _, moment = process.communicate(timeout=_PATIENCE)[0].decode().partition(" ")
-        return None if not moment or state.startswith("Z") else moment.strip()
-    return None
+    state, _, moment = (output_of(command, timeout=_PATIENCE) or b"").decode().partition(" ")
+    return None if not moment or state.startswith("Z") else moment.strip()
 
 
 def marked(mark: str) -> Iterator[tuple[int, str]]:

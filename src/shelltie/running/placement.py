@@ -15,13 +15,10 @@ from shelltie.errors import (
     NotSetUp,
     Silent,
 )
-from shelltie.model import Command, Isolation
+from shelltie.model import AUTO, ISOLATION_LEVELS, Command, Isolation
 from shelltie.providers.provider import Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
-
-AUTO = "auto"  # the strongest that works
-LEVELS = (*map(str, Isolation), AUTO)
 
 Demands = Mapping[Rating, str]
 
@@ -82,8 +79,9 @@ class Placement:
             more than the provider has, IsolationUnavailable.
         """
         asked = options.isolation
-        if asked is not None and asked not in LEVELS:
-            raise InvalidParameters(f"there is no isolation {asked!r}: use {', '.join(LEVELS)}")
+        if asked is not None and asked not in ISOLATION_LEVELS:
+            known = ", ".join(ISOLATION_LEVELS)
+            raise InvalidParameters(f"there is no isolation {asked!r}: use {known}")
         if options.provider is not None:
             return await self._named(options.provider, options, verdict), ()
         level = _level(asked, self._demanded(options.profile, verdict))

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 from shelltie.basics.lazy_regex import lazy
+from shelltie.keeper.helper_program import output_of
 
 _SIZE_MAX = 1024 * 1024
 _INDEX_MAX = 64 * 1024 * 1024
@@ -187,16 +187,8 @@ def _by_git(text: str) -> tuple[tuple[str, str], ...] | None:
     argv = [git, "config", "--file", "-", "--no-includes", "--list", "-z"]
     env = {"PATH": _GIT_PLACES, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", "LC_ALL": "C"}
     given = text.encode("utf-8", "surrogateescape")
-    try:
-        with Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env, cwd="/") as process:
-            try:
-                output, _ = process.communicate(given, _PATIENCE)
-            except TimeoutExpired:
-                process.kill()
-                return None
-    except OSError:
-        return None
-    if process.returncode != 0:
+    output = output_of(argv, given, timeout=_PATIENCE, env=env, cwd="/")
+    if output is None:
         return None
     entries = output.decode("utf-8", "surrogateescape").split("\0")
     pairs = (entry.partition("\n") for entry in entries if entry)

@@ -7,9 +7,9 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 import sysconfig
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TypeVar, TypeVarTuple
 
 import anyio
@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
+from shelltie.keeper.helper_program import output_of
 from shelltie.model import Command
 from shelltie.safety.command_lists import Lists
 from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
@@ -165,7 +166,9 @@ class Judge:
         if self._shfmt is None or script.plain:
             return script.plain
         # In a thread: asyncio takes twice as long to start a process.
-        output = await anyio.to_thread.run_sync(_run, [self._shfmt, *SHFMT_ARGS], script.text)
+        given = script.text.encode("utf-8", "surrogatepass")
+        asked = partial(output_of, [self._shfmt, *SHFMT_ARGS], given, timeout=_PATIENCE, env={})
+        output = await anyio.to_thread.run_sync(asked)
         agreed = output is not None and await self._beside(command, agree, script, output) is None
         if len(text) <= _REMEMBERED_LENGTH:
             self._agreed[text] = agreed
@@ -183,21 +186,6 @@ def _shown(command: Command, place: CommandPlace, files: Collection[str]) -> lis
 
 
 _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
-
-
-def _run(argv: Sequence[str], text: str) -> bytes | None:
-    """What a program prints about a text; `None` if it fails or takes too long. Blocks."""
-    given = text.encode("utf-8", "surrogatepass")
-    try:
-        with Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}) as process:
-            try:
-                output, _ = process.communicate(given, _PATIENCE)
-            except TimeoutExpired:
-                process.kill()
-                return None
-    except OSError:
-        return None
-    return output if process.returncode == 0 else None
 
 
 def _is_long(command: Command) -> bool:

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
-from shelltie.model import Adaptive
+from shelltie.model import AUTO, Adaptive, Isolation
 
 _Value = TypeVar("_Value")
 _TMPFS_MIN, _BYTES_MAX = 1024 * 1024, 2**50
@@ -164,8 +164,11 @@ def stronger_level(current: object, given: object) -> object:
     """Of two levels of isolation. `auto` may be more than a sandbox, or less: so of these two the
     one stays that holds already.
     """
-    ranks = {"none": 0, "auto": 1, "sandbox": 1, "container": 2}
-    return given if ranks[str(given)] > ranks[str(current)] else current
+
+    def rank(level: object) -> int:
+        return (Isolation.SANDBOX if level == AUTO else Isolation(str(level))).rank
+
+    return given if rank(given) > rank(current) else current
 
 
 def milder(current: object, given: object) -> object:

@@ -28,7 +28,7 @@ _PROJECT_MAY: dict[Merge | None, str] = {
     checks.as_given: "yes",
     checks.shorter: "make shorter",
     checks.more: "add to it",
-    checks.stronger_level: "make it stricter: none < auto, none < sandbox < container",
+    checks.stronger_level: f"make it stricter: none < auto, {' < '.join(model.Isolation)}",
     checks.both: "switch it off",
     checks.once_true: "switch it on",
     checks.milder: "set off or suggest",

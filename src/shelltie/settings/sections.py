@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from shelltie.basics.frozen import frozen
 from shelltie.basics.validate import member_of, one_of
 from shelltie.events import ALERTS
-from shelltie.model import Adaptive, Escalation, EscalationStep, Survivors
+from shelltie.model import ISOLATION_LEVELS, Adaptive, Escalation, EscalationStep, Survivors
 from shelltie.settings import checks
 from shelltie.verdict import Decision, Rating
 
@@ -23,7 +23,6 @@ _DECISIONS = tuple(map(str, Decision))
 _RATING_MODES = ("listed", "proven")
 _ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
-_LEVELS = ("none", "auto", "sandbox", "container")
 _NETWORKS = ("on", "loopback", "off")
 _UNASKED = ("isolate", "refuse")
 
@@ -52,7 +51,7 @@ def _ordered(default: str, words: tuple[str, ...]) -> Any:  # noqa: ANN401  as a
 
 def _level() -> Any:  # noqa: ANN401  as above
     """A level of isolation, or `auto`."""
-    return setting("none", one_of(*_LEVELS), project=checks.stronger_level)
+    return setting("none", one_of(*ISOLATION_LEVELS), project=checks.stronger_level)
 
 
 def inline(section: _T) -> _T:

@@ -95,6 +95,17 @@ class Metrics:
         self._make_instruments()
 
     def _make_instruments(self) -> None:
+        """Whatever is an attribute here is in `families`."""
+        self._active = Gauge(
+            "shelltie_runs_active", "Commands that run now.", lambda: len(self._runs)
+        )
+        self._open = Gauge("shelltie_sessions_active", "Sessions now.", lambda: self.sessions)
+        self._opened = Gauge(
+            "shelltie_contexts_active", "Task contexts now.", lambda: len(self._contexts)
+        )
+        self._pending = Gauge(
+            "shelltie_approvals_pending", "Open questions.", lambda: len(self._questions)
+        )
         self._ended = Counter(
             "shelltie_runs_total",
             "Commands that ended.",
@@ -125,12 +136,6 @@ class Metrics:
         self._refusals = Counter("shelltie_refused_total", "Commands that were refused.", "code")
         self._answers = Counter("shelltie_approvals_total", "Answers to questions.", "answer")
         self._waits = Histogram("shelltie_approval_wait_seconds", "How long an answer took.")
-        self._gauges = (
-            Gauge("shelltie_runs_active", "Commands that run now.", lambda: len(self._runs)),
-            Gauge("shelltie_sessions_active", "Sessions now.", lambda: self.sessions),
-            Gauge("shelltie_contexts_active", "Task contexts now.", lambda: len(self._contexts)),
-            Gauge("shelltie_approvals_pending", "Open questions.", lambda: len(self._questions)),
-        )
         self._counts = self._count  # bound once: to bind it costs more than to count
 
     # What others may ask
@@ -142,8 +147,8 @@ class Metrics:
 
     def families(self) -> list[Family]:
         """Everything, as it stands now."""
-        counted = [value for value in vars(self).values() if isinstance(value, Counter | Histogram)]
-        return [instrument.family() for instrument in (*self._gauges, *counted)]
+        kinds = Counter | Gauge | Histogram
+        return [value.family() for value in vars(self).values() if isinstance(value, kinds)]
 
     # What is heard
 

@@ -10,7 +10,14 @@ from shelltie.basics import json_codec, visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment.inherited import inherited
-from shelltie.errors import AmbiguousRun, NoLiveRun, NoServerAnswer
+from shelltie.errors import (
+    AmbiguousRun,
+    InvalidParameters,
+    NoLiveRun,
+    NoServerAnswer,
+    TerminalError,
+    UnknownRun,
+)
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED, SHELLTIE_FAILED
 from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
@@ -21,7 +28,7 @@ from shelltie.model import ExitStatus
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
 _MANY = 6
 _QUALIFIED = lazy(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
-_NOT_DONE = ("INVALID_PARAMETERS", "RUN_NOT_FOUND", "EXECUTION_ERROR")
+_NOT_DONE = (InvalidParameters.code, UnknownRun.code, TerminalError.code)
 
 
 @frozen

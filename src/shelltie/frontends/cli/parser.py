@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
+from shelltie.model import ISOLATION_LEVELS
 
 _ID = "as `shelltie history` shows it"
 _STATS = """\
@@ -470,9 +471,8 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
         metavar="FILE",
         help="file to use as stdin; - for this terminal's (default: empty)",
     )
-    levels = ("none", "sandbox", "container", "auto")
     run.add_argument(
-        "--isolation", choices=levels, help="isolation level; auto = strongest available"
+        "--isolation", choices=ISOLATION_LEVELS, help="isolation level; auto = strongest available"
     )
     run.add_argument(
         "--provider", metavar="NAME", help="the backend to run it with; see shelltie doctor"

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shelltie.basics.times import human_duration, human_size, iso_utc, milliseconds
-from shelltie.basics.validate import known_instead
 from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.registry import Contexts
 from shelltie.errors import (
     CannotStart,
     CommandDenied,
+    CommandNotAllowed,
     ConfirmationRequired,
     ContextClosedEarly,
     ProcessError,
@@ -21,9 +21,15 @@ from shelltie.errors import (
     TerminalError,
     TooManySessions,
     UnknownSession,
+    UnsafeArguments,
     WrongFields,
 )
-from shelltie.frontends.reports.state_names import context_error, context_state, timeout_code
+from shelltie.frontends.reports.state_names import (
+    TIMEOUT_EXCEEDED,
+    context_error,
+    context_state,
+    timeout_code,
+)
 from shelltie.frontends.reports.terminal_events import exit_code, whole_ms
 from shelltie.model import Limits, Outcome, State
 from shelltie.output.head_tail import Window
@@ -31,33 +37,20 @@ from shelltie.output.text import cut_head, decode, whole_end
 from shelltie.running.run import Run
 
 ContextAnswer = dict[str, object]
+Given = Mapping[str, Any]  # what a caller gave, by the engine's names; None where nothing
 
 CONTEXT_ERROR_CODES = (
-    "COMMAND_NOT_ALLOWED",
-    "UNSAFE_ARGUMENTS",
-    "SESSION_NOT_FOUND",
-    "TIMEOUT_EXCEEDED",
-    "EXECUTION_ERROR",
-    "INVALID_PARAMETERS",
-    "MAX_SESSIONS_EXCEEDED",
+    CommandNotAllowed.code,
+    UnsafeArguments.code,
+    UnknownSession.code,
+    TIMEOUT_EXCEEDED,
+    TerminalError.code,
+    WrongFields.code,
+    TooManySessions.code,
 )
-_DENIED = ("COMMAND_DENIED", "CONFIRMATION_REQUIRED")
-# The wire's names for what the engine takes.
+_DENIED = (CommandDenied.code, ConfirmationRequired.code)
 _LEAST_TIMEOUT = 1.0  # seconds
-_CREATE = {
-    "taskId": "task",
-    "agentId": "agent",
-    "workingDirectory": "cwd",
-    "environment": "environment",
-}
-_EXECUTE = {
-    "sessionId": "session_id",
-    "command": "command",
-    "args": "args",
-    "timeout": "timeout",
-    "queue": "queue",
-}
-_SESSION = {"sessionId": "session_id"}
+# The wire's names for what the engine takes.
 _WIRE = {"session": "sessionId", "task": "taskId", "agent": "agentId", "cwd": "workingDirectory"}
 _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
     (SessionBusy, "busy"),
@@ -67,12 +60,11 @@ _REASONS: tuple[tuple[type[TerminalError], str], ...] = (
 )
 
 
-async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
+async def create(contexts: Contexts, given: Given, owner: str) -> ContextAnswer:
     """A session for a task.
 
     Raises: TerminalError.
     """
-    given = _given(arguments, _CREATE)
     context = contexts.create(**given, owner=owner)
     said: ContextAnswer = {
         "success": True,
@@ -85,7 +77,7 @@ async def create(contexts: Contexts, arguments: Mapping[str, object], owner: str
 
 async def execute(
     contexts: Contexts,
-    arguments: Mapping[str, object],
+    given: Given,
     owner: str,
     until: float = math.inf,
     started: Callable[[Run], None] | None = None,
@@ -94,43 +86,40 @@ async def execute(
 
     Raises: TerminalError.
     """
-    given = _given(arguments, _EXECUTE)
-    given["timeout"] = _seconds(given["timeout"])
-    if isinstance(given["timeout"], float) and 0 < given["timeout"] < _LEAST_TIMEOUT:
+    timeout = _seconds(given["timeout"])
+    if isinstance(timeout, float) and 0 < timeout < _LEAST_TIMEOUT:
         raise WrongFields({"timeout": "must be at least 1000 milliseconds"})
-    if given["queue"] is None:
-        given["queue"] = True
-    return await contexts.execute(**given, owner=owner, until=until, started=started)
+    queue = True if given["queue"] is None else given["queue"]
+    asked = {**given, "timeout": timeout, "queue": queue}
+    return await contexts.execute(**asked, owner=owner, until=until, started=started)
 
 
-async def _execute(
-    contexts: Contexts, arguments: Mapping[str, object], owner: str
-) -> ContextAnswer:
-    done = await execute(contexts, arguments, owner)
+async def _execute(contexts: Contexts, given: Given, owner: str) -> ContextAnswer:
+    done = await execute(contexts, given, owner)
     return command_answer(done, contexts.limits.output)
 
 
-async def close(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
+async def close(contexts: Contexts, given: Given, owner: str) -> ContextAnswer:
     """The end of a session.
 
     Raises: TerminalError.
     """
-    session_id = _given(arguments, _SESSION)["session_id"]
+    session_id = given["session_id"]
     closed = await contexts.close(session_id, owner=owner)
     message = "Session closed and resources freed" if closed else "Session already closed"
     return {"success": True, "message": message, "sessionId": session_id}
 
 
-async def status(contexts: Contexts, arguments: Mapping[str, object], owner: str) -> ContextAnswer:
+async def status(contexts: Contexts, given: Given, owner: str) -> ContextAnswer:
     """How a session is.
 
     Raises: TerminalError.
     """
-    context = contexts.get(_given(arguments, _SESSION)["session_id"], owner)
+    context = contexts.get(given["session_id"], owner)
     return {"success": True, "session": described(context)}
 
 
-CALLS: Mapping[str, Callable[[Contexts, Mapping[str, object], str], Awaitable[ContextAnswer]]] = {
+CALLS: Mapping[str, Callable[[Contexts, Given, str], Awaitable[ContextAnswer]]] = {
     "terminal_create_session": create,
     "terminal_execute_command": _execute,
     "terminal_close_session": close,
@@ -207,7 +196,7 @@ def _so_far(going: StillRunning, shown: int) -> ContextAnswer:
 
 def failure(error: TerminalError) -> ContextAnswer:
     """Why there is nothing else to answer."""
-    code = "COMMAND_NOT_ALLOWED" if error.code in _DENIED else error.code
+    code = CommandNotAllowed.code if error.code in _DENIED else error.code
     message, details = str(error), _details(error)
     if isinstance(error, WrongFields):
         wrong = {_WIRE.get(name, name): why for name, why in error.fields.items()}
@@ -221,19 +210,6 @@ def failure(error: TerminalError) -> ContextAnswer:
 
 
 # Pieces
-
-
-def _given(arguments: Mapping[str, object], known: Mapping[str, str]) -> dict[str, Any]:
-    """What was given, by the engine's names; `None` is for what was not.
-
-    Raises: WrongFields.
-    """
-    wrong = {
-        name: f"is not known{known_instead(name, known)}" for name in arguments if name not in known
-    }
-    if wrong:
-        raise WrongFields(wrong)
-    return {ours: arguments.get(name) for name, ours in known.items()}
 
 
 def _seconds(timeout: object) -> object:

@@ -1,6 +1,9 @@
 """State and error code tables: how each front-end names the same end of a run."""
 
+from shelltie.errors import TerminalError
 from shelltie.model import Limit, Outcome, State
+
+TIMEOUT_EXCEEDED = "TIMEOUT_EXCEEDED"  # of task contexts; no error of ours, but the end of a run
 
 # The words of ACP terminals, of task contexts, and of the structured timeout error.
 _TERMINAL = {
@@ -42,8 +45,8 @@ def context_error(outcome: Outcome) -> str | None:
     """Task contexts: the code of an end that is not the command's own."""
     match outcome.state:
         case State.TIMED_OUT:
-            return "TIMEOUT_EXCEEDED"
+            return TIMEOUT_EXCEEDED
         case State.KILLED | State.SPAWN_FAILED:
-            return "EXECUTION_ERROR"
+            return TerminalError.code
         case _:
             return None

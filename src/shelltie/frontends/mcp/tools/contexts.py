@@ -1,10 +1,15 @@
 """MCP tools for task contexts: allowlisted commands, a directory for each task, no shell."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from mcp_types import CallToolResult
 
+from shelltie.basics.frozen import frozen
+from shelltie.basics.validate import known_instead
 from shelltie.contexts.context import StillRunning
 from shelltie.contexts.registry import Contexts
-from shelltie.errors import TerminalError
+from shelltie.errors import TerminalError, WrongFields
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, running_fields
 from shelltie.frontends.mcp.tools.schema import (
@@ -14,23 +19,69 @@ from shelltie.frontends.mcp.tools.schema import (
     GOES_ON,
     TEXT,
     TEXT_OR_NULL,
-    TEXTS,
     Acts,
     Schema,
     declare,
+    optional,
     or_null,
+    required,
     result,
-    strict,
+    schema_of,
+    wire_names,
 )
 from shelltie.frontends.reports import context
 from shelltie.output.redact import Redactor
 from shelltie.running.run import Run
 
-_SESSION_ID: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "description": "The `sessionId` that terminal_create_session returned.",
-}
+_SESSION_ID = "The `sessionId` that terminal_create_session returned."
+
+
+@frozen
+class CreateArguments:
+    """What `terminal_create_session` takes."""
+
+    task: str = required(
+        "The task's id, such as BUILD-001: letters, digits, '.', '_', '-'.",
+        "taskId",
+        pattern="^[A-Za-z0-9._-]{1,128}$",
+    )
+    agent: str = required(
+        "Who you are, such as agent-1.", "agentId", pattern="^[A-Za-z0-9._:@/+-]{1,128}$"
+    )
+    cwd: str | None = optional(
+        "Relative to the project's root, which it also is when absent.", "workingDirectory"
+    )
+    environment: Mapping[str, str] | None = optional(
+        "Variables to add for all commands, such as NODE_ENV or CI."
+    )
+
+
+@frozen
+class ExecuteArguments:
+    """What `terminal_execute_command` takes."""
+
+    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+    command: str = required(
+        "The name of an allowed program, such as npm.", minLength=1, maxLength=1000
+    )
+    args: list[str] | None = optional("Its arguments, exactly as it shall get them.")
+    timeout: float | None = optional(
+        "Milliseconds; more than 300000 is lowered to that.", minimum=1000
+    )
+    queue: bool = optional(
+        "Whether to wait while another command of the session runs.",
+        default=True,
+        says_default=True,
+    )
+
+
+@frozen
+class SessionArguments:
+    """What `terminal_close_session` and `terminal_get_status` take."""
+
+    session_id: str = required(_SESSION_ID, "sessionId", minLength=1)
+
+
 _MOMENT = {"type": "string", "format": "date-time"}
 _MOMENT_OR_NULL = or_null(_MOMENT)
 # What every answer may have instead of the rest.
@@ -80,31 +131,7 @@ them or the server has them. PATH, LD_PRELOAD, NODE_OPTIONS and the like are ref
 - A session that is not used for an hour is closed. Too many: MAX_SESSIONS_EXCEEDED; close some.
 - This is not a terminal: for a dev server, a REPL or a prompt use terminal_start.""",
     Acts.OPENS,
-    strict(
-        {
-            "taskId": {
-                "type": "string",
-                "pattern": "^[A-Za-z0-9._-]{1,128}$",
-                "description": "The task's id, such as BUILD-001: letters, digits, '.', '_', '-'.",
-            },
-            "agentId": {
-                "type": "string",
-                "pattern": "^[A-Za-z0-9._:@/+-]{1,128}$",
-                "description": "Who you are, such as agent-1.",
-            },
-            "workingDirectory": {
-                "type": "string",
-                "description": "Relative to the project's root, which it also is when absent.",
-            },
-            "environment": {
-                "type": "object",
-                "additionalProperties": TEXT,
-                "description": "Variables to add for all commands, such as NODE_ENV or CI.",
-            },
-        },
-        "taskId",
-        "agentId",
-    ),
+    schema_of(CreateArguments),
     _output({"sessionId": TEXT, "workingDirectory": TEXT, "createdAt": _MOMENT, "warning": TEXT}),
 )
 
@@ -132,30 +159,7 @@ of its timeout. With `queue: false` it fails at once instead (EXECUTION_ERROR, s
 session `sessionId`; follow it with terminal_continue. The next command waits for its end.
 - A program that ends with a code other than 0 has `success` false, no `error`: read `stderr`.""",
     Acts.RUNS,
-    strict(
-        {
-            "sessionId": _SESSION_ID,
-            "command": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1000,
-                "description": "The name of an allowed program, such as npm.",
-            },
-            "args": {**TEXTS, "description": "Its arguments, exactly as it shall get them."},
-            "timeout": {
-                "type": "number",
-                "minimum": 1000,
-                "description": "Milliseconds; more than 300000 is lowered to that.",
-            },
-            "queue": {
-                "type": "boolean",
-                "default": True,
-                "description": "Whether to wait while another command of the session runs.",
-            },
-        },
-        "sessionId",
-        "command",
-    ),
+    schema_of(ExecuteArguments),
     _output(
         {
             "exitCode": {
@@ -184,7 +188,7 @@ CLOSE = declare(
 Close a task's session when the task ends, also when it failed. A command that still runs in it is \
 ended with everything it started. To close it again is no mistake.""",
     Acts.ENDS,
-    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    schema_of(SessionArguments),
     _output({"sessionId": TEXT}),
 )
 
@@ -196,11 +200,31 @@ How a task's session is: `idle` before its first command, `running`, then `compl
 as the last command ended (a failed one can still be used), with the number of commands and the \
 time of the last one. What commands printed is in the answer of terminal_execute_command.""",
     Acts.READS,
-    strict({"sessionId": _SESSION_ID}, "sessionId"),
+    schema_of(SessionArguments),
     _output({"session": _whole(_STATUS)}),
 )
 
 TOOLS = [CREATE, EXECUTE, CLOSE, STATUS]
+_TAKES: Mapping[str, type] = {
+    CREATE.name: CreateArguments,
+    EXECUTE.name: ExecuteArguments,
+    CLOSE.name: SessionArguments,
+    STATUS.name: SessionArguments,
+}
+
+
+def by_field(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """What a call has given, by the engine's names; `None` is for what it has not.
+
+    Every field is checked by the engine, which tells all that is wrong at once.
+    Raises: WrongFields.
+    """
+    known = wire_names(_TAKES[tool])
+    if wrong := {
+        name: f"is not known{known_instead(name, known)}" for name in arguments if name not in known
+    }:
+        raise WrongFields(wrong)
+    return {ours: arguments.get(name) for name, ours in known.items()}
 
 
 async def answer(contexts: Contexts, call: ToolCall) -> CallToolResult:
@@ -208,7 +232,9 @@ async def answer(contexts: Contexts, call: ToolCall) -> CallToolResult:
 
     Raises: TerminalError.
     """
-    return _result(await context.CALLS[call.name](contexts, call.arguments, call.owner))
+    return _result(
+        await context.CALLS[call.name](contexts, by_field(call.name, call.arguments), call.owner)
+    )
 
 
 async def execute(
@@ -222,7 +248,9 @@ async def execute(
     def started(run: Run) -> None:
         call.follow(FollowedRun(run))
 
-    done = await context.execute(contexts, call.arguments, call.owner, call.until, started)
+    done = await context.execute(
+        contexts, by_field(call.name, call.arguments), call.owner, call.until, started
+    )
     answer = context.command_answer(done, contexts.limits.output)
     if isinstance(done, StillRunning):
         session = handover.continue_as_session(done.run, call.owner)

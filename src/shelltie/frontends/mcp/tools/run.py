@@ -38,8 +38,7 @@ from shelltie.frontends.mcp.tools.schema import (
 )
 from shelltie.frontends.reports.run import Result, printed_text, refusal_report, report
 from shelltie.frontends.reports.text_for_models import run_text
-from shelltie.model import Bar, LimitNames
-from shelltie.running.placement import LEVELS
+from shelltie.model import ISOLATION_LEVELS, Bar, LimitNames
 from shelltie.running.retry import MOST, Attempts
 from shelltie.settings.config import Config
 from shelltie.verdict import Rating
@@ -86,7 +85,7 @@ class RunArguments:
     isolation: str | None = optional(
         "sandbox: writes only in the project, no network; auto: the strongest there is. Absent:"
         " the policy decides.",
-        enum=list(LEVELS),
+        enum=list(ISOLATION_LEVELS),
     )
 
     def options(self) -> Options:

@@ -73,8 +73,16 @@ def required(description: str, name: str = "", **bounds: object) -> Any:  # noqa
     return field(metadata={"name": name, "schema": {**bounds, "description": description}})
 
 
-def optional(description: str, name: str = "", *, default: object = None, **bounds: object) -> Any:  # noqa: ANN401  as its field
-    """The same for one that may be left out, or be null."""
+def optional(
+    description: str,
+    name: str = "",
+    *,
+    default: object = None,
+    says_default: bool = False,
+    **bounds: object,
+) -> Any:  # noqa: ANN401  as its field
+    """The same for one that may be left out, or be null; the schema may say what it is then."""
+    bounds = {"default": default, **bounds} if says_default else bounds
     about = {"name": name, "schema": {**bounds, "description": description}}
     return field(default=default, metadata=about)
 
@@ -91,6 +99,11 @@ def schema_of(kind: type) -> Schema:
     known = _parameters(kind)
     needed = [known[f.name][0] for f in fields(kind) if f.default is MISSING]
     return strict(dict(known.values()), *needed)
+
+
+def wire_names(kind: type) -> Mapping[str, str]:
+    """The names that clients use, each with its field's."""
+    return {name: ours for ours, (name, _) in _parameters(kind).items()}
 
 
 @cache

@@ -24,7 +24,7 @@ from shelltie.frontends.mcp.tools.schema import (
     required,
     schema_of,
 )
-from shelltie.running.placement import LEVELS
+from shelltie.model import ISOLATION_LEVELS
 
 _SESSION_ID = 'Such as "term-1".'
 _WAIT_FOR = 'Regular expression ("listening on|error"): answer as soon as the output has it.'
@@ -57,7 +57,7 @@ class StartArguments:
     rows: int | None = optional("Size (24).")
     columns: int | None = optional("Size (80).")
     timeout: float | None = optional("End it after so long (never).", "timeoutSeconds", minimum=0)
-    isolation: str | None = optional("As for `run`.", enum=list(LEVELS))
+    isolation: str | None = optional("As for `run`.", enum=list(ISOLATION_LEVELS))
     silence: float | None = optional(
         "End it after so long without output (never).", "silenceSeconds", minimum=0
     )
