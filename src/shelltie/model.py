@@ -79,6 +79,7 @@ class Bar(StrEnum):
     WRITE = "write"
     NETWORK = "network"
     FILES = "files"
+    HOSTS = "hosts"  # those that its network list does not have
 
 
 class Survivors(StrEnum):
@@ -107,6 +108,14 @@ class ForwardedPort:
     inside: str
     outside: str | None
     problem: str | None = None
+
+
+@frozen
+class RefusedHost:
+    """A `host:port` that a command was kept from, and what to add to its network list for it."""
+
+    host: str
+    entry: str
 
 
 @frozen
@@ -347,6 +356,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     exhausted: tuple[str, ...] = ()
     undone: str | None = None
+    refused_hosts: tuple[RefusedHost, ...] = ()
 
     @property
     def ok(self) -> bool:

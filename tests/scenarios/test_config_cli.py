@@ -37,6 +37,15 @@ def test_a_setting_is_set_looked_at_and_removed_again() -> None:
     assert left == f"limits.grace is not in {path}; now: 5.0\n"
 
 
+def test_values_are_added_to_a_list() -> None:
+    text_of("config", "add", "sandbox.network_allow", "pypi", "example.org")
+    said = text_of("config", "add", "sandbox.network_allow", "npm", "pypi")
+    held = text_of("config", "get", "sandbox.network_allow")
+
+    assert held == '["pypi", "example.org", "npm"]\n'
+    assert said.startswith("sandbox.network_allow = [")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
@@ -45,6 +54,8 @@ def test_a_setting_is_set_looked_at_and_removed_again() -> None:
         (("list", "nothing"), 2, "no setting begins with nothing"),
         (("set", "limits.grace", "soon"), 125, "a number of seconds"),
         (("set", "keeper", "rust"), 125, "one of auto, c, python"),
+        (("add", "limits.grace", "5"), 2, "is no list"),
+        (("add", "sandbox.network_allow", "pipy"), 125, "there is no group 'pipy'"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(

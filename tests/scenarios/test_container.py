@@ -159,6 +159,29 @@ async def test_it_writes_in_its_workspace_and_in_a_tmp_of_its_own_and_nowhere_el
     assert (workspace / ".mcp.json").read_text() == "{}"
 
 
+async def test_listed_hosts_are_reached_from_a_container(opened: Open) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nfrom outside")
+        writer.close()
+
+    def get(place: str) -> str:
+        said = f"GET http://{place}/ HTTP/1.0\\r\\n\\r\\n"
+        return f"exec 3<>/dev/tcp/127.0.0.1/${{https_proxy##*:}}; printf '{said}' >&3; cat <&3"
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        place = f"host.shelltie.internal:{port}"
+        listed = {"container_network": "allow", "sandbox_network_allow": [place]}
+        async with opened(**listed) as terminal:
+            reached = await terminal.run(get(place))
+            refused = await terminal.run(get(f"127.0.0.1:{port}"))
+
+    assert reached.stdout.endswith("from outside"), reached
+    assert refused.stdout.startswith("HTTP/1.1 403 "), refused
+    assert [one.host for one in refused.refused_hosts] == [f"127.0.0.1:{port}"]
+    assert refused.blocked == ("hosts",)
+
+
 async def test_neither_the_network_nor_our_processes_and_sockets_can_be_reached(
     opened: Open, engine: OwnEngine, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,9 @@
 import pytest
 
-from shelltie.model import Bar
+from shelltie.model import Bar, RefusedHost
 from shelltie.running.hints import blocked, blocked_hint
 
-_ALL = frozenset(Bar)
+_ALL = frozenset(Bar) - {Bar.HOSTS}
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,17 @@ def test_the_hint_names_the_place_and_the_setting() -> None:
     assert blocked_hint((), "bubblewrap") is None
     assert "sandbox.network" in str(blocked_hint((Bar.NETWORK,), "bubblewrap"))
     assert "(bubblewrap)" in str(blocked_hint((Bar.WRITE,), "bubblewrap"))
+
+
+def test_where_the_network_is_a_list_refused_hosts_are_named_with_the_line_that_allows_them() -> (
+    None
+):
+    listed = frozenset(Bar) - {Bar.NETWORK}
+    refused = (RefusedHost("files.pythonhosted.org:443", "pypi"), RefusedHost("x.y:22", "x.y:22"))
+
+    assert blocked("curl: (6) Could not resolve host: x", listed, "/", "curl x") == (Bar.HOSTS,)
+    assert blocked("error: it failed", listed, "/", "pip install x") == ()
+    told = str(blocked_hint((Bar.HOSTS,), "bubblewrap", refused))
+    assert "does not allow files.pythonhosted.org:443, x.y:22;" in told
+    assert "`shelltie config add sandbox.network_allow pypi x.y:22`" in told
+    assert "HTTPS_PROXY" in str(blocked_hint((Bar.HOSTS,), "container"))

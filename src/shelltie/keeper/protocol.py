@@ -36,7 +36,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from shelltie.basics.frozen import frozen
-from shelltie.model import Directory, Resources
+from shelltie.model import Directory, RefusedHost, Resources
 
 HEADER = struct.Struct("<II")
 RUN, SHOOT, SOCKET = 1, 2, 3
@@ -113,12 +113,13 @@ class Noted:
     """What the user should know of this run. A provider says this, no leash does.
 
     `exhausted` is what the tree wanted more of than it may have. `undone` is said of something that
-    it did and must not stay.
+    it did and must not stay. `refused` is a host that its network list does not have.
     """
 
     message: str
     exhausted: str = ""
     undone: bool = False
+    refused: RefusedHost | None = None
 
 
 LeashWord = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost

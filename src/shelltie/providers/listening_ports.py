@@ -41,7 +41,7 @@ class ListeningSocket:
 
 def listeners(leash: int) -> tuple[ListeningSocket, ...]:
     """What the tree of a leash listens on, the smallest port first; each port once."""
-    found = [one for name, version in _TABLES for one in _table(leash, name, version)]
+    found = [one for name, version in _TABLES for one in parse(_rows(leash, name), version)]
     if not found:  # which it nearly always is, and to look at descriptors is dear
         return ()
     ours = _open_sockets(leash)
@@ -50,9 +50,25 @@ def listeners(leash: int) -> tuple[ListeningSocket, ...]:
     return tuple(first[port] for port in sorted(first))
 
 
-def _table(pid: int, name: str, version: int) -> Iterator[ListeningSocket]:
+def holds_connection(leash: int, local: int, remote: int) -> bool:
+    """Whether the tree of a leash has the connection between these two ports of its loopback."""
+    ours = _open_sockets(leash)
+    return ours is None or any(
+        _port(fields[1]) == local and _port(fields[2]) == remote and fields[9] in ours
+        for fields in map(str.split, _rows(leash, "tcp"))
+        if len(fields) > 9
+    )
+
+
+def _port(place: str) -> int:
+    return int(place.rpartition(":")[2], 16)
+
+
+def _rows(pid: int, name: str) -> list[str]:
+    """The lines of a table, without its head."""
     with suppress(OSError), open(f"/proc/{pid}/net/{name}", encoding="ascii") as table:  # noqa: PTH123  each look waits for it
-        yield from parse(table.read(_TABLE_MAX).splitlines()[1:], version)
+        return table.read(_TABLE_MAX).splitlines()[1:]
+    return []
 
 
 def parse(rows: Iterable[str], version: int) -> Iterator[ListeningSocket]:

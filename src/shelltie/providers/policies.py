@@ -11,6 +11,7 @@ from pathlib import Path
 
 import shelltie
 from shelltie.basics.frozen import frozen
+from shelltie.model import Bar
 from shelltie.settings import paths
 from shelltie.settings.config import Config
 from shelltie.settings.sections import ContainerSettings, SandboxSettings
@@ -83,6 +84,12 @@ def container_policy(config: Config, environ: Mapping[str, str], shell: str) -> 
         passed=config.environment.passed,
         shell=shell,
     )
+
+
+def bars_of(network: str) -> frozenset[Bar]:
+    """What commands are kept from where the network is that."""
+    without = {"on": {Bar.NETWORK, Bar.HOSTS}, "allow": {Bar.NETWORK}}
+    return frozenset(Bar) - without.get(network, {Bar.HOSTS})
 
 
 def engines(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -20,7 +20,11 @@ from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Resources
+from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
+from shelltie.providers.proxy.server import PORT as PROXY_PORT
+from shelltie.providers.proxy.server import NetworkProxy
+from shelltie.providers.spawn import LeashedProcess
 from shelltie.providers.workspace.boundaries import hard_linked
 from shelltie.providers.workspace.guards import RememberedFiles
 from shelltie.providers.workspace.inotify import DirectoryWatch
@@ -62,11 +66,30 @@ class Sandbox:
     notes: list[str] = field(default_factory=list)  # for whoever comes first
     made: NewRepositories | None = None
     closing: bool = False
+    proxy: NetworkProxy | None = None
 
     @property
     def current(self) -> bool:
         """Whether it still guards what it was made to. If not, no further command is let in."""
-        return self.held.unchanged
+        return self.held.unchanged and (self.proxy is None or self.proxy.alive)
+
+    def dismiss(self) -> None:
+        """Let its keeper go, and with it everybody who is still there."""
+        self.link.dismiss()
+        if self.proxy is not None:
+            self.proxy.close()
+
+    def networked(
+        self, listen: Callable[[LeashWord], None], *, forward: bool
+    ) -> tuple[Callable[[LeashWord], None], Callable[[LeashedProcess], LeashedProcess]]:
+        """For a command that is about to start: who listens to its leash, and who is to be given
+        its process, so that its ports are forwarded and its refused hosts told.
+        """
+        ports = PortForwards(self.link, enabled=forward, ours=(PROXY_PORT,) if self.proxy else ())
+        if self.proxy is None:
+            return ports.closing(listen), ports.attached
+        hear, noted = self.proxy.serving(ports.closing(listen))
+        return hear, lambda process: noted(ports.attached(process))
 
     def undo_forbidden(self) -> None:
         """Undo what must not stay, and remember it."""
@@ -218,7 +241,7 @@ class SandboxPool(Generic[R]):
             wait = max(self._idle, room.reserved_until - loop.time())
             room.idle = loop.call_later(wait, self._dismiss, room)
         else:
-            room.link.dismiss()
+            room.dismiss()
 
     def _look(self, room: R) -> None:
         """Something has come, perhaps what must not stay. Who does not give up is stopped."""
@@ -226,7 +249,7 @@ class SandboxPool(Generic[R]):
         if len(room.undone) >= _TOO_OFTEN:
             if self._rooms.get(room.place) is room:
                 self._stop_admitting(room)
-            room.link.dismiss()
+            room.dismiss()
 
     def _dismiss(self, room: R) -> None:
         if room.link.idle and self._rooms.get(room.place) is room:
@@ -239,7 +262,7 @@ class SandboxPool(Generic[R]):
         self._named = {name: one for name, one in self._named.items() if one is not room}
         if room.link.idle:
             room.undo_forbidden()
-            room.link.dismiss()
+            room.dismiss()
 
     async def close(self) -> None:
         """End everything in them, and prove it."""
@@ -265,6 +288,8 @@ def _leave(room: Sandbox) -> None:
     room.watched.close()
     if room.arrivals is not None:
         room.arrivals.close()
+    if room.proxy is not None:
+        room.proxy.close()
     room.free()
 
 

@@ -8,16 +8,15 @@ nothing of this machine can be reached from inside, and from outside only what l
 import asyncio
 import errno
 import socket
-import struct
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from shelltie.keeper.link import Link, taken_socket
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import ForwardedPort
 from shelltie.providers.listening_ports import ListeningSocket, listeners
+from shelltie.providers.socket_stream import SocketStream, reset_on_close
 from shelltie.providers.spawn import LeashedProcess
 
 OUTSIDE = "127.0.0.1"
@@ -26,53 +25,6 @@ CONNECTIONS_MAX = 256  # of one command, at a time; further ones wait
 _LOOK_EVERY = 1.0  # seconds; the kernel tells nobody that a socket listens
 _PATIENCE = 10.0  # seconds for a keeper, or whoever listens, to answer
 _PRIVILEGED = 1024  # below it a port is a service of the machine: never taken by its number
-_CHUNK = 64 * 1024
-_RESET = struct.pack("ii", 1, 0)  # closed with a reset: an end of file would be a lie
-
-
-class _Stream:
-    """Bytes from one socket to another, until the end of file; no more than a chunk is held."""
-
-    def __init__(
-        self, source: socket.socket, target: socket.socket, ended: Callable[[bool], None]
-    ) -> None:
-        self._source, self._target = source, target
-        self._ended = ended  # told whether it ended well
-        self._held = memoryview(b"")
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(source.fileno(), self._read)
-
-    def _read(self) -> None:
-        try:
-            data = self._source.recv(_CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._ended(False)
-            return
-        if data:
-            self._held = memoryview(data)
-            self._write()
-            return
-        self._loop.remove_reader(self._source.fileno())
-        with suppress(OSError):
-            self._target.shutdown(socket.SHUT_WR)
-        self._ended(True)
-
-    def _write(self) -> None:
-        try:
-            self._held = self._held[self._target.send(self._held) :]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._ended(False)
-            return
-        if self._held:
-            self._loop.remove_reader(self._source.fileno())
-            self._loop.add_writer(self._target.fileno(), self._write)
-        else:
-            self._loop.remove_writer(self._target.fileno())
-            self._loop.add_reader(self._source.fileno(), self._read)
 
 
 class _Connection:
@@ -118,8 +70,8 @@ class _Connection:
         self._patience.cancel()
         for one in (inner, self._outer):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _Stream(self._outer, inner, self._ended)
-        _Stream(inner, self._outer, self._ended)
+        SocketStream(self._outer, inner, self._ended)
+        SocketStream(inner, self._outer, self._ended)
 
     def _ended(self, well: bool) -> None:
         self._open_streams -= 1
@@ -131,9 +83,8 @@ class _Connection:
     def abort(self) -> None:
         """End it at once, and let both sides know that it did not end well."""
         for one in (self._outer, self._inner):
-            with suppress(OSError):
-                if one is not None and one.family != socket.AF_UNIX:
-                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            if one is not None and one.family != socket.AF_UNIX:
+                reset_on_close(one)
         self._close()
 
     def _close(self) -> None:
@@ -157,8 +108,9 @@ class PortForwards:
     Nothing is opened before `watch`, and if not `enabled`, nothing ever.
     """
 
-    def __init__(self, link: Link, *, enabled: bool) -> None:
+    def __init__(self, link: Link, *, enabled: bool, ours: tuple[int, ...] = ()) -> None:
         self._link = link
+        self._ours = ours  # ports at which we listen inside
         self._process: LeashedProcess | None = None
         self._enabled = enabled
         self._watching = False
@@ -202,7 +154,7 @@ class PortForwards:
         """
         leash = 0 if self._process is None else self._process.leash
         if self._watching and leash and threading.get_ident() == self._thread:
-            found = listeners(leash)
+            found = [one for one in listeners(leash) if one.port not in self._ours]
             self._listeners |= {one.port: one for one in found}
             self._accept_more()
             self._seen = tuple(map(self._forward, found))

@@ -50,6 +50,7 @@ _STOPS = {
     Bar.WRITE: "write a file",
     Bar.NETWORK: "use the network",
     Bar.FILES: "read a file with credentials",
+    Bar.HOSTS: "reach a host",
 }
 _STOPPED_BY = "it was rated safe, and then wanted to {}, from which the read-only view kept it"
 

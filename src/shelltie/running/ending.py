@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from shelltie.basics.frozen import frozen
 from shelltie.keeper.protocol import Noted
-from shelltie.model import Ended, ExitStatus, Outcome, State
+from shelltie.model import Ended, ExitStatus, Outcome, RefusedHost, State
 from shelltie.running import activity
 from shelltie.running.watchdog import TimeOut
 
@@ -42,11 +42,13 @@ class Ending:
     error: tuple[str, int, bool] | None = None
     warnings: list[str] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
+    refused_hosts: list[RefusedHost] = field(default_factory=list)
     undone: str | None = None
 
     def note(self, said: Noted) -> None:
         """What the place says of it."""
-        self.warnings.append(said.message)
+        self.warnings += [said.message] if said.message else []
+        self.refused_hosts += [said.refused] if said.refused else []
         self.exhausted += [said.exhausted] if said.exhausted else []
         self.undone = said.message if said.undone else self.undone
 
@@ -98,6 +100,7 @@ class Ending:
             warnings=tuple(self.warnings),
             exhausted=tuple(self.exhausted),
             undone=self.undone,
+            refused_hosts=tuple(self.refused_hosts),
         )
 
 

@@ -2,12 +2,12 @@
 
 import re
 import signal
-from collections.abc import Collection, Set
+from collections.abc import Collection, Sequence, Set
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
 from shelltie.environment.secret_places import HOME, SYSTEM
-from shelltie.model import Bar, Ended, Limit, Limits, Outcome, State
+from shelltie.model import Bar, Ended, Limit, Limits, Outcome, RefusedHost, State
 from shelltie.shell.split import segments, strip_prefixes
 
 _SERVER = lazy(
@@ -279,6 +279,8 @@ def blocked(said: str, bars: Set[Bar], cwd: str, text: str = "") -> tuple[Bar, .
         found.append(Bar.WRITE)
     if Bar.NETWORK in bars and (_NO_NETWORK.search(said) or _needs_network(text)):
         found.append(Bar.NETWORK)
+    if Bar.HOSTS in bars and _NO_NETWORK.search(said):
+        found.append(Bar.HOSTS)
     shown = (*_SHOWN, cwd)
     if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):
         found.append(Bar.FILES)
@@ -318,20 +320,27 @@ def _missing(said: str) -> list[str]:
     return [path.rstrip(".:") for line in lines[-5:] for path in _ABSOLUTE.findall(line)]
 
 
+_ANOTHER_WAY = (
+    "hosts are reached there only through the proxy in HTTPS_PROXY, and it did not use it"
+)
 _HINTS = {
     Bar.WRITE: f"{_STAYS} obey (hooks, settings); sandbox.writable adds more",
     Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
+    Bar.HOSTS: _ANOTHER_WAY,
     Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
 }
 _CONTAINER_HINTS = {
     Bar.WRITE: f"{_STAYS} obey (hooks, settings); container.mounts adds more",
     Bar.NETWORK: "there is no network there; container.network = 'on' allows it",
+    Bar.HOSTS: _ANOTHER_WAY,
     Bar.FILES: "it asked for a file of this machine; container.mounts shows it",
 }
 
 
-def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
-    """Why it may have failed, and who can change that."""
+def blocked_hint(
+    found: tuple[Bar, ...], provider: str, refused: Sequence[RefusedHost] = ()
+) -> str | None:
+    """Why it may have failed, and who can change that. It was `refused` these hosts."""
     if not found:
         return None
     if provider == "local":
@@ -341,5 +350,15 @@ def blocked_hint(found: tuple[Bar, ...], provider: str) -> str | None:
             " now on: run it again, and it runs outside of the view, or a person is asked."
         )
     hints = _CONTAINER_HINTS if provider == "container" else _HINTS
+    hints = {**hints, Bar.HOSTS: _refused_hint(refused)} if refused else hints
     reasons = "; ".join(hints[bar] for bar in found)
     return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."
+
+
+def _refused_hint(refused: Sequence[RefusedHost]) -> str:
+    names = ", ".join(one.host for one in refused)
+    entries = " ".join(dict.fromkeys(one.entry for one in refused))
+    return (
+        f"its network list does not allow {names};"
+        f" `shelltie config add sandbox.network_allow {entries}` does, from the next start on"
+    )

@@ -32,6 +32,7 @@ from shelltie.model import (
     Isolation,
     Limit,
     Outcome,
+    RefusedHost,
     RunId,
     Sighting,
     State,
@@ -233,6 +234,11 @@ class Run:
     def warnings(self) -> tuple[str, ...]:
         """What there was to be warned of so far."""
         return tuple(self._ending.warnings)
+
+    @property
+    def refused_hosts(self) -> tuple[RefusedHost, ...]:
+        """What its network list has kept it from so far."""
+        return tuple(self._ending.refused_hosts)
 
     def warn(self, message: str) -> None:
         """Have the outcome say this."""

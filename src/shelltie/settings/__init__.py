@@ -12,6 +12,7 @@ Files, in reading order:
   sections   every setting, as the objects that the parts take
   config     Config: the sections, and the table of all keys
   checks     what a setting may be
+  network_list  hosts that a sandbox may reach
   layers     files, variables and command line → Config
   describe   descriptions, from the docstrings of fields
   edit       one key of a file changed, comments kept

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
 from shelltie.model import AUTO, Adaptive, Isolation
+from shelltie.settings.network_list import expanded
 
 _Value = TypeVar("_Value")
 _TMPFS_MIN, _BYTES_MAX = 1024 * 1024, 2**50
@@ -130,6 +131,13 @@ def sandbox_paths(value: object) -> tuple[str, ...]:
     return places
 
 
+def hosts(value: object) -> tuple[str, ...]:
+    """Entries of a network list."""
+    entries = texts(value)
+    expanded(entries)
+    return entries
+
+
 # What a file that nobody trusts may do to a value: never make it looser.
 
 
@@ -139,6 +147,13 @@ def as_given(_: object, given: object) -> object:
 
 def more(current: object, given: object) -> object:
     return (*cast(tuple[str, ...], current), *cast(tuple[str, ...], given))
+
+
+def fewer(current: object, given: object) -> object:
+    """Of two lists, what is in both."""
+    return tuple(
+        item for item in cast(tuple[str, ...], given) if item in cast(tuple[str, ...], current)
+    )
 
 
 def shorter(current: object, given: object) -> object:

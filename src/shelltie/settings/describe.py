@@ -28,6 +28,7 @@ _PROJECT_MAY: dict[Merge | None, str] = {
     checks.as_given: "yes",
     checks.shorter: "make shorter",
     checks.more: "add to it",
+    checks.fewer: "keep some of it",
     checks.stronger_level: f"make it stricter: none < auto, {' < '.join(model.Isolation)}",
     checks.both: "switch it off",
     checks.once_true: "switch it on",

@@ -23,7 +23,7 @@ _DECISIONS = tuple(map(str, Decision))
 _RATING_MODES = ("listed", "proven")
 _ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
-_NETWORKS = ("on", "loopback", "off")
+_NETWORKS = ("on", "allow", "loopback", "off")
 _UNASKED = ("isolate", "refuse")
 
 Check = Callable[[object], object]
@@ -283,7 +283,8 @@ class IsolationSettings:
 class SandboxSettings:
     """What holds in every sandbox; `tmp_size`, `idle` and `forward` also in every container.
 
-    `network` is `off`, `loopback` (a loopback of its own) or `on`. What is written to a private
+    `network` is `off`, `loopback` (a loopback of its own), `allow` (the same, with a proxy to the
+    hosts in `network_allow`) or `on`. What is written to a private
     place is in memory, so each of them has a size. `bwrap` is the program, unless it is to be
     looked for. With `forward` what a session listens on can be reached at 127.0.0.1.
     """
@@ -291,7 +292,14 @@ class SandboxSettings:
     workspace: str | None = None
     """The directory that isolated commands may write to. Not set: where shelltie was started."""
     network: str = _ordered("loopback", _NETWORKS)
-    """What a sandbox can reach: everything (on), its own loopback (loopback), or nothing (off)."""
+    """What a sandbox can reach: everything (on), the hosts in sandbox.network_allow (allow), its
+    own loopback (loopback), or nothing (off).
+    """
+    network_allow: tuple[str, ...] = setting((), checks.hosts, project=checks.fewer)
+    """Hosts that a sandbox or container whose network is "allow" can reach: groups such as pypi,
+    npm, crates, debian, github; names as example.org or *.example.org; with a port, as
+    mirror.lan:8080, or without one at 80 and 443.
+    """
     writable: tuple[str, ...] = ()
     """More directories that a sandboxed command may write to."""
     readable: tuple[str, ...] = setting((), checks.sandbox_paths)
@@ -314,8 +322,8 @@ class SandboxSettings:
 class ContainerSettings:
     """What holds in every container. Nothing limits what is 0.
 
-    `engine` is a socket, unless it is to be looked for. `network` is `loopback` (its own only) or
-    `on`.
+    `engine` is a socket, unless it is to be looked for. `network` is `loopback` (its own only),
+    `allow` (the hosts in `sandbox.network_allow`) or `on`.
     """
 
     image: str | None = None
@@ -325,9 +333,11 @@ class ContainerSettings:
     user: str | None = None
     """The user inside the container. Not set: you, as the engine counts users."""
     network: str = setting(
-        "loopback", one_of(*_NETWORKS[:2]), project=checks.StrictestOf(_NETWORKS[:2])
+        "loopback", one_of(*_NETWORKS[:3]), project=checks.StrictestOf(_NETWORKS[:3])
     )
-    """What a container can reach: everything (on), or its own loopback (loopback)."""
+    """What a container can reach: everything (on), the hosts in sandbox.network_allow (allow), or
+    its own loopback (loopback).
+    """
     mounts: tuple[str, ...] = ()
     """More directories for containers, as "/host/dir", "/host/dir:/inside" or with ":ro"."""
     memory: int = setting(0, checks.memory)

@@ -565,13 +565,15 @@ def _add_config(commands: "argparse._SubParsersAction[Parser]") -> None:
     listed.add_argument("--changed", action="store_true", help="only what is not the default")
     get = _plain(actions, "get", "print the value of a setting", json=True)
     change = _plain(actions, "set", "set a value in your settings file")
+    add = _plain(actions, "add", "add values to a list in your settings file")
     unset = _plain(actions, "unset", "remove a setting from your file")
-    for parser in (get, change, unset):
+    for parser in (get, change, add, unset):
         parser.add_argument("key", metavar="KEY", help="the setting")
+    add.add_argument("values", nargs="+", metavar="VALUE", help="what to add")
     change.add_argument("value", metavar="VALUE", help="its value")
     edit = _plain(actions, "edit", "open your settings file in $EDITOR, then check it")
     path = _plain(actions, "path", "print where your settings file is")
-    for parser in (change, unset, edit, path):
+    for parser in (change, add, unset, edit, path):
         where = parser.add_mutually_exclusive_group()
         where.add_argument("--project", action="store_true", help="the project's .shelltie.toml")
         where.add_argument("--system", action="store_true", help="the file in /etc")

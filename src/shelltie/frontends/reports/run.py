@@ -7,7 +7,17 @@ from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
 from shelltie.limits.experience import Usual, proposed, summary
-from shelltie.model import Bar, ExitStatus, Limit, Limits, Outcome, State, Stream, Survivors
+from shelltie.model import (
+    Bar,
+    ExitStatus,
+    Limit,
+    Limits,
+    Outcome,
+    RefusedHost,
+    State,
+    Stream,
+    Survivors,
+)
 from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
@@ -113,6 +123,7 @@ class Result:
     path_source: str
     cwd: str
     exhausted: tuple[str, ...]
+    refused_hosts: tuple[RefusedHost, ...] = ()
     usual: UsualReport | None = None
     attempts: tuple[AttemptReport, ...] = ()
     exit_meaning: str | None = None  # where a code other than 0 is an answer and no failure
@@ -179,6 +190,7 @@ def report(
         path_source=run.surroundings.path_source,
         cwd=run.surroundings.cwd,
         exhausted=outcome.exhausted,
+        refused_hosts=outcome.refused_hosts,
         usual=_usual(run, outcome),
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
         exit_meaning=_exit_meaning(run, outcome),
@@ -205,8 +217,11 @@ def _advice(
         barred = blocked(clean(tail), run.bars, run.surroundings.cwd, text)
     if outcome.undone is not None:
         barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
+    if outcome.refused_hosts:
+        barred = tuple(dict.fromkeys((*barred, Bar.HOSTS)))
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
-    told = outcome.undone or blocked_hint(barred, run.provider) or _hint(run, outcome, said)
+    isolated = blocked_hint(barred, run.provider, outcome.refused_hosts)
+    told = outcome.undone or isolated or _hint(run, outcome, said)
     return tuple(map(str, barred)), told
 
 
@@ -247,6 +262,7 @@ def _so_far(run: Run) -> Outcome:
         idle=run.idle,
         sighting=run.look(),
         warnings=tuple(run.warnings),
+        refused_hosts=run.refused_hosts,
     )
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+import anyio
+
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
@@ -20,14 +22,15 @@ from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of, why_no_overlay
 from shelltie.providers.bubblewrap.seccomp import barred
-from shelltie.providers.policies import SandboxPolicy
+from shelltie.providers.policies import SandboxPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool, answers
-from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import Prepared
+from shelltie.providers.proxy.server import open_proxy, proxy_variables
 from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.boundaries import checked, within
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
+from shelltie.settings.network_list import expanded
 
 _NAMESPACES = (
     "new namespace",
@@ -100,6 +103,7 @@ PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/
 class _Sandbox(Sandbox):
     complaints: BinaryIO = field(kw_only=True)
     answered: bool = False
+    opening: anyio.Lock = field(default_factory=anyio.Lock)  # of its proxy
 
     @property
     def said(self) -> str:
@@ -119,7 +123,8 @@ class BubblewrapProvider:
     isolation = Isolation.SANDBOX
 
     def __init__(self, policy: SandboxPolicy, keeper: str | None = None) -> None:
-        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.settings.network == "on" else set())
+        self.bars = bars_of(policy.settings.network)
+        self._allowed = expanded(policy.settings.network_allow)
         self._policy = policy
         self._keeper = keeper
         self._program: _Program | None = None
@@ -156,6 +161,9 @@ class BubblewrapProvider:
             self._lacking |= lacking
             sandbox = make()
         sandbox.answered = True
+        if self._policy.settings.network == "allow":
+            async with sandbox.opening:
+                sandbox.proxy = sandbox.proxy or await open_proxy(sandbox.link, self._allowed)
         return sandbox
 
     def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
@@ -168,17 +176,20 @@ class BubblewrapProvider:
     ) -> LeashedProcess:
         """Start it there; see `Provider.spawn`."""
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
-        if Bar.NETWORK in self.bars and "HOME" in env:  # without it, somebody's own variables
-            env = _NO_RETRIES | env
         settings = self._policy.settings
+        if settings.network == "allow" and sandbox.proxy is None:
+            raise CannotStart("its sandbox has just ended: ask again, and there will be another")
+        if "HOME" in env:  # without it, somebody's own variables
+            env = _NO_RETRIES | env if Bar.NETWORK in self.bars else env
+            env = env if sandbox.proxy is None else {**env, **proxy_variables()}
         if prepared.resources.processes is None and settings.processes:
             limited = replace(prepared.resources, processes=settings.processes)
             prepared = replace(prepared, resources=limited)
-        with self._rooms.entered(sandbox, prepared, env, listen) as (inside, hear):
+        with self._rooms.entered(sandbox, prepared, env, listen) as (inside, told):
             if settings.network == "on":  # what it listens on is this machine's
-                return spawn(sandbox.link, inside, hear)
-            ports = PortForwards(sandbox.link, enabled=settings.forward)
-            return ports.attached(spawn(sandbox.link, inside, ports.closing(hear)))
+                return spawn(sandbox.link, inside, told)
+            hear, attached = sandbox.networked(told, forward=settings.forward)
+            return attached(spawn(sandbox.link, inside, hear))
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -250,14 +261,16 @@ class TrialPlace:
     def __init__(self, provider: BubblewrapProvider, sandbox: _Sandbox) -> None:
         self.bars = provider.bars
         self.spawn = partial(provider.spawn_in, sandbox)  # see `Provider`
-        self._link = sandbox.link
+        self._sandbox = sandbox
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
 
     async def close(self) -> None:
         """See `Provider`: then nothing is mounted any more, and what it wrote can be read."""
-        await self._link.close()
+        await self._sandbox.link.close()
+        if self._sandbox.proxy is not None:
+            self._sandbox.proxy.close()
 
 
 def find_bwrap(policy: SandboxPolicy) -> str:

@@ -12,7 +12,7 @@ import anyio
 from shelltie.errors import CannotStart, NotSetUp
 from shelltie.keeper.binaries import KeeperKind, choose
 from shelltie.keeper.protocol import LeashWord
-from shelltie.model import Bar, Isolation
+from shelltie.model import Isolation
 from shelltie.providers.cgroup import CommandCgroup, group_of
 from shelltie.providers.container.mounts import (
     checked_image,
@@ -21,15 +21,16 @@ from shelltie.providers.container.mounts import (
     visible,
     workspace_mounts,
 )
-from shelltie.providers.policies import ContainerPolicy
+from shelltie.providers.policies import ContainerPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
-from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import Prepared
+from shelltie.providers.proxy.server import open_proxy, proxy_variables
 from shelltie.providers.spawn import LeashedProcess, limited, spawn
 from shelltie.providers.workspace.boundaries import checked
 from shelltie.providers.workspace.guards import RememberedFiles, guards_of
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
+from shelltie.settings.network_list import expanded
 
 _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
@@ -46,7 +47,8 @@ class _Container(Sandbox):
     @property
     def current(self) -> bool:
         """Whether it guards what it was made to, and nobody has paused it."""
-        return self.held.unchanged and not self.group.frozen()
+        alive = self.proxy is None or self.proxy.alive
+        return self.held.unchanged and alive and not self.group.frozen()
 
     @property
     def lost(self) -> bool:
@@ -61,7 +63,8 @@ class ContainerProvider:
     isolation = Isolation.CONTAINER
 
     def __init__(self, policy: ContainerPolicy) -> None:
-        self.bars = frozenset(Bar) - ({Bar.NETWORK} if policy.settings.network == "on" else set())
+        self.bars = bars_of(policy.settings.network)
+        self._allowed = expanded(policy.sandbox.network_allow)
         self._policy = policy
         self._rooms: SandboxPool[_Container] = SandboxPool("container", _MORE, policy.sandbox.idle)
         self._locks: dict[Path, anyio.Lock] = {}
@@ -90,10 +93,11 @@ class ContainerProvider:
         if room is None:
             raise CannotStart("its container has just ended: ask again, and there will be another")
         env = variables(prepared.env, self._policy, room.variables)
+        env = env if room.proxy is None else {**env, **proxy_variables()}
         listen = limited(room.group, listen)
-        with self._rooms.entered(room, prepared, env, listen) as (inside, hear):
-            ports = PortForwards(room.link, enabled=self._policy.sandbox.forward)
-            return ports.attached(spawn(room.link, inside, ports.closing(hear)))
+        with self._rooms.entered(room, prepared, env, listen) as (inside, told):
+            hear, attached = room.networked(told, forward=self._policy.sandbox.forward)
+            return attached(spawn(room.link, inside, hear))
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -141,7 +145,10 @@ class ContainerProvider:
             variables=made.variables,
             group=group_of(made.link.pid),
         )
-        return self._rooms.add(room, workspace)
+        self._rooms.add(room, workspace)
+        if policy.settings.network == "allow":
+            room.proxy = await open_proxy(room.link, self._allowed)
+        return room
 
 
 async def _remove(engine: Path, names: set[str]) -> None:

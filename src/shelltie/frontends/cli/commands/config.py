@@ -1,4 +1,4 @@
-"""`shelltie config`: list, get, set, unset and edit settings; descriptions and origins."""
+"""`shelltie config`: list, get, set, add, unset and edit settings; descriptions and origins."""
 
 import os
 import shlex
@@ -30,11 +30,12 @@ def main(args: Namespace) -> int:
         "list": _list,
         "get": _get,
         "set": _set,
+        "add": _add,
         "unset": _unset,
         "edit": _edit,
         "path": _path,
     }
-    if args.action in ("set", "unset", "edit"):
+    if args.action in ("set", "add", "unset", "edit"):
         why = why_not_a_person(os.getpid())
         if why is not None:
             print_error(f"only a person may change settings, and this process may not: {why}")
@@ -111,16 +112,39 @@ def _known(key: str) -> str:
 def _set(args: Namespace) -> int:
     key, path = _known(args.key), _file(args)
     value = _value(key, args.value)
+    _change(key, path, lambda _: value)
+    return 0
+
+
+def _add(args: Namespace) -> int:
+    """More values for a list: those in the file stay."""
+    key, path = _known(args.key), _file(args)
+    if not isinstance(SETTINGS[key].default, tuple):
+        raise InvalidParameters(f"{key} is no list: use `shelltie config set`")
+
+    def longer(text: str) -> list[object]:
+        there = edit.flatten(tomllib.loads(text)).get(key, SETTINGS[key].default)
+        kept = there if isinstance(there, list | tuple) else ()
+        return [*dict.fromkeys((*kept, *args.values))]
+
+    _change(key, path, longer)
+    return 0
+
+
+def _change(key: str, path: Path, value: Callable[[str], object]) -> None:
+    """Have the key the value that follows from the text of the file."""
+    written: object = None
 
     def change(text: str) -> str:
-        new = edit.changed(text, key, value, describe(key).meaning)
+        nonlocal written
+        written = value(text)
+        new = edit.changed(text, key, written, describe(key).meaning)
         check_text(new, path)
         return new
 
     edit.rewrite(path, change)
-    print(f"{key} = {as_value(value)} in {visible_text.inline(str(path))}")
+    print(f"{key} = {as_value(written)} in {visible_text.inline(str(path))}")
     _tell_if_without_effect(key, path)
-    return 0
 
 
 def _value(key: str, text: str) -> object:

@@ -159,6 +159,7 @@ _OUTPUT: dict[str, Any] = {
         "pathSource": TEXT,
         "cwd": TEXT,
         "exhausted": TEXTS,
+        "refusedHosts": {**OBJECTS, "description": "host, and the entry that would allow it"},
         "attempts": OBJECTS,
         "usual": {**OBJECT, "description": "how long such commands take here"},
     },
