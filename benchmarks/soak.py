@@ -34,13 +34,13 @@ from shelltie.settings.sections import Waiting
 
 _AT_ONCE = 12
 _SETTLED = 20.0  # seconds for the last process of a round to be gone
-_LEFT = {"processes": 1, "zombies": 0}  # the keeper, and nobody else
+_LEFT = {"processes": 0, "zombies": 0}
 _WARM = 5  # rounds that do not count: caches are filled, and memory is taken for good
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one server has after a round."""
+    """What one server has after a round; the keepers are none of its `processes`."""
 
     memory: int
     descriptors: int
@@ -89,12 +89,15 @@ async def _work(place: Path, span: float, seed: int) -> tuple[list[Figures], int
     config = Config.of(state_dir=str(place), limits_grace=0.2, **allowed)
     async with Terminal(config) as terminal:
         work = _Work(terminal, chance)
+        for text in ("echo safe", "no-such-program"):  # one has a keeper of its own
+            await terminal.run(text)
+        keepers = psutil.Process().children(recursive=True)
         while time.monotonic() < deadline or len(seen) < _WARM + 6:
             async with anyio.create_task_group() as tasks:
                 for _ in range(_AT_ONCE):
                     tasks.start_soon(chance.choice(work.kinds))
             calls += _AT_ONCE
-            seen.append(await _count(terminal))
+            seen.append(await _count(terminal, keepers))
     return seen[_WARM:], calls
 
 
@@ -146,13 +149,13 @@ class _Work:
             await self._sessions.stop(shell.session.id, "soak")
 
 
-async def _count(terminal: Terminal) -> Figures:
+async def _count(terminal: Terminal, keepers: list[psutil.Process]) -> Figures:
     """Once everything has settled, or should have."""
     own = psutil.Process()
     deadline = time.monotonic() + _SETTLED
     while terminal.supervisor.runs and time.monotonic() < deadline:
         await anyio.sleep(0.01)
-    while (found := own.children(recursive=True))[1:] and time.monotonic() < deadline:
+    while (found := _others(own, keepers)) and time.monotonic() < deadline:
         await anyio.sleep(0.01)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what is free, but not given back, is no growth
@@ -163,6 +166,10 @@ async def _count(terminal: Terminal) -> Figures:
         processes=len(found),
         zombies=sum(_is_zombie(one) for one in found),
     )
+
+
+def _others(own: psutil.Process, keepers: list[psutil.Process]) -> list[psutil.Process]:
+    return [one for one in own.children(recursive=True) if one not in keepers]
 
 
 def _is_zombie(process: psutil.Process) -> bool:

@@ -32,8 +32,9 @@ async def road_of(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> list[s
         roads.append(road[::-1])
         return spawn(*arguments, **named)
 
-    monkeypatch.setattr(Link, "spawn", watched)
     async with Client(server_of(terminal, Config())) as client:
+        await client.call_tool("run", {"command": "echo hi"})  # which makes a read-only view
+        monkeypatch.setattr(Link, "spawn", watched)
         answer = await client.call_tool("run", {"command": "echo hi"})
     assert cast(dict[str, Any], answer.structured_content)["stdout"] == "hi\n"
     (road,) = [one for one in roads if one[0] == "_Calls.call_tool"]

@@ -73,12 +73,13 @@ async def test_a_place_is_known_by_its_name_and_level_before_it_is_imported(
 
 
 @pytest.mark.proves("T2-34", "S2-7")
-async def test_a_level_that_is_asked_for_is_given_and_told(terminal: Terminal) -> None:
-    usual = await terminal.run(_WHERE)
-    none = await terminal.run(_WHERE, isolation="none")
-    sandbox = await terminal.run(_WHERE, isolation="sandbox")
-    named = await terminal.run(_WHERE, provider="bubblewrap")
-    auto = await terminal.run(_WHERE, isolation="auto")
+async def test_a_level_that_is_asked_for_is_given_and_told(open_terminal: Open) -> None:
+    async with open_terminal(safety_enforce="off") as terminal:
+        usual = await terminal.run(_WHERE)
+        none = await terminal.run(_WHERE, isolation="none")
+        sandbox = await terminal.run(_WHERE, isolation="sandbox")
+        named = await terminal.run(_WHERE, provider="bubblewrap")
+        auto = await terminal.run(_WHERE, isolation="auto")
 
     assert usual.stdout == none.stdout == f"{HERE}\n"
     assert (usual.provider, usual.isolation) == ("local", "none")
@@ -92,7 +93,7 @@ async def test_a_level_that_is_asked_for_is_given_and_told(terminal: Terminal) -
 @pytest.mark.proves("T2-34")
 @pytest.mark.usefixtures("no_sandbox")
 async def test_what_cannot_be_had_is_an_error_and_nothing_runs_instead(
-    terminal: Terminal, workspace: Path
+    open_terminal: Open, workspace: Path
 ) -> None:
     wishes: list[dict[str, str]] = [
         {"isolation": "sandbox"},
@@ -100,11 +101,12 @@ async def test_what_cannot_be_had_is_an_error_and_nothing_runs_instead(
         {"provider": "bubblewrap"},
     ]
     said = []
-    for wish in wishes:
-        with pytest.raises(IsolationUnavailable) as refusal:
-            await terminal.run("touch canary", **wish)  # type: ignore[arg-type]  # as named
-        said.append(str(refusal.value))
-    auto = await terminal.run(_WHERE, isolation="auto")
+    async with open_terminal(safety_enforce="off") as terminal:
+        for wish in wishes:
+            with pytest.raises(IsolationUnavailable) as refusal:
+                await terminal.run("touch canary", **wish)  # type: ignore[arg-type]  # as named
+            said.append(str(refusal.value))
+        auto = await terminal.run(_WHERE, isolation="auto")
 
     assert not (workspace / "canary").exists()
     assert "user.max_user_namespaces" in said[0]
@@ -306,7 +308,7 @@ def test_the_doctor_runs_something_in_every_place(
         "local": "good",
         "bubblewrap": "good",
         "container": "good",
-        "read-only view": "unused",
+        "read-only view": "good",
     }
     assert places["container"]["text"] == "isolation container: works"
     assert engine.containers() == []

@@ -14,6 +14,7 @@ from shelltie.frontends.reports.run import report
 from shelltie.safety.protected_names import secrecy
 from shelltie.verdict import Rating
 from tests.conftest import Open
+from tests.sandboxes import become_older
 
 # Rules of a user who errs: none of these only reads.
 _WRONG = """
@@ -123,7 +124,7 @@ async def test_ordinary_commands_are_as_they_were(open_terminal: Open, home: Pat
     (home / "project").mkdir()
     (home / "project" / "a").touch()
     (home / "a").write_text("1\n2\n", encoding="utf-8")
-    async with open_terminal(safety_enforce="auto") as confined, open_terminal() as free:
+    async with open_terminal() as confined, open_terminal(safety_enforce="off") as free:
         with fail_after(120):
             for text in (
                 "cat a",
@@ -219,3 +220,34 @@ async def test_doctor_lists_what_was_wrongly_rated_safe(
     assert (home / "canary").exists()
     assert main(["doctor", "--rules"]) == 1
     assert "touch canary\n    it was rated safe" in capsys.readouterr().out
+
+
+@pytest.mark.needs("bwrap")
+async def test_an_older_bubblewrap_makes_a_view_too(
+    open_terminal: Open, home: Path, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become_older(public_path, monkeypatch)
+    (home / ".netrc").write_text("secret\n", encoding="utf-8")
+    reading = f"print(open({str(home / '.netrc')!r}).read())"
+    async with open_terminal(safety_profiles_run_unknown="deny") as terminal:
+        with fail_after(60):
+            listed = await terminal.run(f"ls -A {home / '.ssh'}")
+            with pytest.raises(CommandDenied, match="credentials"):
+                await terminal.run(["python3", "-c", reading])
+
+    assert (listed.stdout, listed.warnings) == ("", ())
+
+
+@pytest.mark.usefixtures("home")
+async def test_bubblewrap_that_fails_is_not_tried_for_every_command(
+    open_terminal: Open, public_path: Path
+) -> None:
+    tried, bwrap = public_path / "tried", public_path / "bwrap"
+    bwrap.write_text(f"#!/bin/sh\necho >> {tried}; echo 'bwrap: no' >&2; exit 1\n", "utf-8")
+    bwrap.chmod(0o755)
+    async with open_terminal(sandbox_bwrap=str(bwrap)) as terminal:
+        with fail_after(60):
+            results = [await terminal.run("echo x") for _ in range(3)]
+
+    assert [result.stdout for result in results] == ["x\n"] * 3
+    assert tried.read_text("utf-8") == "\n"

@@ -4,6 +4,7 @@ A level that was asked for and cannot be had is an error. Nothing runs in a weak
 """
 
 import tempfile
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from shelltie.basics.frozen import frozen
@@ -66,7 +67,7 @@ class Placement:
         self._working: dict[str, bool] = {}  # by what was seen, once
         self.views = views
         self._views_required = views_required
-        self._told = False  # that safe is only a judgement here
+        self._told: deque[str] = deque(maxlen=100)  # why safe is only a judgement here
 
     def workspace_for(self, options: RunOptions) -> str:
         """Where a command may write if it is isolated."""
@@ -107,9 +108,11 @@ class Placement:
         except CannotStart as error:
             if self._views_required:
                 raise IsolationUnavailable(f"safety.enforce is required, and {error}") from error
-            told = () if self._told else (_ONLY_JUDGED.format(error),)
-            self._told = True
-            return placed[0], (*placed[1], *told)
+            told = _ONLY_JUDGED.format(error)
+            if told in self._told:
+                return placed
+            self._told.append(told)
+            return placed[0], (*placed[1], told)
 
     async def require_isolation(
         self, provider: Provider, options: RunOptions, verdict: Verdict

@@ -238,7 +238,7 @@ class SafetySettings:
     """What follows when nobody answers about an unknown command. A dangerous one is always
     refused.
     """
-    enforce: Literal["off", "auto", "required"] = _ordered("off", _ENFORCE)
+    enforce: Literal["off", "auto", "required"] = _ordered("auto", _ENFORCE)
     """Whether what is rated safe runs in a read-only view, where it can do no harm: where that
     works (auto), or else not at all (required).
     """

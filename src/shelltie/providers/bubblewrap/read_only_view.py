@@ -16,12 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+import anyio
+
+from shelltie.basics.frozen import frozen
 from shelltie.environment.secret_places import HOME, SYSTEM
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
-from shelltie.keeper.protocol import Gone, LeashWord, Lost
+from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap.mounts import OPTIONAL
 from shelltie.providers.bubblewrap.provider import explain, find_bwrap
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import answers
@@ -29,6 +33,8 @@ from shelltie.providers.provider import Needs, Prepared
 from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.guards import RememberedFiles
 
+_ENDED = "the read-only view in which it ran, as what is rated safe does, ended meanwhile"
+_TRIED_AGAIN = 60.0  # seconds, where bwrap could make no view
 _SCRATCH = "/dev/shm"  # noqa: S108  inside, where it belongs to nobody else
 _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -52,10 +58,21 @@ class _View:
 
     link: Link
     held: RememberedFiles
+    masked: tuple[str, ...]
     complaints: BinaryIO
     answered: bool = False
     idle: asyncio.TimerHandle | None = None
     directories: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def said(self) -> str:
+        """What bwrap, or the keeper in it, complained of."""
+        self.complaints.seek(0)
+        return self.complaints.read().decode("utf-8", "replace").strip()
+
+    def masks(self, directory: str) -> bool:
+        """Whether it cannot be entered there."""
+        return f"{os.path.realpath(directory)}/".startswith(self.masked)
 
     @property
     def usable(self) -> bool:
@@ -71,6 +88,14 @@ class _View:
         return self.held.unchanged
 
 
+@frozen
+class _Refusal:
+    """Why there is no view, which counts for a while: to find it out may take seconds."""
+
+    why: str
+    until: float
+
+
 class ReadOnlyViews:
     """All views of a server. `enter` gives the one for these needs, as a provider that is ready."""
 
@@ -79,26 +104,44 @@ class ReadOnlyViews:
         self._argv, self._kind = choose(keeper)
         self._views: dict[Needs, _View] = {}
         self._left: list[_View] = []  # used no more, perhaps with leashes
-        named = (*(policy.home / name for name in HOME), *map(Path, SYSTEM), *policy.private)
+        self._lacking: set[str] = set()  # options that this bwrap does not know
+        self._refused: dict[Needs, _Refusal] = {}
+        self._making = anyio.Lock()
+        self._closing = False
+        named = (*(f"{policy.home}/{name}" for name in HOME), *SYSTEM, *map(str, policy.private))
         self._masks = tuple(dict.fromkeys(named))
-        self._masked = tuple(f"{os.path.realpath(mask)}/" for mask in self._masks)
 
     async def enter(self, needs: Needs, cwd: str) -> "ReadOnlyView":
         """The view for these needs.
 
         Raises: CannotStart, which says why there is none.
         """
-        if self._hides(cwd):
+        view = self._usable(needs)
+        if view is None or not view.answered:
+            view = await self._answering(needs)
+        if view.masks(cwd):
             raise CannotStart(f"{cwd} is masked in the read-only view, as credentials are")
-        view = self._usable(needs) or self._made(needs)
-        if not view.answered and not await answers(view.link):
-            view.complaints.seek(0)
-            said = view.complaints.read().decode("utf-8", "replace").strip()
-            if self._views.get(needs) is view:
-                self._leave(needs)
-            raise CannotStart(f"bubblewrap cannot make a read-only view: {explain(said)}")
-        view.answered = True
         return ReadOnlyView(self, needs)
+
+    async def _answering(self, needs: Needs) -> _View:
+        """One that works: what was found out by one call counts for those that wait meanwhile."""
+        async with self._making:
+            refused, now = self._refused.get(needs), asyncio.get_running_loop().time()
+            if refused is not None and now < refused.until:
+                raise CannotStart(refused.why)
+            view = self._usable(needs) or self._made(needs)
+            while not view.answered and not await answers(view.link):
+                said = view.said
+                self._leave(needs)
+                lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said}
+                if not lacking - self._lacking:
+                    why = f"bubblewrap cannot make a read-only view: {explain(said)}"
+                    self._refused[needs] = _Refusal(why, now + _TRIED_AGAIN)
+                    raise CannotStart(why)
+                self._lacking |= lacking
+                view = self._made(needs)
+            view.answered = True
+            return view
 
     def spawn(
         self, needs: Needs, prepared: Prepared, listen: Callable[[LeashWord], None]
@@ -110,7 +153,13 @@ class ReadOnlyViews:
         if view.idle is not None:
             view.idle.cancel()
 
+        ended = False  # by itself, or because it was told to
+
         def hear(word: LeashWord) -> None:
+            nonlocal ended
+            ended = ended or self._closing or isinstance(word, Exited | Failed)
+            if isinstance(word, Gone | Lost) and not ended and not view.link.serves:
+                listen(Noted(_ENDED))
             listen(word)
             if isinstance(word, Gone | Lost):
                 self._rest(view)
@@ -120,6 +169,7 @@ class ReadOnlyViews:
 
     async def close(self) -> None:
         """End everything in them, and prove it."""
+        self._closing = True
         everything = [*self._views.values(), *self._left]
         self._views, self._left = {}, []
         for view in everything:
@@ -127,9 +177,6 @@ class ReadOnlyViews:
                 view.idle.cancel()
             await view.link.close()
             view.complaints.close()
-
-    def _hides(self, directory: str) -> bool:
-        return f"{os.path.realpath(directory)}/".startswith(self._masked)
 
     def _usable(self, needs: Needs) -> _View | None:
         view = self._views.get(needs)
@@ -169,19 +216,30 @@ class ReadOnlyViews:
             one.complaints.close()
         bwrap, held = find_bwrap(self._policy), RememberedFiles()
         with contextlib.closing(held), contextlib.ExitStack() as undo:
+            masked = tuple(self._existing(held))
             complaints = undo.enter_context(tempfile.TemporaryFile())
             link = Link(
-                [bwrap, *self._options(needs, held), "--", *self._argv],
+                [bwrap, *self._options(needs, masked, held), "--", *self._argv],
                 self._kind,
                 contained=True,
                 stderr=complaints.fileno(),
                 passed=tuple(held.descriptors),
             )
             undo.pop_all()
-        view = self._views[needs] = _View(link, held, complaints)
+        hidden = tuple(f"{place}/" for place in masked)
+        view = self._views[needs] = _View(link, held, hidden, complaints)
         return view
 
-    def _options(self, needs: Needs, held: RememberedFiles) -> list[str]:
+    def _existing(self, held: RememberedFiles) -> Iterator[str]:
+        """What there is to mask; what comes later is noticed by its name."""
+        held.note(map(Path, self._masks))
+        for place in self._masks:
+            if held.known[place] is not None:
+                real = os.path.realpath(place)
+                held.note((Path(real),))
+                yield real
+
+    def _options(self, needs: Needs, masked: Iterable[str], held: RememberedFiles) -> list[str]:
         """For bwrap, without the program."""
         options = ["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--as-pid-1"]
         # Root needs no namespace of users, and without one every owner keeps its name.
@@ -193,11 +251,24 @@ class ReadOnlyViews:
             options += () if barred is None else ("--seccomp", str(held.content(barred)))
         options += ("--ro-bind", "/", "/", "--dev", "/dev")
         options += ("--proc", "/proc", "--remount-ro", "/proc")
-        size = str(self._policy.settings.tmp_size)
-        options += ("--size", size, "--perms", "1777", "--tmpfs", _SCRATCH, "--remount-ro", "/dev")
-        for place in self._masks:
-            options += _masked(place, held)
+        options += self._known("--size", str(self._policy.settings.tmp_size))
+        options += (*self._known("--perms", "1777"), "--tmpfs", _SCRATCH, "--remount-ro", "/dev")
+        for place in masked:
+            options += self._mask(place, held)
         return options
+
+    def _mask(self, place: str, held: RememberedFiles) -> Iterator[str]:
+        """In its stead there is something that cannot be opened."""
+        closed = self._known("--perms", "0000")
+        if os.path.isdir(place):  # noqa: PTH112  of a text
+            yield from (*closed, "--tmpfs", place, "--remount-ro", place)
+        elif closed:
+            yield from (*closed, "--ro-bind-data", str(held.content(b"")), place)
+        else:  # bwrap mounts it without the right to open devices
+            yield from ("--ro-bind", os.devnull, place)
+
+    def _known(self, option: str, value: str) -> tuple[str, ...]:
+        return () if option in self._lacking else (option, value)
 
 
 class ReadOnlyView:
@@ -230,18 +301,6 @@ def _changed(directory: str) -> int:
         return os.stat(directory).st_mtime_ns  # noqa: PTH116  of a text
     except OSError:
         return -1
-
-
-def _masked(place: Path, held: RememberedFiles) -> Iterator[str]:
-    """In its stead there is something that nobody may open."""
-    real = Path(os.path.realpath(place))
-    held.note((place, real))
-    with contextlib.suppress(OSError):
-        if real.is_dir():
-            yield from ("--perms", "0000", "--tmpfs", str(real), "--remount-ro", str(real))
-        elif real.exists():
-            empty = str(held.content(b""))
-            yield from ("--perms", "0000", "--ro-bind-data", empty, str(real))
 
 
 def refused_calls(machine: str) -> bytes | None:
