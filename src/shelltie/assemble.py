@@ -10,7 +10,6 @@ import sys
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from shelltie.approval.broker import Broker
 from shelltie.approval.kind_rules import KindRules
 from shelltie.approval.notice import notice_argv, notice_json
 from shelltie.approval.question import Question
+from shelltie.basics.frozen import fields, replace
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, TerminalError
 from shelltie.events import Publish

@@ -1,11 +1,15 @@
 import copy
+import inspect
 import pickle
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, FrozenInstanceError, asdict, field, fields, replace
+from dataclasses import KW_ONLY, FrozenInstanceError, asdict, field, fields, is_dataclass, replace
+from typing import ClassVar
 
 import pytest
+from pydantic import TypeAdapter
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import fields as record_fields
+from shelltie.basics.frozen import frozen, is_record, mutable
 from shelltie.basics.frozen import replace as frozen_replace
 
 
@@ -106,3 +110,82 @@ def test_an_initializer_is_compiled_once_whoever_is_made_first() -> None:
     assert Second("two").size == 1
     assert First("one").name == "one"
     assert Second("two", size=2) == Second("two", 2)
+
+
+@frozen
+class Many:
+    """Of which some objects are made before its initializer is compiled, and some after."""
+
+    kinds: ClassVar[int] = 2
+    name: str
+    size: int = 1
+    marks: list[str] = field(default_factory=list)
+
+
+def test_the_first_objects_are_made_as_the_later_ones() -> None:
+    made = [Many("a", 2, marks=["x"]) for _ in range(30)]
+
+    assert all(thing == made[0] for thing in made)
+    assert Many.kinds == 2
+    assert [f.name for f in fields(Many)] == ["name", "size", "marks"]
+    assert str(inspect.signature(Many)).startswith("(name, size=1, marks=")
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "said"),
+    [
+        ((), {}, "name"),
+        (("a", 1, [], 4), {}, "positional"),
+        (("a",), {"name": "b"}, "multiple values"),
+        (("a",), {"nothing": 1}, "nothing"),
+    ],
+)
+def test_a_wrong_first_call_is_told_as_by_any_function(
+    args: tuple[object, ...], named: dict[str, object], said: str
+) -> None:
+    @frozen
+    class Fresh:
+        name: str
+        size: int = 1
+        marks: list[str] = field(default_factory=list)
+
+    with pytest.raises(TypeError, match=said):
+        Fresh(*args, **named)  # type: ignore[arg-type]
+    assert Fresh("a") == Fresh("a", 1)
+
+
+def test_a_mutable_thing_changes_and_has_no_hash() -> None:
+    @mutable
+    class Tally:
+        name: str
+        count: int = 0
+
+    tally = Tally("a")
+    tally.count += 1
+
+    assert tally == Tally("a", 1) != Tally("a")
+    assert copy.copy(tally) == tally
+    assert repr(tally).endswith("Tally(name='a', count=1)")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(tally)
+    with pytest.raises(AttributeError):
+        tally.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_default_that_all_objects_would_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="marks"):
+
+        @frozen
+        class Shared:
+            marks: list[str] = []  # noqa: RUF012  this is the mistake
+
+
+def test_the_fields_are_those_that_dataclasses_finds() -> None:
+    for kind in (Place, Harbour, Nowhere, Many):
+        theirs, ours = fields(kind), record_fields(kind)
+        assert [(f.name, f.type, f.default) for f in ours] == [
+            (f.name, f.type, f.default) for f in theirs
+        ]
+        assert is_dataclass(kind)
+        assert is_record(kind)
+    assert TypeAdapter(Many).validate_python({"name": "a", "size": 2}) == Many("a", 2)

@@ -7,12 +7,12 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
 import anyio
 
+from shelltie.basics.frozen import mutable
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import KeeperKind
 from shelltie.keeper.pid_namespace import ask_who_sends, command_of, outside, receive
@@ -171,7 +171,7 @@ class Leash:
             self._control.close()
 
 
-@dataclass(slots=True)
+@mutable
 class _Parcel:
     """What the socket could not take yet."""
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from shelltie.basics.frozen import mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Stream
 from shelltie.output.secret_shapes import (
@@ -72,7 +72,7 @@ _SHORT = lazy(
 )
 
 
-@dataclass(slots=True)
+@mutable
 class _Region:
     """A secret in the text; as long as it has a `tail`, its end is not known."""
 

@@ -9,13 +9,14 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import anyio
 
+from shelltie.basics.frozen import mutable
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
@@ -50,7 +51,7 @@ _HARD_LINKED = (
 _PATIENCE = 10.0  # with a keeper that does not answer
 
 
-@dataclass(slots=True)
+@mutable
 class Sandbox:
     """The place of one workspace. `visible` is where its commands may have their directory."""
 

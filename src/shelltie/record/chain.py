@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 
 GENESIS = "0" * 64
 TRIMMED = "trimmed"
@@ -69,7 +69,7 @@ class Checked:
     trimmed: int | None = None  # when the entries before the first were removed, as `at`
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """A walk along a chain, entry by entry."""
 

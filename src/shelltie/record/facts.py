@@ -1,10 +1,10 @@
 """Event → journal fact with secrets redacted (FactMaker). Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial, singledispatchmethod
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.memo import memoized
 from shelltie.events import (
     ApprovalAnswered,
@@ -73,7 +73,7 @@ class Fact:
 CORRECTED = "corrected"  # what was rated safe, and was not
 
 
-@dataclass(slots=True)
+@mutable
 class _Case:
     """What is known of a command that has not been settled."""
 
@@ -85,7 +85,7 @@ class _Case:
     ready: RunReady | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class FactMaker:
     """Turns events into facts. `secrets` are values that no record may have, by their names."""
 

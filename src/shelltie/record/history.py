@@ -5,13 +5,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
+from shelltie.basics.frozen import mutable
 from shelltie.errors import JournalUnreadable, TerminalError
 from shelltie.events import CommandRefused, Event, RunEnded, RunReady
 from shelltie.model import Sample
@@ -35,7 +35,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
+@mutable
 class _Remembered:
     samples: deque[Sample]
     at: float

@@ -1,9 +1,9 @@
 """Builds the Outcome of a run from exit status, limits and escalation."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.keeper.protocol import Noted
 from shelltie.model import Ended, ExitStatus, Outcome, RefusedHost, State
 from shelltie.running import activity
@@ -20,7 +20,7 @@ class EndTimes:
     longest_idle: float
 
 
-@dataclass(slots=True)
+@mutable
 class Ending:
     """What is known so far.
 

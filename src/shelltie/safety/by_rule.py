@@ -1,8 +1,9 @@
 """Rates one command by the rule of its program: subcommands, options, operands. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from shelltie.basics.frozen import mutable
 from shelltie.safety import other_languages
 from shelltie.safety.arg import Arg, literal, unseen
 from shelltie.safety.awk import rate_awk
@@ -172,7 +173,7 @@ _FLAG_MESSAGES = {
 _DEPTH_MAX = 6
 
 
-@dataclass(slots=True)
+@mutable
 class _Place:
     """Where in the tree of subcommands we are."""
 

@@ -1,10 +1,10 @@
 """Inspection: state of rating one command (scope, arguments, reasons found). Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.safety.arg import HOLE, Arg
 from shelltie.safety.rule_set import Node, RuleSet
 from shelltie.safety.values import Values
@@ -90,7 +90,7 @@ class Rater(Protocol):
         """Keep only what is dangerous about a text that may be run; whether it was."""
 
 
-@dataclass(slots=True)
+@mutable
 class Inspection:
     """A command, its arguments (the program is the first) and what is said about it."""
 

@@ -1,9 +1,9 @@
 """getopt: splits argv into options, values and operands by the rule of its program. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
 from shelltie.safety.rule import Arity, Flag, OptionStyle, Role, Rule, Slot, Slots
@@ -22,7 +22,7 @@ class Given:
     value: Arg | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class SplitArguments:
     """What was given to a command.
 

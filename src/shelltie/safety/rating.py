@@ -1,10 +1,10 @@
 """Rates a whole script: each simple command is inspected, the strictest rating wins. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg, literal
 from shelltie.safety.builtins import BUILTINS
@@ -105,7 +105,7 @@ def examine(
     return rater.examined()
 
 
-@dataclass(slots=True)
+@mutable
 class _Rater:
     """Looks at commands and keeps what was found."""
 

@@ -3,10 +3,10 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from shelltie.basics.frozen import mutable, replace
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.safe_regex import compile_pattern
 from shelltie.basics.validate import (
@@ -219,7 +219,7 @@ _CONDITIONS = ("git-config", "no-terminal")
 _SLOT = lazy(r"([a-z]+)([?*+]?)")
 
 
-@dataclass(slots=True)
+@mutable
 class Sketch:
     """A rule of which only its commands have been read; most are never needed."""
 

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rule import Rule
@@ -33,7 +33,7 @@ class RuleFile:
     tighten_only: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Node:
     """A program or a subcommand, and what may follow it; its rule is read when it is needed."""
 

@@ -7,12 +7,12 @@ typed reaches the command that runs, and is never itself a command that was not 
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import anyio
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.safe_regex import Pattern
 from shelltie.environment.child import UNPAGED
 from shelltie.errors import (
@@ -71,7 +71,7 @@ class Start:
     stdin: bytes | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class _Sent:
     """A command in the shell; its places are counted in characters."""
 

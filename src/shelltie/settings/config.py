@@ -1,12 +1,12 @@
 """Config: every setting there is, in sections; the table of keys, checks and defaults."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, field, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import fields, frozen, is_record, replace
 from shelltie.basics.validate import known_instead, one_of
 from shelltie.errors import ConfigWrong
 from shelltie.model import Resources
@@ -129,7 +129,7 @@ def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[
         if key is None:
             continue
         default = f.default if section is Config else getattr(section, f.name)
-        if is_dataclass(default):
+        if is_record(default):
             yield from _settings(default, f"{prefix}{key}." if key else prefix, f"{path}{f.name}.")
         else:
             check = f.metadata.get("check") or _CHECKS_BY_KEY.get(prefix + key, _CHECKS[f.type])

@@ -8,13 +8,12 @@ import ast
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from shelltie import model
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import fields, frozen, is_record
 from shelltie.settings import checks, config, sections
 from shelltie.settings.config import SETTINGS, Config, Setting
 from shelltie.settings.sections import Merge
@@ -86,7 +85,7 @@ def _docstring(setting: Setting) -> str:
     *sections_above, name = setting.path.split(".")
     for part in sections_above:
         default = next(f.default for f in fields(section) if f.name == part)
-        assert is_dataclass(default)
+        assert is_record(default)
         section = type(default)
     return _docstrings().get((section.__name__, name), "")
 

@@ -2,10 +2,10 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.verdict import Code, Span
 
@@ -124,7 +124,7 @@ class Script:
 _PROBLEMS_MAX = 20  # more tell nobody more
 
 
-@dataclass(slots=True)
+@mutable
 class Draft:
     """A simple command that is still being read; a here-document may complete it much later."""
 
@@ -154,7 +154,7 @@ class Draft:
         )
 
 
-@dataclass(slots=True)
+@mutable
 class ParseResults:
     """Shared by all readers of one text, those of its pieces included."""
 

@@ -5,10 +5,10 @@ It finds where commands begin; it proves nothing. It does not look into here-doc
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 
 _STEPS_MAX = 1500  # operators, quotes and brackets; no text may keep the event loop busy
@@ -116,7 +116,7 @@ class _Frame:
     after_group: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class _Scan:
     text: str
     at: int = 0

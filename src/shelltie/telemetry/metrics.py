@@ -7,10 +7,10 @@ heard, on the monotonic clock.
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import TypeVar
 
+from shelltie.basics.frozen import mutable
 from shelltie.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -67,7 +67,7 @@ class Lately:
         return self.sum / len(self._values) if self._values else otherwise
 
 
-@dataclass(slots=True)
+@mutable
 class _Begun:
     """A command that runs, or was asked for. Not its text: that may be long, and never run."""
 

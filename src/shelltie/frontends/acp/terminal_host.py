@@ -4,14 +4,14 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Self
 
 import anyio
 
 from shelltie.approval.broker import Channel
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import (
     CannotStart,
@@ -45,7 +45,7 @@ _MOST = 200  # terminals that were not released
 _SHELL = lazy(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
 
 
-@dataclass(slots=True)
+@mutable
 class _AcpSession:
     """A conversation of an agent: where its commands run, and by which rule they end."""
 

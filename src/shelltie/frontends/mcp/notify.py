@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import EmptyResult, SetLevelRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from shelltie.basics.frozen import mutable
 from shelltie.events import Event, RunEnded
 from shelltie.frontends.mcp.log_messages import (
     LevelSet,
@@ -76,7 +76,7 @@ class OutgoingQueue:
         said.set()
 
 
-@dataclass(slots=True)
+@mutable
 class _QueuedNotice:
     """A run that goes on, and how its client can be reached; `calls` follow it themselves."""
 

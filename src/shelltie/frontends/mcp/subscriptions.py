@@ -7,7 +7,7 @@ then it listens: the answer to its request is the stream of what it wants to hea
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import anyio
@@ -35,6 +35,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from shelltie.basics.frozen import mutable
 from shelltie.frontends.mcp.request import RequestContext, owner_of
 from shelltie.frontends.mcp.resources import POLICY, RUNS, TEMPLATES, ClientResources
 from shelltie.frontends.mcp.tasks_extension import must_declare
@@ -48,7 +49,7 @@ _LIST = ""  # stands for the list of all resources
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@mutable
 class _Connection:
     """A client from before 2026, and what it wants to hear about."""
 
@@ -58,7 +59,7 @@ class _Connection:
     uris: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
+@mutable
 class _Streams:
     """All streams of one owner."""
 

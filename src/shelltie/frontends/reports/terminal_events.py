@@ -5,8 +5,9 @@ Moments are ISO 8601 in UTC, and durations milliseconds.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shelltie.basics.frozen import mutable
 from shelltie.basics.times import iso_utc
 from shelltie.basics.validate import did_you_mean
 from shelltie.errors import InvalidParameters
@@ -52,7 +53,7 @@ def as_terminal_event(event: object) -> TerminalEvent | None:
     return _told(_type_of(event), event.at, (asker.session, asker.task, asker.agent), _data(event))
 
 
-@dataclass(slots=True)
+@mutable
 class TerminalEvents:
     """The same for everything that runs, whether in a context or not.
 

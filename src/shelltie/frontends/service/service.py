@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from shelltie.approval.broker import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
+from shelltie.basics.frozen import mutable
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
@@ -34,7 +35,7 @@ _LOCAL = "local"
 _TYPES = {_LOCAL: None, "bubblewrap": "bubblewrap"}  # and the engine's name for it
 
 
-@dataclass(slots=True)
+@mutable
 class SessionPlace:
     """A session that an agent started through a tool, and how far it has read there."""
 
@@ -43,7 +44,7 @@ class SessionPlace:
     position: int = 0
 
 
-@dataclass(slots=True)
+@mutable
 class TerminalState:
     """What a service remembers about one agent; its live sessions are the provider's."""
 

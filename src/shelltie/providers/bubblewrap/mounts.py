@@ -8,9 +8,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from shelltie.basics.frozen import mutable
 from shelltie.errors import CannotStart
 from shelltie.providers.bubblewrap.home import (
     CACHES,
@@ -55,7 +56,7 @@ _PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108  inside, where they belong to nobo
 OPTIONAL = ("--disable-userns", "--size", "--bind-fd", "--ro-bind-fd", "--perms")
 
 
-@dataclass(slots=True)
+@mutable
 class SandboxView:
     """A sandbox to be: the options for bwrap, without the program, and what they rest on."""
 

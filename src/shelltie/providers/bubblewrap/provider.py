@@ -6,14 +6,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
@@ -99,7 +99,7 @@ _NO_RETRIES = {
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin")
 
 
-@dataclass(slots=True)
+@mutable
 class _Sandbox(Sandbox):
     complaints: BinaryIO = field(kw_only=True)
     answered: bool = False

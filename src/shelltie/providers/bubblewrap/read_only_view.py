@@ -11,14 +11,14 @@ import platform
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.environment.secret_places import HOME, SYSTEM
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose
@@ -48,7 +48,7 @@ _CALLS = {
 }
 
 
-@dataclass(slots=True)
+@mutable
 class _View:
     """One that lives, with what its masks were made for.
 

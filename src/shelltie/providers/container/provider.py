@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
+from shelltie.basics.frozen import mutable
 from shelltie.errors import CannotStart, NotSetUp
 from shelltie.keeper.binaries import KeeperKind, choose
 from shelltie.keeper.protocol import LeashWord
@@ -36,7 +37,7 @@ _MORE = "add the directory to container.mounts"
 _SCHEME = "unix://"
 
 
-@dataclass(slots=True)
+@mutable
 class _Container(Sandbox):
     name: str = field(kw_only=True)
     engine: Path = field(kw_only=True)

@@ -12,10 +12,11 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 
+from shelltie.basics.frozen import mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.providers.workspace.watched_names import UnguardedName, open_directory
 
@@ -45,7 +46,7 @@ _PER_TREE = lazy(r"worktreeconfig\s*(?:=\s*(?:true|yes|on|1)\s*)?$", re.IGNORECA
 _MANY = "it has too many {} to guard them all, choose a directory further down"
 
 
-@dataclass(slots=True)
+@mutable
 class Git:
     """What belongs to the repositories of a workspace.
 

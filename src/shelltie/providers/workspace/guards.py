@@ -7,10 +7,10 @@ so each is known by its number, and a sandbox whose files were replaced is used 
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.errors import CannotStart
 from shelltie.providers.workspace.boundaries import checked, guardable, obeyed, within
 from shelltie.providers.workspace.git import Git, git_of, linked
@@ -91,7 +91,7 @@ def _depth(path: Path) -> tuple[int, Path]:
     return len(path.parts), path
 
 
-@dataclass(slots=True)
+@mutable
 class RememberedFiles:
     """Open files: what they are does not change with what becomes of their names."""
 

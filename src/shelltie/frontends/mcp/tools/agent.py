@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from mcp_types import CallToolResult, TextContent
 
 from shelltie.agents.agent_limits import MODES, agent_limits
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.safe_regex import compile_for_output
 from shelltie.errors import CommandDenied, ConfigWrong, TerminalError, UnknownSession
@@ -185,7 +184,7 @@ task, give its `sessionId` to terminal_stop.""",
 TOOLS = [TASK, WAIT]
 
 
-@dataclass(slots=True)
+@mutable
 class _StartedTask:
     """A task that goes on, whose it is, and the session it goes on as."""
 
