@@ -2,4 +2,4 @@
 
 from shelltie.frontends.cli.main import program
 
-raise SystemExit(program())
+program()

@@ -6,8 +6,9 @@ of untrusted text.
 Flow at a glance: none. Every other folder may import from here, and this one from nowhere.
 
 Files, in reading order:
-  frozen        frozen dataclasses, cheap to define
+  frozen        dataclasses with slots, frozen or mutable, cheap to define
   lazy_regex    our patterns, compiled on first use
+  lazy_module   standard modules, loaded on first use
   safe_regex    users' patterns, refused when they could run away (ReDoS)
   memo          lru_cache for short texts
   times         durations, moments and sizes, for programs and for people

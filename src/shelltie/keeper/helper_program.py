@@ -4,9 +4,9 @@ They are not commands of a caller: nobody is asked, nothing is recorded, and no 
 because none of them starts anything.
 """
 
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 
 def output_of(
@@ -20,10 +20,17 @@ def output_of(
 ) -> bytes | None:
     """What a program prints; `None` if it ends with another code or takes too long. Blocks."""
     try:
-        with Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env, cwd=cwd) as process:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=env,
+            cwd=cwd,
+        ) as process:
             try:
                 output, _ = process.communicate(given, timeout)
-            except TimeoutExpired:
+            except subprocess.TimeoutExpired:
                 process.kill()
                 return None
     except OSError:

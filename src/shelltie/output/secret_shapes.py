@@ -14,6 +14,7 @@ TAIL_MAX = 512  # nor does a tail, each time it is tried
 
 _TOKEN = lazy(r"(?:\.?[\w-]){1,250}", re.ASCII)
 _BASE64 = lazy(r"[\w.~+/=-]{1,500}", re.ASCII)
+_BEGINNING = lazy(r"(?:[\w/:=-]|\\\.)+(?![{?*])", re.ASCII)  # characters that stand for themselves
 
 
 @frozen
@@ -27,9 +28,12 @@ class Shape:
     kind: str
     head: re.Pattern[str]
     tail: re.Pattern[str] | None = _TOKEN
+    literal: str = ""  # the head begins with it; without it, the pattern need not be compiled
 
     def regions(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         """What to hide, without tails, of the heads that begin between two places."""
+        if text.find(self.literal, start) < 0:
+            return
         match = self.head.search(text, start)
         while match is not None and match.start() < end:
             yield match.span("secret") if "secret" in self.head.groupindex else match.span()
@@ -37,7 +41,9 @@ class Shape:
 
 
 def _shape(kind: str, head: str, tail: re.Pattern[str] | None = _TOKEN) -> Shape:
-    return Shape(kind, lazy(head, re.ASCII), tail)
+    begin = _BEGINNING.match(head)
+    literal = begin[0].replace("\\", "") if begin else ""
+    return Shape(kind, lazy(head, re.ASCII), tail, literal)
 
 
 # Heads begin with a literal, which `re` finds a gigabyte of text a second for. What must not stand
@@ -124,7 +130,7 @@ KEY_LINE = lazy(
 
 def kind_of(text: str) -> str | None:
     """The kind of the first secret of a known shape in a text, if there is one."""
-    if KEY_BEGIN.search(text):
+    if "-----BEGIN " in text and KEY_BEGIN.search(text):
         return "private_key"
     return next((s.kind for s in SHAPES if any(s.regions(text, 0, len(text)))), None)
 

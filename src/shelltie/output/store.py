@@ -1,6 +1,6 @@
 """Output store of a run by byte position: in memory, in its spool, or counted as dropped."""
 
-from hashlib import sha256
+import hashlib
 
 from shelltie.basics.frozen import frozen
 from shelltie.model import Printed, Stream
@@ -74,7 +74,7 @@ class Store:
         if self.spool is not None and self.spool.stored:
             return Printed(out, err, str(self.spool.path), self.spool.stored)
         if self.total and self._merged.holds(0, self.total):
-            digest = sha256(self._merged.read(0, self.total)).hexdigest()
+            digest = hashlib.sha256(self._merged.read(0, self.total)).hexdigest()
             file, kept = self._file or (None, 0)
             return Printed(out, err, file, kept, digest)
         return Printed(out, err)

@@ -8,9 +8,10 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 
+from shelltie.basics.frozen import mutable, replace
 from shelltie.errors import ConfigWrong
 from shelltie.settings import trust
 from shelltie.settings.config import (
@@ -118,7 +119,7 @@ def variable(key: str) -> str:
     return "SHELLTIE_" + key.upper().replace(".", "_")
 
 
-@dataclass(slots=True)
+@mutable
 class _Layers:
     """The settings so far, each layer over the one below."""
 
@@ -191,6 +192,8 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _parsed(content: bytes, path: Path) -> dict[str, object]:
+    if not content:  # most projects have none, and the parser is not loaded for that
+        return {}
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

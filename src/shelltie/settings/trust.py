@@ -78,8 +78,8 @@ def is_trusted(snapshot: Snapshot, store: Path) -> bool:
         known = listed(store)
     except ConfigWrong:
         return False
-    wanted = snapshot.project, snapshot.digest
-    return any(one.ours and (one.project, one.digest) == wanted for one in known)
+    here = [one for one in known if one.ours and one.project == snapshot.project]
+    return any(one.digest == snapshot.digest for one in here)
 
 
 def listed(store: Path) -> list[Trusted]:

@@ -27,3 +27,11 @@ Files, in reading order:
   html_report    the page of `report`
   checkup        what `doctor` looks at
 """
+
+from shelltie.basics.lazy_module import import_later
+
+# Half of what `shelltie ps` would load. Most commands use none of them.
+import_later(
+    *("anyio", "base64", "concurrent.futures", "copy", "difflib", "hashlib", "inspect"),
+    *("ipaddress", "logging", "shutil", "sqlite3", "subprocess", "textwrap", "tomllib"),
+)

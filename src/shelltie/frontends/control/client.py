@@ -6,7 +6,7 @@ All are asked at once: each may have to load the code that answers first.
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -69,7 +69,7 @@ def ask_all(
 def _at_once(do: Callable[[A], B], items: list[A]) -> list[B]:
     if len(items) <= 1:
         return [do(item) for item in items]
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    with futures.ThreadPoolExecutor(_AT_ONCE) as threads:
         return list(threads.map(do, items))
 
 

@@ -20,8 +20,6 @@ _STARTING = 60.0  # seconds after which a socket without a listener is nobody's
 _BACKLOG = 256
 _WATCHERS_MAX = 8
 
-_log = logging.getLogger(__name__)
-
 
 def prepared(environ: Mapping[str, str]) -> Iterator[Path]:
     """The places in which a socket of ours can be made, made where they were missing."""
@@ -65,7 +63,7 @@ def bind(place: Path, suffix: str = SOCKET) -> tuple[socket.socket, Path] | None
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
-        _log.debug("no socket at %s: %s", path, error)
+        logging.getLogger(__name__).debug("no socket at %s: %s", path, error)
         listener.close()
         return None
     return listener, path

@@ -1,0 +1,46 @@
+"""Lazy imports of standard modules: stand-ins that load theirs when a name in it is first read.
+
+They are imported at the top of whoever may need them, as all are. Not importlib's LazyLoader: with
+that a second `import` already loads the module (Python 3.11), and two threads may do so at once.
+"""
+
+import importlib
+import sys
+from _thread import allocate_lock  # `threading` would be the slowest import of all here
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_lock = allocate_lock()
+
+
+def import_later(*names: str) -> None:
+    """Have these modules loaded when they are used; those that are loaded stay as they are."""
+    for name in names:
+        if name not in sys.modules:
+            sys.modules[name] = _StandIn(name)
+            parent, _, child = name.rpartition(".")
+            if parent:
+                setattr(importlib.import_module(parent), child, sys.modules[name])
+
+
+def import_now() -> None:
+    """Load those that nobody has used yet."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, _StandIn):
+            module.__getattr__("__file__")
+
+
+class _StandIn(ModuleType):
+    """Has whatever the module has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__spec__ = ModuleSpec(name, None)  # which every `import` looks at
+
+    def __getattr__(self, name: str) -> object:
+        with _lock:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+        value: object = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
