@@ -131,12 +131,14 @@ def _from_proc(pid: int) -> ProcessView | None:
     except OSError:
         return None
     fields = rest.split()
+    # `NSpid:` has one number for each namespace in which the process has a pid, ours first.
+    lines = (line for line in status.splitlines() if line.startswith("NSpid:"))
     return ProcessView(
         pid=pid,
         parent=int(fields[1]),
         started=int(fields[19]),
         leashed=name.partition(b"(")[2] == _KEEPER.encode() or _keeps(words) or _marked(folder),
-        nested=_nested(status),
+        nested=(len(next(lines, "").split()) > 2),
         session=int(fields[3]),
         terminal=int(fields[4]),
     )
@@ -152,12 +154,6 @@ def _marked(folder: Path) -> bool:
         return any(one.startswith(_MARK) for one in (folder / "environ").read_bytes().split(b"\0"))
     except OSError:  # another user's
         return False
-
-
-def _nested(status: str) -> bool:
-    """`NSpid:` has one number for each namespace in which the process has a pid, ours first."""
-    lines = (line for line in status.splitlines() if line.startswith("NSpid:"))
-    return len(next(lines, "").split()) > 2
 
 
 def processes_by_ps() -> dict[int, ProcessView]:

@@ -301,13 +301,10 @@ class Broker:
         one.answer = answer
         one.over.set()
         if one.late:
-            self._settle_late(one, answer)
+            # Whoever repeats the call is told, once.
+            self._drop(one)
+            self._retries[one.question.digest] = (self._clock() + RETRY, answer)
         return answer
-
-    def _settle_late(self, one: _Open, answer: Answer) -> None:
-        """Whoever repeats the call is told, once."""
-        self._drop(one)
-        self._retries[one.question.digest] = (self._clock() + RETRY, answer)
 
     def _silence(self, one: _Open, patience: float | None) -> Answer:
         if one.comes_back:

@@ -135,7 +135,10 @@ class Contexts:
         context = Context(asker, owner, directory, kept, self._publish)
         context.warnings = tuple(_warnings(given, kept, directory))
         self._contexts[context.id] = context
-        self._watch(context)
+        # Close it when nobody has used it for long.
+        if self.limits.ttl:
+            context.alarm = Alarm(partial(self._look, context))
+            self._alarms.set(context.alarm, context.used + self.limits.ttl)
         self._publish(ContextOpened(asker, context.created, directory))
         return context
 
@@ -287,12 +290,6 @@ class Contexts:
     def _tell_closed(self, context: Context) -> None:
         assert context.closed is not None
         self._publish(ContextClosed(context.asker, time.time(), context.closed, context.commands))
-
-    def _watch(self, context: Context) -> None:
-        """Close it when nobody has used it for long."""
-        if self.limits.ttl:
-            context.alarm = Alarm(partial(self._look, context))
-            self._alarms.set(context.alarm, context.used + self.limits.ttl)
 
     def _look(self, context: Context, now: float) -> None:
         ttl = self.limits.ttl

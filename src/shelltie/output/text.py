@@ -91,7 +91,8 @@ def excerpt(head: bytes, tail: bytes, omitted: int, *, how_to_read: str = "") ->
     """
     if not omitted:
         return clean(head + tail)
-    first, last = _to_line_end(head), from_line_start(tail)
+    end = head.rfind(b"\n", max(0, len(head) - _LINE_SEARCH)) + 1
+    first, last = (head[:end] if end else whole_end(head)), from_line_start(tail)
     omitted += len(head) - len(first) + len(tail) - len(last)
     hint = f": {how_to_read}" if how_to_read else ""
     before = clean(first)
@@ -103,11 +104,6 @@ def last_line(data: bytes) -> str:
     """The last line that shows anything, shortened if it is long."""
     lines = clean(cut_tail(data, _LAST_LINE_SEARCH)).split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LAST_LINE_MAX]
-
-
-def _to_line_end(data: bytes) -> bytes:
-    end = data.rfind(b"\n", max(0, len(data) - _LINE_SEARCH)) + 1
-    return data[:end] if end else whole_end(data)
 
 
 def from_line_start(data: bytes) -> bytes:
@@ -199,7 +195,10 @@ class Cleaner:
             case "A" | "F":
                 self._row = max(0, self._row - count)
             case "B" | "E":
-                self._down(count)
+                self._row = max(self._row, min(self._row + count, _ROWS - 1))
+                missing = self._row + 1 - len(self._rows)
+                self._rows += [""] * missing
+                self._ends += ["\n"] * missing
             case "C":
                 self._column = min(self._column + count, _WIDTH - 1)
             case "D":
@@ -241,12 +240,6 @@ class Cleaner:
         if self._rows[self._row]:
             self._newline()
         self._column = 0
-
-    def _down(self, count: int) -> None:
-        self._row = max(self._row, min(self._row + count, _ROWS - 1))
-        missing = self._row + 1 - len(self._rows)
-        self._rows += [""] * missing
-        self._ends += ["\n"] * missing
 
     def _write(self, text: str) -> None:
         first, *lines = text.split("\n")

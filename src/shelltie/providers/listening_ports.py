@@ -77,14 +77,15 @@ def parse(rows: Iterable[str], version: int) -> Iterator[ListeningSocket]:
         fields = row.split()
         if len(fields) > 9 and fields[3] == _LISTENS:
             address, _, port = fields[1].partition(":")
-            yield ListeningSocket(_address(address, version), int(port, 16), version, fields[9])
-
-
-def _address(text: str, version: int) -> str:
-    """The kernel writes each 32 bits as a number, in the order of the machine."""
-    words = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
-    family = socket.AF_INET6 if version == 6 else socket.AF_INET
-    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+            # The kernel writes each 32 bits as a number, in the order of the machine.
+            words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
+            family = socket.AF_INET6 if version == 6 else socket.AF_INET
+            yield ListeningSocket(
+                socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words)),
+                int(port, 16),
+                version,
+                fields[9],
+            )
 
 
 def _open_sockets(leash: int) -> set[str] | None:

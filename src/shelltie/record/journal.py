@@ -178,17 +178,14 @@ class Journal:
             self._collect()
             problem = self._writer.write(patient=True)
             self.problem = problem
-            self._tell_lost()
+            lost, self._writer.lost = self._writer.lost, []
+            if self._tell is not None:
+                with suppress(RuntimeError):  # the loop is closed
+                    for run in lost:
+                        self._loop.call_soon_threadsafe(self._tell, run)
         self._reach(marks)
         with self._lock:
             self.problem = problem or self._writer.keep_house()
-
-    def _tell_lost(self) -> None:
-        lost, self._writer.lost = self._writer.lost, []
-        if self._tell is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                for run in lost:
-                    self._loop.call_soon_threadsafe(self._tell, run)
 
     def _fail(self, problem: str) -> None:
         while not self._over.is_set():

@@ -196,7 +196,11 @@ class Writer:
         connection = open_for_writing(self._terms.path, durable=self._terms.settings.required)
         book = ChainWriter(connection, secrets.token_hex(8))
         try:
-            self._register(book)
+            me, now = process_identity.of(os.getpid()), time.time()
+            row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)
+            with book.transaction():
+                book.connection.execute("INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                book.add(Fact("", now, "server_opened", {"pid": me.pid, "started": me.started}))
             self._take_unwritten(book.server)
         except BaseException:
             connection.close()
@@ -204,13 +208,6 @@ class Writer:
         self._book, self._file = book, file_identity(self._terms.path)
         self._unsettled = True
         return book
-
-    def _register(self, book: ChainWriter) -> None:
-        me, now = process_identity.of(os.getpid()), time.time()
-        row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)
-        with book.transaction():
-            book.connection.execute("INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            book.add(Fact("", now, "server_opened", {"pid": me.pid, "started": me.started}))
 
     def _write_backlog(self, book: ChainWriter) -> None:
         if not (self._backlog or self._untold):

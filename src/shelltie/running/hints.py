@@ -98,7 +98,10 @@ def hint(
         case State.SPAWN_FAILED:
             return "Nothing was run. Check the program's name, its permissions and the directory."
         case State.KILLED:
-            return _after_kill(outcome)
+            if outcome.leaked:
+                return _after_leak(outcome)
+            how = "with SIGKILL" if outcome.ended is Ended.HARD else "politely"
+            return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
         case _ if outcome.ok:
             return _after_success(outcome, kept=kept)
         case _:
@@ -122,7 +125,11 @@ def _after_timeout(outcome: Outcome, limits: Limits, text: str, last_line: str) 
         return f"This looks like a server or a watcher, which does not end by itself: {_SESSION}."
     if outcome.limit is Limit.SILENCE:
         return _after_silence(outcome, limits, last_line)
-    return _after_total(outcome, limits)
+    longer = limits.names.passed(Limit.TOTAL, _longer(limits.total))
+    if outcome.idle < min(5, (limits.total or 0) / 2):
+        return f"It was still printing when its time was over: pass {longer}, or do less at once."
+    silent = human_duration(outcome.idle)
+    return f"It had been silent for {silent} at the end; if it works, pass {longer}."
 
 
 def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
@@ -143,23 +150,8 @@ def _after_silence(outcome: Outcome, limits: Limits, last_line: str) -> str:
     )
 
 
-def _after_total(outcome: Outcome, limits: Limits) -> str:
-    longer = limits.names.passed(Limit.TOTAL, _longer(limits.total))
-    if outcome.idle < min(5, (limits.total or 0) / 2):
-        return f"It was still printing when its time was over: pass {longer}, or do less at once."
-    silent = human_duration(outcome.idle)
-    return f"It had been silent for {silent} at the end; if it works, pass {longer}."
-
-
 def _longer(limit: float | None) -> int:
     return max(2, round((limit or 60) * 2))
-
-
-def _after_kill(outcome: Outcome) -> str:
-    if outcome.leaked:
-        return _after_leak(outcome)
-    how = "with SIGKILL" if outcome.ended is Ended.HARD else "politely"
-    return f"Ended {how}: {outcome.stop_reason or 'asked to stop'}. Nothing of it is left."
 
 
 def _after_success(outcome: Outcome, *, kept: bool) -> str | None:

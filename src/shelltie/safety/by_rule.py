@@ -36,7 +36,8 @@ def use(case: Inspection, role: Role, args: Sequence[Arg], rule: Rule, flag: str
     """Rate what `rule`'s program does with these arguments, each of which has the same role."""
     if role is Role.SHELL:
         more = [unseen(args[-1].span)] if rule.appends and args else []
-        case.shell([*args, *more], _label(case, rule, flag))
+        name = " ".join(rule.command) or case.program
+        case.shell([*args, *more], f"{name} {flag}".rstrip())
         _from_elsewhere(case, args)
         return
     for arg in args:
@@ -44,14 +45,11 @@ def use(case: Inspection, role: Role, args: Sequence[Arg], rule: Rule, flag: str
         if role is Role.WRITE:
             write(case, arg, flag)
         elif role is Role.RUNS:
-            _runs(case, arg, flag)
+            case.unknown(Code.EXEC_FLAG, f"{flag or case.program} runs another program", arg)
+            case.shell([arg], f"{case.program} {flag}".rstrip())
+            _from_elsewhere(case, [arg])
         elif (rate := _USES.get(role)) is not None:
             rate(case, arg)
-
-
-def _label(case: Inspection, rule: Rule, flag: str) -> str:
-    name = " ".join(rule.command) or case.program
-    return f"{name} {flag}".rstrip()
 
 
 def _disclosed(case: Inspection, arg: Arg, rule: Rule) -> None:
@@ -117,12 +115,6 @@ def _assign(case: Inspection, arg: Arg) -> None:
         rate_pair(case, name, (value,), arg, before_command=True)
     elif not arg.exact:
         case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} is known only at run time", arg)
-
-
-def _runs(case: Inspection, arg: Arg, flag: str) -> None:
-    case.unknown(Code.EXEC_FLAG, f"{flag or case.program} runs another program", arg)
-    case.shell([arg], f"{case.program} {flag}".rstrip())
-    _from_elsewhere(case, [arg])
 
 
 def _code(case: Inspection, arg: Arg) -> None:
@@ -198,7 +190,9 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
         case.say(rule.verdict, rule.code or Code.UNKNOWN_PROGRAM, f"{_shown(rule)} {rule.why}")
     given = split(rule, place.args, place.more, stop=rule.stop)
     if rule.stdin is Role.SHELL and given.operands:
-        case.where = replace(case.where, operands=_parameters(case, given))
+        # `$0`, `$1` and so on of the text that a shell is given: `bash -c '"$@"' _ ls`.
+        first = case.args[:0] if "-c" in given.names() else case.args[:1]
+        case.where = replace(case.where, operands=(*first, *given.operands))
     _rate_options(case, rule, given)
     _rate_operands(case, rule, given)
     _rate_conditions(case, rule, given, rule.whens)
@@ -206,12 +200,6 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
     rate_network(case, rule, place.args, given)
     if rule.wraps and (given.unknown or given.loose):
         scan_suffixes(case, place.args)
-
-
-def _parameters(case: Inspection, given: SplitArguments) -> tuple[Arg, ...]:
-    """`$0`, `$1` and so on of the text that a shell is given: `bash -c '"$@"' _ ls`."""
-    first = case.args[:0] if "-c" in given.names() else case.args[:1]
-    return (*first, *given.operands)
 
 
 def _shown(rule: Rule) -> str:

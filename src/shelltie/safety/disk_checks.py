@@ -95,15 +95,11 @@ def _unmet_in(directory: Path, kind: str, *names: str) -> tuple[Code, str] | Non
         module = _module_in(directory, names)
         why = f"{module} is loaded instead of Python's own"
         return (Code.RUNS_CODE, why) if module else None
-    name = _present(directory, names)
-    return (Code.RUNS_CODE, f"{name} of the project is run with it") if name else None
-
-
-def _present(directory: Path, names: Collection[str]) -> Path | None:
-    """The first of these files here or above; it is the nearest that tools use."""
+    # The first of these files here or above; it is the nearest that tools use.
     above = [directory, *directory.resolve().parents][:ABOVE_MAX]
     candidates = (place / name for place in above for name in names)
-    return next((file for file in candidates if file.exists()), None)
+    name = next((file for file in candidates if file.exists()), None)
+    return (Code.RUNS_CODE, f"{name} of the project is run with it") if name else None
 
 
 def _module_in(directory: Path, names: Collection[str]) -> Path | None:

@@ -26,7 +26,6 @@ from shelltie.safety.protected_names import Effect, effect, is_secret_path
 from shelltie.safety.rating import Examined, Most, RatingMode, examine
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import READ_MAX, of_argv, parse
-from shelltie.shell.script import Script
 from shelltie.shell.shfmt import SHFMT_ARGS, agree
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -140,14 +139,19 @@ class Judge:
         )
 
     def _examined(self, command: Command, most: Most) -> Examined:
-        stdin = _text_of(command.stdin)
+        # The input as far as it is looked at, and a little more: so that it is seen to be too long.
+        stdin = (
+            None
+            if not command.stdin
+            else command.stdin[: 4 * READ_MAX + 4].decode("utf-8", "surrogateescape")
+        )
         read = self._remembered if len(stdin or "") <= _REMEMBERED_LENGTH else self._examine
         return read(command.text, command.argv, stdin, most)
 
     def _examine(
         self, text: str, argv: tuple[str, ...] | None, stdin: str | None, most: Most
     ) -> Examined:
-        script = _script_of(text, argv)
+        script = parse(text) if argv is None else of_argv(argv)
         return examine(script, self._rules, self._mode, self._lists, stdin, most)
 
     def _place(self, command: Command, examined: Examined) -> CommandPlace:
@@ -193,17 +197,6 @@ def _is_long(command: Command) -> bool:
     values = filter(None, command.env.values())
     lengths = map(len, (command.text, *(command.argv or ()), *command.env, *values))
     return len(command.stdin or b"") + sum(lengths) > _SHORT
-
-
-def _script_of(text: str, argv: tuple[str, ...] | None) -> Script:
-    return parse(text) if argv is None else of_argv(argv)
-
-
-def _text_of(stdin: bytes | None) -> str | None:
-    """The input as far as it is looked at, and a little more: so that it is seen to be too long."""
-    if not stdin:
-        return None
-    return stdin[: 4 * READ_MAX + 4].decode("utf-8", "surrogateescape")
 
 
 def _from_environment(command: Command) -> list[Reason]:

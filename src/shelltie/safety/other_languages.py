@@ -47,14 +47,12 @@ def rate_foreign(case: Inspection) -> None:
     if known is not None and known[0].search(line):
         case.dangerous(known[1], f"{case.program} {known[2]}")
     if is_shell:
-        _rate_shell(case, line)
-
-
-def _rate_shell(case: Inspection, line: str) -> None:
-    case.unknown(Code.FOREIGN_SHELL, f"{case.program} is a shell whose text we do not judge")
-    if _ENCODED.search(line):
-        case.dangerous(Code.REMOTE_CODE, "the code is hidden by an encoding")
-    case.again.danger_in_text(_OPTIONS.sub("", line, count=1), case, case.program, case.simple.span)
+        case.unknown(Code.FOREIGN_SHELL, f"{case.program} is a shell whose text we do not judge")
+        if _ENCODED.search(line):
+            case.dangerous(Code.REMOTE_CODE, "the code is hidden by an encoding")
+        case.again.danger_in_text(
+            _OPTIONS.sub("", line, count=1), case, case.program, case.simple.span
+        )
 
 
 def dangers_in(text: str) -> Iterator[tuple[Code, str]]:
@@ -111,7 +109,7 @@ def scan_calls(case: Inspection, text: str, arg: Arg) -> None:
     joined = _SIDE_BY_SIDE.sub(_as_one_text, text)
     commands = dict.fromkeys((*_commands(text), *_commands(joined)))
     for command in list(commands)[:_FINDS_MAX]:
-        case.again.danger_in_text(_plain(command), case, case.program, arg.span)
+        case.again.danger_in_text(re.sub(r"\\(.)", r"\1", command), case, case.program, arg.span)
 
 
 def scan_escapes(case: Inspection, text: str, arg: Arg) -> None:
@@ -131,10 +129,6 @@ def _commands(text: str) -> Iterator[str]:
 
 def _as_one_text(texts: re.Match[str]) -> str:
     return '"' + "".join("".join(pair) for pair in _INLINE_TEXTS.findall(texts[0])) + '"'
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
 
 
 def _paths(case: Inspection, text: str, arg: Arg) -> None:

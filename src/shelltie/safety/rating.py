@@ -286,7 +286,11 @@ class _Rater:
         elif path in BUILTINS:
             BUILTINS[path](case)
         else:
-            self._by_rules(case)
+            for tree in self.rules.for_program(case.program):
+                if tree is not None:
+                    rate_by_rule(case, tree)
+                else:
+                    self._without_rule(case)
         rate_by_list(case)
         self._detached(case, path)
 
@@ -309,18 +313,13 @@ class _Rater:
         if case.words:
             self.danger(case.words, case, case.program)
 
-    def _by_rules(self, case: Inspection) -> None:
-        for tree in self.rules.for_program(case.program):
-            if tree is not None:
-                rate_by_rule(case, tree)
-            else:
-                self._without_rule(case)
-
     def _without_rule(self, case: Inspection) -> None:
         other = without_extension(case.program).lower()
         if other != case.program:
             inner = Inspection(self, case.where, case.simple, case.args, other)
-            self._as(inner, other)
+            trees: list[Node] = [it for it in self.rules.for_program(other) if it is not None]
+            for tree in trees:
+                rate_by_rule(inner, tree)
             case.reasons += [it for it in inner.reasons if it.rating is Rating.DANGEROUS]
         case.unknown(Code.UNKNOWN_PROGRAM, f"{case.program} is not known to us")
         if " " in (case.args[0].value or ""):  # some wrappers hand their words to a shell
@@ -331,11 +330,6 @@ class _Rater:
         scan_words(case)
         scan_unknown_input(case)
         self._unknown_words(case)
-
-    def _as(self, case: Inspection, name: str) -> None:
-        trees: list[Node] = [it for it in self.rules.for_program(name) if it is not None]
-        for tree in trees:
-            rate_by_rule(case, tree)
 
     def _unknown_words(self, case: Inspection) -> None:
         """Secrets that are handed to a program we know nothing of."""

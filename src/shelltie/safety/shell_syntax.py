@@ -18,7 +18,7 @@ from shelltie.safety.protected_names import (
     secrecy,
 )
 from shelltie.safety.values import CASE
-from shelltie.shell.script import Part, PartKind, Redirect, Simple, Word
+from shelltie.shell.script import PartKind, Redirect, Simple, Word
 from shelltie.verdict import Code, Rating
 
 _COMMAND = lazy(r"\$\(|`|\$\{")
@@ -88,7 +88,10 @@ def rate_expansions(case: Inspection) -> None:
         for part in word.parts:
             arg = Arg((), part.text, word.span, part.text)
             if part.kind is PartKind.ARITHMETIC:
-                _rate_arithmetic(case, part, arg)
+                if part.commands:
+                    # What it prints is evaluated: `a[$(…)]` would run.
+                    evaluated(case, f"{part.text} evaluates what a command prints", arg)
+                rate_names(case, _SUBSTITUTION.sub("0", part.text.removeprefix("$")), arg)
             elif part.kind is PartKind.EXPANSION:
                 _rate_expansion(case, part.text, arg)
 
@@ -103,13 +106,6 @@ def _rate_expansion(case: Inspection, text: str, arg: Arg) -> None:
         evaluated(case, f"{text} evaluates a value", arg)
     elif _SUBSCRIPT.search(text):
         evaluated(case, f"{text} evaluates a subscript", arg)
-
-
-def _rate_arithmetic(case: Inspection, part: Part, arg: Arg) -> None:
-    if part.commands:
-        # What it prints is evaluated: `a[$(…)]` would run.
-        evaluated(case, f"{part.text} evaluates what a command prints", arg)
-    rate_names(case, _SUBSTITUTION.sub("0", part.text.removeprefix("$")), arg)
 
 
 def words_of(simple: Simple) -> Iterator[Word]:

@@ -102,10 +102,12 @@ class Values:
         return (self._made(word, [text.replace(_SPLIT, " ") for text in texts]),)
 
     def _made(self, word: Word, texts: Sequence[str]) -> Arg:
+        # The word, and where the script sets the variables in it.
+        names = [_set_as(name) for part in word.parts for name in _names(part)]
         return Arg(
             values=tuple(dict.fromkeys(text for text in texts if HOLE not in text)),
             shape=texts[0] if texts else HOLE,
-            span=self._with_sources(word),
+            span=word.span.with_all(self._set_at[name] for name in names if name in self._set_at),
             text=word.text,
             exact=False,
             pattern=word.pattern,
@@ -122,11 +124,6 @@ class Values:
         redirects = [it for simple in self._script.commands for it in simple.redirects]
         words += [it.target for it in redirects if it.target is not None]
         return Counter(posixpath.normpath(word.value) for word in words if word.value is not None)
-
-    def _with_sources(self, word: Word) -> Span:
-        """The word, and where the script sets the variables in it."""
-        names = [_set_as(name) for part in word.parts for name in _names(part)]
-        return word.span.with_all(self._set_at[name] for name in names if name in self._set_at)
 
     def secrets_in(self, word: Word) -> Iterator[str]:
         """The variables with secret names whose value becomes part of the word."""

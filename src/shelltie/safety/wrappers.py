@@ -85,7 +85,11 @@ def _filled(case: Inspection, arg: Arg, given: SplitArguments, *, known: bool) -
     """A placeholder is an argument that nobody sees, but find says what it may be called."""
     holders = _placeholders(given)
     if arg.value not in holders:
-        return _with_holes(arg, holders)
+        # A placeholder inside a word is replaced as well.
+        shape = arg.shape
+        for holder in holders:
+            shape = shape.replace(holder, HOLE)
+        return replace(arg, values=(), shape=shape, exact=False) if shape != arg.shape else arg
     named = [
         text
         for option in given.flags
@@ -94,14 +98,6 @@ def _filled(case: Inspection, arg: Arg, given: SplitArguments, *, known: bool) -
     ]
     named += [f"{start}/x" for operand in given.operands for start in operand.values]
     return unseen(arg.span, _secret(named) or _seen_before(case), known=known)
-
-
-def _with_holes(arg: Arg, holders: set[str]) -> Arg:
-    """A placeholder inside a word is replaced as well."""
-    shape = arg.shape
-    for holder in holders:
-        shape = shape.replace(holder, HOLE)
-    return replace(arg, values=(), shape=shape, exact=False) if shape != arg.shape else arg
 
 
 def _seen_before(case: Inspection) -> tuple[str, ...]:

@@ -205,7 +205,9 @@ class ShellSession:
         waiting = waiting or self.session.waiting
         sent = self._sent
         if sent is None or sent.told:
-            return await self._between(sent, waiting, wait_for)
+            reading = await self.session.exchange(b"", waiting, wait_for)
+            text, code = ("", None) if sent is None else (sent.text, sent.exit_code)
+            return CommandEnd(text, reading, ended=True, exit_code=code, cwd=self.cwd)
         async with self.session.turn:
             if sent.interrupted and self.busy:
                 soon = anyio.current_time() + _INTERRUPT_TAKES
@@ -219,13 +221,6 @@ class ShellSession:
     ) -> bool | None:
         start = sent.read or self.session.position
         return await self.session.until(lambda: sent.end is not None, start, waiting, wait_for)
-
-    async def _between(
-        self, sent: _Sent | None, waiting: Waiting, wait_for: Pattern | None
-    ) -> CommandEnd:
-        reading = await self.session.exchange(b"", waiting, wait_for)
-        text, code = ("", None) if sent is None else (sent.text, sent.exit_code)
-        return CommandEnd(text, reading, ended=True, exit_code=code, cwd=self.cwd)
 
     def _tell(self, sent: _Sent, found: bool | None) -> CommandEnd:
         session = self.session

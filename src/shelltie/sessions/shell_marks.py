@@ -1,6 +1,5 @@
 """Command boundary marks in a shell's output (begin, end, exit code). Pure."""
 
-import re
 from collections.abc import Iterator
 
 from shelltie.basics.frozen import frozen
@@ -48,7 +47,9 @@ class Marks:
                 self._held = data[at:]
                 return
             if found is not None:
-                yield _mark(found)
+                kind, number, exit_code, cwd = found.groups()
+                path = cwd.decode("utf-8", "surrogateescape") or None
+                yield CommandMark(kind == b"B", int(number), int(exit_code), path)
             # Without `found` somebody who knows the nonce printed half a mark: it is not repeated.
             data = rest[found.end() if found else 0 :]
         whole = len(data) - self._begun(data)
@@ -65,9 +66,3 @@ class Marks:
         """How many bytes at the end may be the beginning of a mark."""
         at = data.rfind(b"\x1b", max(0, len(data) - len(self._head)))
         return len(data) - at if at >= 0 and self._head.startswith(data[at:]) else 0
-
-
-def _mark(found: re.Match[bytes]) -> CommandMark:
-    kind, number, exit_code, cwd = found.groups()
-    path = cwd.decode("utf-8", "surrogateescape") or None
-    return CommandMark(kind == b"B", int(number), int(exit_code), path)

@@ -137,11 +137,8 @@ def _character(escape: re.Match[str]) -> str:
         return "\x7f" if value == "?" else chr(ord(value[0]) & 0x1F)
     if kind in _BASES:
         return bytes([int(value or "0", _BASES[kind]) & 0xFF]).decode("utf-8", "surrogateescape")
-    return _code_point(int(value, 16))
-
-
-def _code_point(number: int) -> str:
-    """Half a pair and numbers beyond Unicode are no characters."""
+    # Half a pair and numbers beyond Unicode are no characters.
+    number = int(value, 16)
     usable = number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF
     return chr(number) if usable else "\ufffd"
 

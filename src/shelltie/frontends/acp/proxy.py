@@ -138,7 +138,9 @@ class Proxy:
         has = capabilities.get("terminal") is True
         self._serving = self._serve is Serve.ALWAYS or not has
         self._host.offered = self._serving
-        self._host.client = _name(params.get("clientInfo"))
+        info = params.get("clientInfo")
+        name = info.get("name") if isinstance(info, dict) else None
+        self._host.client = name[:100] if isinstance(name, str) else ""
         self._display.mode = self._wanted or _mode_for(capabilities)
         if self._pty == "always" or (self._pty == "auto" and self._display.is_live):
             self._host.pty = TerminalSize()
@@ -218,7 +220,10 @@ class Proxy:
             noted = self._noted.get(_key(message.get("id")), {})
             session = str(noted.get("params", {}).get("sessionId"))
             if noted.get("method") == _PROMPT and not self._has_another_turn(session):
-                self._take_back_all(session)
+                # The turn is over: what it still asks is refused.
+                for asked in self._questions.values():
+                    if asked.session == session:
+                        asked.answer({"outcome": {"outcome": "cancelled"}}, by_editor=False)
                 await self._display.end_turn(session)
 
     def _has_another_turn(self, session: str) -> bool:
@@ -283,12 +288,6 @@ class Proxy:
                 await self._take_back(request)
         return asked.result
 
-    def _take_back_all(self, session: str) -> None:
-        """The turn is over: what it still asks is refused."""
-        for asked in self._questions.values():
-            if asked.session == session:
-                asked.answer({"outcome": {"outcome": "cancelled"}}, by_editor=False)
-
     async def _take_back(self, request: str) -> None:
         """Somebody else was faster, or nobody wants it any more."""
         params = {"requestId": request}
@@ -333,11 +332,6 @@ class _EditorChannel:
 def _key(request: object) -> str:
     """1 and "1" are two ids."""
     return repr(request)
-
-
-def _name(info: object) -> str:
-    name = info.get("name") if isinstance(info, dict) else None
-    return name[:100] if isinstance(name, str) else ""
 
 
 def _mode_for(capabilities: JsonMessage) -> DisplayMode:

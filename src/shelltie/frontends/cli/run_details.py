@@ -48,13 +48,14 @@ def _rows(run: PastRun, known: Fields) -> Iterator[tuple[str, str, str]]:
     good = run.well or run.running
     took = "" if run.duration is None else f" after {human_duration(run.duration)}"
     yield "end", f"{'' if good else '✗ '}{run.ending}{took}", "" if good else "red"
+    provider = known.get("provider")
     for label, text in (
         ("why", run.reason or known.get("stopReason") or known.get("error") or ""),
         ("id", run.id + (f" (session {run.session})" if run.session else "")),
         ("when", local_time(run.began)),
         ("in", run.cwd),
         ("client", _who(run, known)),
-        ("where", _where(known)),
+        ("where", (f"{provider}, isolation {known.get('isolation', 'none')}" if provider else "")),
     ):
         if text:
             yield label, str(text), ""
@@ -62,7 +63,11 @@ def _rows(run: PastRun, known: Fields) -> Iterator[tuple[str, str, str]]:
         yield "verdict", rating, _COLOURS.get(rating, "")
     yield from _decision(known)
     if limits := known.get("limits"):
-        yield "limits", _limits(limits), ""
+        spans = [
+            f"{name} {'none' if limits.get(name) is None else human_duration(limits[name])}"
+            for name in ("total", "silence")
+        ]
+        yield "limits", (f"{', '.join(spans)} ({words_of(str(limits.get('source')))})"), ""
     for warning in known.get("warnings") or ():
         yield "warning", str(warning), ""
 
@@ -73,11 +78,6 @@ def _who(run: PastRun, known: Fields) -> str:
     return ", ".join(parts)
 
 
-def _where(known: Fields) -> str:
-    provider = known.get("provider")
-    return f"{provider}, isolation {known.get('isolation', 'none')}" if provider else ""
-
-
 def _decision(known: Fields) -> Iterator[tuple[str, str, str]]:
     why = "; ".join(dict.fromkeys(map(str, known.get("why") or known.get("reasons") or ())))
     if why:
@@ -85,14 +85,6 @@ def _decision(known: Fields) -> Iterator[tuple[str, str, str]]:
     if known.get("decision"):
         by = known.get("approvedBy")
         yield "decision", f"{known['decision']}{f', approved by {by}' if by else ''}", ""
-
-
-def _limits(limits: Fields) -> str:
-    spans = [
-        f"{name} {'none' if limits.get(name) is None else human_duration(limits[name])}"
-        for name in ("total", "silence")
-    ]
-    return f"{', '.join(spans)} ({words_of(str(limits.get('source')))})"
 
 
 def words_of(source: str) -> str:

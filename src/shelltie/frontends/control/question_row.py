@@ -70,14 +70,12 @@ def from_json(said: Mapping[str, Any]) -> Pending:
         client=str(said["client"]),
         asked_at=float(said["askedAt"]),
         digest=str(said["digest"]),
-        input=None if given is None else _input_from_json(given),
+        input=None
+        if given is None
+        else Input(int(given["size"]), str(given["sha256"]), base64.b64decode(given["head"])),
         kind=None if said.get("kind") is None else json_codec.from_json(ProvedKind, said["kind"]),
     )
     return Pending(question, late=bool(said["late"]))
-
-
-def _input_from_json(said: Mapping[str, Any]) -> Input:
-    return Input(int(said["size"]), str(said["sha256"]), base64.b64decode(said["head"]))
 
 
 def _reason_from_json(said: Mapping[str, Any]) -> Reason:

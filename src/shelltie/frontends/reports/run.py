@@ -158,7 +158,7 @@ def report(
     return Result(
         status=status_of(outcome),
         stdout=stdout,
-        stderr=stderr or _explained(outcome),
+        stderr=stderr or (f"shelltie: {outcome.error}\n" if outcome.error else ""),
         exit_code=_exit_code(outcome),
         timeout_reason=timeout_reason(outcome),
         termination_mode=termination_mode(outcome),
@@ -403,7 +403,3 @@ def _exit_code(outcome: Outcome) -> int:
     if outcome.state is State.TIMED_OUT or outcome.exit.number is None:
         return -1
     return outcome.exit.number
-
-
-def _explained(outcome: Outcome) -> str:
-    return f"shelltie: {outcome.error}\n" if outcome.error else ""

@@ -71,7 +71,9 @@ class TerminalEvents:
             return _redacted(as_terminal_event(event), Redactor())
         match event:
             case CommandAsked():
-                self._note(event)
+                self._asked.setdefault(event.run, event)
+                if len(self._asked) > _ASKED_MAX:
+                    del self._asked[next(iter(self._asked))]
             case RunReady():
                 return self._ready(event)
             case RunEnded():
@@ -91,11 +93,6 @@ class TerminalEvents:
             self._contexts.add(event.asker.session)
         elif isinstance(event, ContextClosed):
             self._contexts.discard(event.asker.session)
-
-    def _note(self, event: CommandAsked) -> None:
-        self._asked.setdefault(event.run, event)
-        if len(self._asked) > _ASKED_MAX:
-            del self._asked[next(iter(self._asked))]
 
     def _ready(self, event: RunReady) -> TerminalEvent | None:
         asked = self._asked.get(event.run)

@@ -76,17 +76,14 @@ class ContainerProvider:
         room = self._rooms.by_name(workspace)  # which lets go of it if somebody has paused it
         if room is not None:
             self._rooms.reserve(room)
-        await self._remove_paused()
+        for paused in [room for room in self._rooms.stopping if room.lost and not room.given_up]:
+            paused.given_up = True
+            await _remove(paused.engine, {paused.name})
         if room is None:
             place = checked(workspace, self._policy.home, self._policy.hidden)
             async with self._locks.setdefault(place, anyio.Lock()):
                 room = self._rooms.by_path(place, workspace) or await self._open(place, workspace)
             self._rooms.reserve(room)
-
-    async def _remove_paused(self) -> None:
-        for paused in [room for room in self._rooms.stopping if room.lost and not room.given_up]:
-            paused.given_up = True
-            await _remove(paused.engine, {paused.name})
 
     def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
         """See `Provider`."""

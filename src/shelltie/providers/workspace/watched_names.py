@@ -140,19 +140,15 @@ def _as_it_was(name: UnguardedName, directory: int, entry: str) -> bool:
 def _replace(directory: int, entry: str, link: str | None) -> str:
     """Rename what is there, and make the link again; why that failed, if it did."""
     try:
-        _rename(directory, entry)
+        aside = f"{entry}.blocked-{secrets.token_hex(4)}"
+        with suppress(FileNotFoundError), _writable(directory):
+            os.rename(entry, aside, src_dir_fd=directory, dst_dir_fd=directory)
         if link is not None:
             with _writable(directory):
                 os.symlink(link, entry, dir_fd=directory)
     except OSError as error:
         return error.strerror or str(error)
     return ""
-
-
-def _rename(directory: int, entry: str) -> None:
-    aside = f"{entry}.blocked-{secrets.token_hex(4)}"
-    with suppress(FileNotFoundError), _writable(directory):
-        os.rename(entry, aside, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 @contextmanager

@@ -31,7 +31,8 @@ _HOW_FAR = {
 
 def main(args: Namespace) -> int:
     """Show the question, and answer yes."""
-    scope = _asked_scope(args)
+    asked = {Scope.ALWAYS: args.always, Scope.SESSION: args.session, Scope.KIND: args.kind}
+    scope = next((scope for scope, wanted in asked.items() if wanted), None)
     try:
         found = find(args.id)
         whole = not hides_danger(found.question, width=width())
@@ -51,11 +52,6 @@ def main(args: Namespace) -> int:
         return taken
     _tell(found.question, taken)
     return 0
-
-
-def _asked_scope(args: Namespace) -> Scope | None:
-    asked = {Scope.ALWAYS: args.always, Scope.SESSION: args.session, Scope.KIND: args.kind}
-    return next((scope for scope, wanted in asked.items() if wanted), None)
 
 
 def _rule(question: Question, scope: Scope) -> str:

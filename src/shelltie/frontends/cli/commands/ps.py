@@ -45,7 +45,11 @@ def _print(args: Namespace) -> int:
         return 0
     if found:
         show(found, Style(sys.stdout, args.color))
-        _tell_ports(found)
+        # Where what sandboxed sessions listen on can be reached.
+        ports = [(name, one.listed.ports) for one, name in zip(found, names(found), strict=True)]
+        lines = [f"{name}: {visible_text.inline(port)}" for name, here in ports for port in here]
+        if lines:
+            print("\n".join(["\nPorts, inside → outside:", *lines]))
         if any(one.listed.waiting_for_input for one in found):
             print("\nwaiting: for input; answer with shelltie send ID TEXT.", file=sys.stderr)
     else:
@@ -53,14 +57,6 @@ def _print(args: Namespace) -> int:
         print(f"Nothing runs; {count} running.")
     past_output.tell(gone)
     return 0
-
-
-def _tell_ports(found: list[FoundRun]) -> None:
-    """Where what sandboxed sessions listen on can be reached."""
-    ports = [(name, one.listed.ports) for one, name in zip(found, names(found), strict=True)]
-    lines = [f"{name}: {visible_text.inline(port)}" for name, here in ports for port in here]
-    if lines:
-        print("\n".join(["\nPorts, inside → outside:", *lines]))
 
 
 async def _watch(args: Namespace) -> NoReturn:

@@ -27,7 +27,10 @@ def main(args: Namespace) -> int:
         print(page, end="")
         return 0
     file = Path(args.output) if args.output else Path(config.state.dir) / "report.html"
-    _write(file, page)
+    # Commands are nobody else's business.
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as stream:
+        stream.write(page)
     print(f"wrote {file}" + ("" if args.open else "; --open shows it in a browser"))
     if args.open and not webbrowser.open(file.absolute().as_uri()):
         raise CannotStart(f"no browser was found: open {file} yourself")
@@ -42,10 +45,3 @@ def _page(config: Config, args: Namespace) -> str:
     since = min((run.began for run in runs), default=0.0)
     answers = count_answers(config.journal, since)
     return html_report.report(runs, learned, f"shelltie: what was run{where}", answers)
-
-
-def _write(file: Path, page: str) -> None:
-    """Commands are nobody else's business."""
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as stream:
-        stream.write(page)

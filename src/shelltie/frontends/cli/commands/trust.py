@@ -80,7 +80,11 @@ def _trust(project: Path, store: Path, args: Namespace) -> int:
             f"{snapshot.project} has neither {trust.SETTINGS} nor {trust.RULES}/: nothing to trust"
         )
         return NOT_DONE
-    loosened = _loosened(snapshot)
+    # What the project asks for and does not get while it is not trusted.
+    origin = str(paths.project_file(snapshot.project))
+    ignored = load(snapshot.project).ignored
+    start = f"{origin}: "
+    loosened = [line.removeprefix(start) for line in ignored if line.startswith(start)]
     if args.json:
         print_json(_as_json(snapshot, loosened))
     else:
@@ -92,14 +96,6 @@ def _trust(project: Path, store: Path, args: Namespace) -> int:
     if not args.json:
         print("Trusted, until one of these files changes. shelltie trust --revoke ends it.")
     return 0
-
-
-def _loosened(snapshot: Snapshot) -> list[str]:
-    """What the project asks for and does not get while it is not trusted."""
-    origin = str(paths.project_file(snapshot.project))
-    ignored = load(snapshot.project).ignored
-    start = f"{origin}: "
-    return [line.removeprefix(start) for line in ignored if line.startswith(start)]
 
 
 def _show(snapshot: Snapshot, loosened: list[str], ink: Style) -> None:

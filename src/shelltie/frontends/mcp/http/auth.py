@@ -133,14 +133,11 @@ class AccessControl:
         for client in revoked & self._doubtful:
             self._clients.shut_out(client)
             if client.session is not None:
-                await self._end_session(client, client.session)
+                # As if they had: the SDK goes on with a request whose connection is lost.
+                headers = [(b"mcp-session-id", client.session.encode("latin-1"))]
+                scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": headers}
+                await self._inside({**scope, "user": _user(client)}, _no_body, _unheard)
         self._doubtful = revoked - self._doubtful
-
-    async def _end_session(self, client: HttpClient, session: str) -> None:
-        """As if they had: the SDK goes on with a request whose connection is lost."""
-        headers = [(b"mcp-session-id", session.encode("latin-1"))]
-        scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": headers}
-        await self._inside({**scope, "user": _user(client)}, _no_body, _unheard)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host"), headers.get("origin")
