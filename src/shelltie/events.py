@@ -135,6 +135,16 @@ class Unusual:
 
 
 @frozen
+class LimitsExtended:
+    """A person made both limits longer by so many seconds; these are the limits now."""
+
+    run: RunId
+    at: float
+    by: float
+    limits: Limits
+
+
+@frozen
 class LimitReached:
     """The decision that the run timed out; the first signal follows."""
 
@@ -317,6 +327,7 @@ Event = (
     | LimitNear
     | SilentButWorking
     | Unusual
+    | LimitsExtended
     | LimitReached
     | Escalated
     | Leaked

@@ -253,3 +253,34 @@ def test_only_the_given_clock_counts() -> None:
     watchdog.due(9.0)
     assert watchdog.due(9.99) == []
     assert watchdog.due(10.0) == [TimeOut(Limit.TOTAL, idle=10.0, elapsed=10.0)]
+
+
+def test_what_is_extended_is_warned_of_again_and_ends_later() -> None:
+    watchdog = dog(100, 50)
+    before = watchdog.deadlines
+    first = watch(watchdog, 30)
+
+    limits = watchdog.lengthen(300)
+
+    assert [(one.limit, one.at, one.warn_at) for one in before] == [
+        (Limit.SILENCE, 50, 25),
+        (Limit.TOTAL, 100, 70),
+    ]
+    assert first == [(25, Warn(Limit.SILENCE, idle=25, left=25))]
+    assert (limits.total, limits.silence) == (400, 350)
+    assert [(one.limit, one.at) for one in watchdog.deadlines] == [
+        (Limit.SILENCE, 350),
+        (Limit.TOTAL, 400),
+    ]
+    assert watch(watchdog, 400) == [
+        (320, Warn(Limit.SILENCE, idle=320, left=30)),
+        (350, TimeOut(Limit.SILENCE, idle=350, elapsed=350)),
+    ]
+    assert watchdog.deadlines == ()
+
+
+def test_where_there_is_no_limit_there_is_none_to_extend() -> None:
+    watchdog = dog(None, None)
+
+    assert watchdog.deadlines == ()
+    assert (watchdog.lengthen(60).total, watchdog.lengthen(60).silence) == (None, None)

@@ -88,9 +88,19 @@ class _Open:
     comes_back: bool = False  # whoever wants the command repeats the call, with an answer
     unreached: bool = False  # a channel could not ask, so that nobody knows of the question
     until: float = 0.0
+    expires_at: float | None = None  # by the clock on the wall
     unheard: anyio.Event = field(default_factory=anyio.Event)  # no channel asks, or no longer
     over: anyio.Event = field(default_factory=anyio.Event)
     dropped: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def pending(self) -> Pending:
+        """As those see it who may answer."""
+        return Pending(self.question, self.late, self.expires_at)
+
+    def keep_late(self, now: float) -> None:
+        """It is no longer waited for, and may be answered for a while."""
+        self.late, self.until, self.expires_at = True, now + RETRY, time.time() + RETRY
 
 
 class Broker:
@@ -162,6 +172,7 @@ class Broker:
         if (problem := self._why_not(question, channels)) is not None:
             return _no(problem)
         one = self._list(question)
+        one.expires_at = None if patience is None else time.time() + patience
         for hear in self.on_waiting:
             hear(question)
         try:
@@ -192,7 +203,7 @@ class Broker:
         """Every question that can be answered now, the oldest first."""
         self._expire()
         distinct = dict.fromkeys(self._open.values())
-        return [Pending(one.question, one.late) for one in distinct if not one.claimed]
+        return [one.pending for one in distinct if not one.claimed]
 
     def find(self, question: str) -> Pending:
         """A question by its id, or by an id that it had when it was asked before.
@@ -200,7 +211,7 @@ class Broker:
         Raises: InvalidParameters.
         """
         one = self._find(question)
-        return Pending(one.question, one.late)
+        return one.pending
 
     async def answer(self, question: str, digest: str, answer: Answer) -> tuple[Answer, bool]:
         """Answer a question; `digest` is what was shown to whoever answers.
@@ -308,7 +319,7 @@ class Broker:
 
     def _silence(self, one: _Open, patience: float | None) -> Answer:
         if one.comes_back:
-            one.late, one.until = True, self._clock() + RETRY
+            one.keep_late(self._clock())
             return _no("whoever wants it is asked, and repeats the call with the answer")
         dangerous = one.question.verdict.rating is Rating.DANGEROUS
         unreached = one.unreached or (one.unheard.is_set() and not one.put)
@@ -317,7 +328,7 @@ class Broker:
         told = _what_happened(one, patience, unreached=unreached)
         if not self.reachable:
             return _no(UNASKED if unreached else told)
-        one.late, one.until = True, self._clock() + RETRY
+        one.keep_late(self._clock())
         return _no(
             f"{told}. A person says yes with `shelltie approve {one.question.id}`; then repeat the"
             f" same call (within {human_duration(RETRY)})" + self._disowned(one.question)

@@ -133,3 +133,4 @@ class Pending:
 
     question: Question
     late: bool
+    expires_at: float | None = None  # then it counts as no; `None` if nobody knows when

@@ -19,6 +19,7 @@ from shelltie.events import (
     ContextRefused,
     Event,
     Leaked,
+    LimitsExtended,
     RunEnded,
     RunReady,
     RunStarted,
@@ -186,6 +187,10 @@ class FactMaker:
     @_write.register
     def _(self, event: RunStarted) -> tuple[str, Body]:
         return "started", {"pid": event.pid}
+
+    @_write.register
+    def _(self, event: LimitsExtended) -> tuple[str, Body]:
+        return "extended", {"by": event.by, "limits": _limits(event.limits)}
 
     @_write.register
     def _(self, event: Leaked) -> tuple[str, Body]:

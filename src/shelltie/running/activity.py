@@ -74,6 +74,10 @@ class Observer:
         """What is to be seen now; nothing is remembered."""
         return snapshot(self._leash, self._terminal)
 
+    def processes(self) -> list[procfs.ProcessRow]:
+        """Everybody below the leash, parents before their children."""
+        return procfs.process_rows(self._leash)
+
     def ignores(self, number: int) -> bool:
         """Whether anybody below the leash ignores a signal."""
         return any(procfs.ignores(pid, number) for pid in procfs.descendants(self._leash))

@@ -1,13 +1,16 @@
 """procfs: descendants, threads and stat of a process."""
 
 import contextlib
+import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 
 _IGNORED = lazy(rb"\nSigIgn:\t([0-9a-f]+)")
+_TICK = os.sysconf("SC_CLK_TCK")
 _MOST_PROCESSES = 500  # a look costs about 30 µs a process, on the event loop
 
 
@@ -22,6 +25,30 @@ def descendants(root: int) -> Iterator[int]:
             seen += 1
             queue.append(child)
             yield child
+
+
+@frozen
+class ProcessRow:
+    """A process in a tree: its name, its state as the kernel writes it, its CPU in seconds."""
+
+    pid: int
+    parent: int
+    name: str
+    state: str
+    cpu: float
+
+
+def process_rows(root: int) -> list[ProcessRow]:
+    """Everybody below a process, parents before their children; who ends meanwhile is left out."""
+    found = []
+    for pid in descendants(root):
+        head, _, rest = slurp(f"/proc/{pid}/stat").rpartition(b")")
+        fields = rest.split()
+        if len(fields) > 12:
+            name = head.partition(b"(")[2].decode("utf-8", "replace")
+            cpu = (int(fields[11]) + int(fields[12])) / _TICK
+            found.append(ProcessRow(pid, int(fields[1]), name, fields[0].decode("ascii"), cpu))
+    return found
 
 
 def threads(pid: int) -> list[str]:

@@ -10,12 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from shelltie.basics.pulse import Pulse
-from shelltie.errors import CannotStart, IllegalTransition, KillFailed, RunOver, SignalFailed
+from shelltie.basics.times import human_duration
+from shelltie.errors import (
+    CannotStart,
+    IllegalTransition,
+    InvalidParameters,
+    KillFailed,
+    RunOver,
+    SignalFailed,
+)
 from shelltie.events import (
     Escalated,
     Leaked,
     LimitNear,
     LimitReached,
+    LimitsExtended,
     Publish,
     RunEnded,
     RunStarted,
@@ -48,6 +57,7 @@ from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, EndTimes, exit_status
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
+from shelltie.running.procfs import ProcessRow
 from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
     DRAIN_MOST,
@@ -58,6 +68,7 @@ from shelltie.running.terms import (
     RunTerms,
 )
 from shelltie.running.watchdog import (
+    Deadline,
     GiveUp,
     LookAtTree,
     Observe,
@@ -204,6 +215,40 @@ class Run:
         if typed or (seen.polls and shows_no_prompt(tail)):
             return replace(seen, waits_for_input=False, password=False)
         return seen
+
+    @property
+    def deadlines(self) -> tuple[Deadline, ...]:
+        """When each limit would end it, the nearest first, on the clock of `now`."""
+        decided = self.outcome is not None or self._ending.exit is not None
+        return () if decided else self._watchdog.deadlines
+
+    @property
+    def now(self) -> float:
+        """The clock that deadlines are on."""
+        return self._alarms.now()
+
+    def extend(self, by: float) -> None:
+        """Have both limits end it so many seconds later.
+
+        Raises: RunOver if it has ended, or its end has begun; InvalidParameters without limits.
+        """
+        if self.outcome is not None or self._ending.exit is not None or self._watchdog.ending:
+            raise RunOver("it has ended, or is being ended: its limits hold no longer")
+        if not self._watchdog.deadlines:
+            raise InvalidParameters("no limit ends it: there is nothing to extend")
+        note = f"a person made its limits longer by {human_duration(by)}"
+        limits = self._watchdog.lengthen(by)
+        self.rules = replace(
+            self.rules, limits=replace(limits, notes=(*self.rules.limits.notes, note))
+        )
+        self._arm()
+        self._publish(LimitsExtended(self.id, time.time(), by, self.rules.limits))
+
+    def processes(self) -> list[ProcessRow]:
+        """Everybody of it whom /proc shows here, parents before their children."""
+        if self._observer is None or self.outcome is not None:
+            return []
+        return self._observer.processes()
 
     def resize(self, size: TerminalSize) -> None:
         """Give its terminal another size.

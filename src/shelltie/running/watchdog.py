@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, replace
 from shelltie.model import Escalation, Limit, Limits
 
 _SHORTEST_WARNED = 5.0  # a shorter limit would warn at once, on every quick command
@@ -52,6 +52,19 @@ class Send:
 @frozen
 class GiveUp:
     """Everything was tried and somebody is still there."""
+
+
+@frozen
+class Deadline:
+    """When a limit ends the run as things are, and when it is warned of that; both on our clock.
+
+    `span` is the length of the limit. Output moves the end of a silence.
+    """
+
+    limit: Limit
+    at: float
+    warn_at: float
+    span: float
 
 
 Step = Warn | Observe | LookAtTree | TimeOut | Send | GiveUp
@@ -128,6 +141,33 @@ class Watchdog:
         """The tree works: let it be silent for as long again, and compare again then."""
         self._extended = now
         self._observed_for = self._silent_since
+
+    @property
+    def deadlines(self) -> tuple[Deadline, ...]:
+        """The end by each limit that there is, the nearest first; none once the end has begun."""
+        limits = self._limits
+        found = [
+            Deadline(limit, at, at - self._lead_before(span), span)
+            for limit, at, span in (
+                (Limit.TOTAL, self._deadline, limits.total),
+                (Limit.SILENCE, self._silence_ends, limits.silence),
+            )
+            if span is not None and self._steps is None
+        ]
+        return tuple(sorted(found, key=lambda one: one.at))
+
+    def lengthen(self, by: float) -> Limits:
+        """Make both limits longer by so many seconds; they are warned of again. The new limits."""
+        total, silence = self._limits.total, self._limits.silence
+        self._limits = replace(
+            self._limits,
+            total=None if total is None else total + by,
+            silence=None if silence is None else silence + by,
+        )
+        self._deadline += by
+        self._total_warned = False
+        self._warned_for = self._observed_for = -math.inf
+        return self._limits
 
     def time_out(self, limit: Limit, now: float) -> list[Step]:
         """Decide that the run timed out, unless its end has been decided already."""

@@ -23,6 +23,7 @@ _WHATS = {
     "run:signalled": "signal",
     "limit:near": "warning",
     "limit:forgiven": "waits on",
+    "limit:extended": "extended",
     "limit:reached": "timeout",
     "command:refused": "refused",
     "session:refused": "refused",
@@ -106,12 +107,17 @@ def _answered(event: Event, command: str) -> tuple[str, str]:
     return "✓" if allowed else "✗", said.rstrip(" ·")
 
 
+def _extended(event: Event, command: str) -> tuple[str, str]:
+    return " ", f"limits {human_duration(float(event.get('by') or 0))} longer · {command}"
+
+
 def _started(_: Event, command: str) -> tuple[str, str]:
     return " ", command
 
 
 _DETAILED: dict[str, Callable[[Event, str], tuple[str, str]]] = {
     "run:started": _started,
+    "limit:extended": _extended,
     "run:ended": _ended,
     "command:refused": _refused,
     "session:refused": _refused,

@@ -15,11 +15,14 @@ Files, in reading order:
   peer         peer credentials
   server       the socket of a server
   client       the other end
+  async_client the same, without threads
   run_row      a run in `ps`, at both ends
-  runs         ps, logs, send, resize, kill
+  overview     a run on the web page
+  runs         ps, logs, send, resize, extend, kill
   question_row a question, at both ends
   questions    pending, approve, deny
   event_push   events as they happen, to monitors
   watch        events, metrics, health
+  monitor_socket  hears events of every process
   presence     the socket of who is no server: answers are loaded when somebody asks
 """

@@ -21,6 +21,7 @@ def to_json(pending: Pending) -> dict[str, object]:
         "late": pending.late,
         "client": question.client,
         "askedAt": question.asked_at,
+        "expiresAt": pending.expires_at,
         "command": command.text,
         "argv": None if command.argv is None else list(command.argv),
         "cwd": command.cwd,
@@ -46,6 +47,8 @@ def _reason_to_json(reason: Reason) -> dict[str, object]:
         "message": reason.message,
         "start": reason.span.start,
         "end": reason.span.end,
+        "program": reason.program,
+        "rule": reason.rule,
     }
 
 
@@ -75,7 +78,8 @@ def from_json(said: Mapping[str, Any]) -> Pending:
         else Input(int(given["size"]), str(given["sha256"]), base64.b64decode(given["head"])),
         kind=None if said.get("kind") is None else json_codec.from_json(ProvedKind, said["kind"]),
     )
-    return Pending(question, late=bool(said["late"]))
+    expires = said.get("expiresAt")
+    return Pending(question, bool(said["late"]), None if expires is None else float(expires))
 
 
 def _reason_from_json(said: Mapping[str, Any]) -> Reason:

@@ -1,4 +1,4 @@
-"""Run commands of the control socket: ps, logs, send, resize, kill. Only a person may steer."""
+"""Run commands of the control socket: ps, logs, send, extend, kill. Only a person may steer."""
 
 import base64
 import binascii
@@ -14,15 +14,22 @@ import anyio.lowlevel
 
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.pulse import Pulse
-from shelltie.basics.validate import count_of, of_kind, texts
+from shelltie.basics.validate import count_of, number_up_to, of_kind, texts
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun, parameter
 from shelltie.frontends.control import questions, watch
 from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.line_format import MessageFields
+from shelltie.frontends.control.overview import overview_of
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX, RunRow
-from shelltie.frontends.control.server import Control, Perform, must_be_a_person
+from shelltie.frontends.control.server import (
+    Control,
+    Perform,
+    behalf_of,
+    must_be_a_person,
+)
 from shelltie.frontends.control.socket_dirs import watch_sockets
+from shelltie.frontends.reports.run import limits_report
 from shelltie.model import RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
@@ -34,6 +41,7 @@ ENDED_BY = "a person ended it with shelltie kill"
 _KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
 _ID = of_kind(str, "the id of a run")
 _BYTES = count_of("bytes")
+_LONGER = number_up_to(86400, "a number of seconds above 0, a day at most")
 _AT_ONCE = 16  # runs to look at before others have a turn
 
 
@@ -99,9 +107,12 @@ def commands(supervisor: Supervisor, list_sessions: ListSessions) -> dict[str, P
     runs = _Runs(supervisor, list_sessions)
     return {
         "ps": runs.ps,
+        "overview": runs.overview,
+        "tree": runs.tree,
         "logs": runs.logs,
         "send": runs.send,
         "resize": runs.resize,
+        "extend": runs.extend,
         "kill": runs.kill,
     }
 
@@ -130,20 +141,41 @@ class _Runs:
 
     async def ps(self, _: Peer, fields: MessageFields) -> MessageFields:
         """All of them, the oldest first; only with `look` whether they wait for input."""
-        self._sweep()
         look = fields.get("look") is True
+        rows: list[MessageFields] = []
+        async for run, session in self._everything():
+            listed = _listed(run, session, look=look)
+            rows.append({"id": listed.id, **as_json(listed)})
+        return {"runs": rows}
+
+    async def overview(self, _: Peer, __: MessageFields) -> MessageFields:
+        """The same with deadlines, limits, verdicts and ends, for the page."""
+        return {
+            "runs": [overview_of(run, session) async for run, session in self._everything()],
+            "held": not self._supervisor.admission.broker.unheld,
+        }
+
+    async def _everything(self) -> AsyncIterator[tuple[Run, str | None]]:
+        """Every run with the id of its session, if it has one; others have a turn in between."""
+        self._sweep()
         sessions = {session.run.id: session for session in self._list_sessions()}
         runs = {run_id: session.run for run_id, session in sessions.items()}
         runs |= self._supervisor.runs
-        rows: list[MessageFields] = []
         for number, run_id in enumerate(sorted(runs), 1):
             session = sessions.get(run_id)
-            name = None if session is None else session.id
-            listed = _listed(runs[run_id], name, look=look)
-            rows.append({"id": listed.id, **as_json(listed)})
+            yield runs[run_id], None if session is None else session.id
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
-        return {"runs": rows}
+
+    async def tree(self, _: Peer, fields: MessageFields) -> MessageFields:
+        """The processes of a run, and whether they wait for input."""
+        run = self._watch(_id(fields)).run
+        seen = run.look() if run.outcome is None else None
+        return {
+            "processes": [as_json(one) for one in run.processes()],
+            "waitingForInput": seen is not None and seen.waits_for_input,
+            "password": seen is not None and seen.waits_for_input and seen.password,
+        }
 
     async def logs(self, _: Peer, fields: MessageFields) -> MessageFields:
         """Output from a position on; where there is none yet, what comes within `wait` seconds."""
@@ -172,7 +204,7 @@ class _Runs:
     async def send(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """Type something."""
         run, data = self._watch(_id(fields)).run, _bytes(fields)
-        await must_be_a_person(peer, lambda: self._supervisor.admission.broker.unheld)
+        await self._must_be_a_person(peer, fields)
         if not run.command.stays_open:
             raise RunOver("its input is closed: it takes none")
         run.input.write(data)
@@ -182,15 +214,23 @@ class _Runs:
         """Give its terminal the size of a person's."""
         run = self._watch(_id(fields)).run
         size = checked_size(fields.get("rows"), fields.get("columns"))
-        await must_be_a_person(peer)
+        await self._must_be_a_person(peer, fields, believed=True)
         session = next((one for one in self._list_sessions() if one.run is run), None)
         (session or run).resize(size)  # a session draws its screen in the size that it knows
         return {}
 
+    async def extend(self, peer: Peer, fields: MessageFields) -> MessageFields:
+        """Make its limits longer by so many `seconds`."""
+        run = self._watch(_id(fields)).run
+        by = parameter("seconds", fields.get("seconds"), _LONGER)
+        await self._must_be_a_person(peer, fields)
+        run.extend(by)
+        return {"limits": as_json(limits_report(run.rules.limits))}
+
     async def kill(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """End runs, and say of each whether anybody is left; with `again` only wait on."""
         names = _ids(fields)
-        await must_be_a_person(peer)
+        await self._must_be_a_person(peer, fields, believed=True)
         meant = [watched for watched in map(self._known, names) if watched is not None]
         if fields.get("again") is not True:
             for watched in meant:
@@ -201,6 +241,15 @@ class _Runs:
                     await watched.changed.wait()
         runs = [watched.run for watched in meant]
         return {"runs": [{"runId": run.id, **_ending(run)} for run in runs]}
+
+    async def _must_be_a_person(
+        self, peer: Peer, fields: MessageFields, *, believed: bool = False
+    ) -> None:
+        """`believed`: even after a command got rid of what held it, which only ends things."""
+        broker = self._supervisor.admission.broker
+        await must_be_a_person(
+            peer, lambda: broker.unheld and not believed, behalf=behalf_of(fields)
+        )
 
     # Finding
 

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -19,7 +18,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics.pulse import Pulse
-from shelltie.errors import ControlRefused, TerminalError
+from shelltie.basics.validate import whole_number
+from shelltie.errors import ControlRefused, TerminalError, parameter
 from shelltie.frontends.control import line_format
 from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.peer import Peer
@@ -29,6 +29,7 @@ _CLIENTS_MAX = 64
 _BREATH = 0.1
 _LAST_ANSWERS = 0.5  # seconds that whoever has asked holds us up when we leave
 _IDLE = 15.0  # seconds in which a client must have said or read something
+_PID = whole_number("the pid of a process", 1)
 _GONE = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 _log = logging.getLogger(__name__)
@@ -181,24 +182,41 @@ async def _send(stream: SocketStream, line: bytes) -> None:
         await stream.send(line)
 
 
-async def must_be_a_person(peer: Peer, unheld: Callable[[], bool] = lambda: False) -> None:
+async def must_be_a_person(
+    peer: Peer, unheld: Callable[[], bool] = lambda: False, behalf: int | None = None
+) -> None:
     """Let only those go on who are not on one of our leashes, nor may have been.
 
+    Who asks on `behalf` of another process, as the web page does for a browser, is believed only
+    if both are: it adds a condition, and takes none away.
     Raises: ControlRefused.
     """
-    why = await _objection(peer, unheld=False)
+    pids = [peer.pid] if behalf is None else [peer.pid, behalf]
+    why = await _objection(pids, unheld=False)
     # Whose leash has died has seen it close its socket before: then we have heard of it by now.
     await anyio.lowlevel.checkpoint()
     if why is None and unheld():
-        why = await _objection(peer, unheld=True)
+        why = await _objection(pids, unheld=True)
     # Only now: had it ended before, its pid could have been somebody else's while we looked.
     if why is None and not peer.present():
         why = "it has ended"
     if why is not None:
-        _log.warning("process %d may not answer for a person: %s", peer.pid, why)
+        _log.warning("process %d may not answer for a person: %s", pids[-1], why)
         raise ControlRefused(f"only a person may do this, and whoever asks may not: {why}")
 
 
-async def _objection(peer: Peer, *, unheld: bool) -> str | None:
-    look = partial(why_not_a_person, peer.pid, os.getpid(), unheld=unheld)
+async def _objection(pids: list[int], *, unheld: bool) -> str | None:
+    def look() -> str | None:
+        found = (why_not_a_person(pid, os.getpid(), unheld=unheld) for pid in pids)
+        return next(filter(None, found), None)
+
     return await anyio.to_thread.run_sync(look)
+
+
+def behalf_of(fields: MessageFields) -> int | None:
+    """The process for which somebody asks, if not for themselves.
+
+    Raises: InvalidParameters.
+    """
+    pid = fields.get("behalf")
+    return None if pid is None else parameter("behalf", pid, _PID)

@@ -1,0 +1,70 @@
+"""JSON of a run for the web page: deadlines, limits, verdict, how it ended.
+
+Times are by the clock on the wall, so that a row stays the same while nothing happens.
+"""
+
+import time
+
+from shelltie.basics.json_codec import as_json
+from shelltie.frontends.reports.run import limits_report, reasons_report
+from shelltie.running.run import Run
+
+_REASONS_MAX = 12
+_WARNINGS_MAX = 20
+
+
+def overview_of(run: Run, session: str | None) -> dict[str, object]:
+    """All that can be told of it without a look at its processes."""
+    outcome, command = run.outcome, run.command
+    began = time.time() - run.now  # what to add to its clock
+    return {
+        "runId": run.id,
+        "sessionId": session,
+        "command": command.text,
+        "cwd": run.surroundings.cwd,
+        "pid": run.pid,
+        "state": run.state,
+        "startedAt": round(run.started_at, 1),
+        "lastOutputAt": round(began + run.now - run.idle, 1),
+        "outputBytes": run.output.total,
+        "pty": command.pty is not None,
+        "takesInput": command.stays_open and outcome is None,
+        "provider": run.provider,
+        "isolation": run.isolation,
+        "deadlines": [
+            {
+                "limit": one.limit,
+                "at": round(began + one.at, 1),
+                "warnAt": round(began + one.warn_at, 1),
+                "span": one.span,
+            }
+            for one in run.deadlines
+        ],
+        "limits": as_json(limits_report(run.rules.limits)),
+        "verdict": None if run.verdict is None else run.verdict.rating,
+        "reasons": _reasons(run),
+        "warnings": list(run.warnings[-_WARNINGS_MAX:]),
+        **_end(run),
+    }
+
+
+def _reasons(run: Run) -> list[object]:
+    if run.verdict is None:
+        return []
+    return [as_json(reason) for reason in reasons_report(run.verdict)[:_REASONS_MAX]]
+
+
+def _end(run: Run) -> dict[str, object]:
+    outcome = run.outcome
+    if outcome is None:
+        return {"ended": False}
+    return {
+        "ended": True,
+        "left": not run.settled,
+        "exitCode": outcome.exit.number,
+        "signal": outcome.exit.signal_name,
+        "duration": round(outcome.duration, 3),
+        "limit": outcome.limit,
+        "stopReason": outcome.stop_reason,
+        "error": outcome.error,
+    }
