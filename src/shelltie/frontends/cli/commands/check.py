@@ -9,33 +9,19 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.approval.irreversible import decide
-from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics import visible_text
-from shelltie.basics.frozen import frozen
-from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED
 from shelltie.frontends.cli.run_details import words_of
 from shelltie.frontends.cli.terminal import Style, columns, print_json, stdin_bytes, wrap
+from shelltie.frontends.dry_run import DryRun, DryRunAnswer
 from shelltie.frontends.reports.run import (
     UsualReport,
-    limits_report,
     reasons_report,
-    usual_report,
 )
-from shelltie.limits.experience import Experience, proposed
-from shelltie.limits.policy import TimeoutPolicy
-from shelltie.limits.resolve import AskedLimits, resolve
-from shelltie.model import Adaptive, Command, Limits
-from shelltie.record.history import History
-from shelltie.running.interfaces import CommandJudge
-from shelltie.running.options import check_command
-from shelltie.settings.config import Config
+from shelltie.model import Limits
 from shelltie.settings.layers import load
-from shelltie.settings.sections import SafetyProfile
-from shelltie.shell.shape import shape
 from shelltie.verdict import Decision, Rating, Verdict
 
 _COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
@@ -50,104 +36,32 @@ _LABEL = 10
 _ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
 
 
-@frozen
-class _Answer:
-    command: str
-    verdict: Verdict
-    decision: Decision
-    key: str  # of the profile, that decided
-    limits: Limits
-    usual: UsualReport | None
-
-
 def main(args: Namespace) -> int:
     """One command from the command line, or many from stdin."""
-    config = load(Path.cwd())
-    checks = _Checks(
-        judge_of(config, Path.cwd()),
-        profiles(config)[args.profile],
-        config.sandbox.workspace or str(Path.cwd()),
-        policy_file(config, Path.cwd()).current(),
-        _Learned(config),
-    )
+    place = Path.cwd()
+    checks = DryRun(load(place), place, args.profile)
     if args.jsonl:
         if args.words:
             raise InvalidParameters("check --jsonl reads its commands from stdin, an object a line")
-        anyio.run(checks.many)
+        anyio.run(_many, checks)
         return 0
     text = args.words[0] if len(args.words) == 1 else shlex.join(args.words)
     answer = anyio.run(checks.one, text)
     if args.json:
-        print_json(_wire(answer))
+        print_json(answer.to_json())
     else:
         _show(answer, Style(sys.stdout, args.color), args.profile)
     return _CODES[answer.decision] if args.exit_code else 0
 
 
-class _Learned:
-    """What earlier runs say, as a server would use it."""
-
-    def __init__(self, config: Config) -> None:
-        self._mode = Adaptive(config.adaptive.mode)
-        self._least = config.adaptive.min_samples
-        self._history = History(config.journal if config.audit.enabled else None)
-
-    async def limits(
-        self, text: str, limits: Limits, most: float | None
-    ) -> tuple[Limits, UsualReport | None]:
-        """The limits that would hold, and what is usual for such a command, if that is known."""
-        kind = "" if self._mode is Adaptive.OFF else shape(text)
-        if not kind:
-            return limits, None
-        project, samples = await self._history.recall(kind, str(Path.cwd()))
-        known = Experience(kind, project, samples, self._least).usual
-        if known is None:
-            return limits, None
-        better = proposed(limits, known, most)
-        held = better if self._mode is Adaptive.APPLY else limits
-        return held, usual_report(known, held, better)
-
-
-class _Checks:
-    """Everything that decides about a command, and nothing that runs one."""
-
-    def __init__(
-        self,
-        judge: CommandJudge,
-        profile: SafetyProfile,
-        workspace: str,
-        policy: TimeoutPolicy,
-        learned: _Learned,
-    ) -> None:
-        self._judge = judge
-        self._profile = profile
-        self._workspace = workspace
-        self._policy = policy
-        self._learned = learned
-
-    async def one(self, text: str) -> _Answer:
-        """What would happen to it.
-
-        Raises: InvalidParameters.
-        """
-        command = Command(text)
-        check_command(command)
-        verdict = await self._judge.judge(command)
-        limits = resolve(self._policy, text, AskedLimits())
-        limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
-        decision = decide(self._profile, text, verdict, str(Path.cwd()), self._workspace)
-        stricter = decision is not self._profile.for_rating(verdict.rating)
-        key = "irreversible" if stricter else str(verdict.rating)
-        return _Answer(text, verdict, decision, key, limits, usual)
-
-    async def many(self) -> None:
-        """An object a line in, an object a line out."""
-        for line in stdin_bytes():
-            try:
-                answer = _wire(await self.one(_command_in(line)))
-            except InvalidParameters as error:
-                answer = {"error": str(error), "errorCode": error.code}
-            print(json.dumps(answer), flush=True)
+async def _many(checks: DryRun) -> None:
+    """An object a line in, an object a line out."""
+    for line in stdin_bytes():
+        try:
+            answer = (await checks.one(_command_in(line))).to_json()
+        except InvalidParameters as error:
+            answer = {"error": str(error), "errorCode": error.code}
+        print(json.dumps(answer), flush=True)
 
 
 def _command_in(line: bytes) -> str:
@@ -160,19 +74,7 @@ def _command_in(line: bytes) -> str:
     return str(given["command"])
 
 
-def _wire(answer: _Answer) -> dict[str, object]:
-    usual = {} if answer.usual is None else {"usual": as_json(answer.usual)}
-    return {
-        "command": answer.command,
-        "verdict": str(answer.verdict.rating),
-        "decision": str(answer.decision),
-        "reasons": [as_json(reason) for reason in reasons_report(answer.verdict)],
-        "limits": as_json(limits_report(answer.limits)),
-        **usual,
-    }
-
-
-def _show(answer: _Answer, ink: Style, profile: str) -> None:
+def _show(answer: DryRunAnswer, ink: Style, profile: str) -> None:
     limits, rating = answer.limits, answer.verdict.rating
     decision = str(answer.decision)
     setting = "" if rating is Rating.SAFE else f" (safety.profiles.{profile}.{answer.key})"

@@ -1,0 +1,98 @@
+"""Dry run of a command: verdict, decision and limits, as a server would have them; nothing runs."""
+
+from pathlib import Path
+
+from shelltie.approval.irreversible import decide
+from shelltie.assemble import judge_of, policy_file, profiles
+from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
+from shelltie.frontends.reports.run import (
+    UsualReport,
+    limits_report,
+    reasons_report,
+    usual_report,
+)
+from shelltie.limits.experience import Experience, proposed
+from shelltie.limits.resolve import AskedLimits, resolve
+from shelltie.model import Adaptive, Command, Limits
+from shelltie.record.history import History
+from shelltie.running.options import check_command
+from shelltie.settings.config import Config
+from shelltie.shell.shape import shape
+from shelltie.verdict import Decision, Verdict
+
+
+@frozen
+class DryRunAnswer:
+    """What would happen to a command, and why."""
+
+    command: str
+    verdict: Verdict
+    decision: Decision
+    key: str  # of the profile, that decided
+    limits: Limits
+    usual: UsualReport | None
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        usual = {} if self.usual is None else {"usual": as_json(self.usual)}
+        return {
+            "command": self.command,
+            "verdict": str(self.verdict.rating),
+            "decision": str(self.decision),
+            "reasons": [as_json(reason) for reason in reasons_report(self.verdict)],
+            "limits": as_json(limits_report(self.limits)),
+            **usual,
+        }
+
+
+class _Learned:
+    """What earlier runs say, as a server would use it."""
+
+    def __init__(self, config: Config, place: Path) -> None:
+        self._place = str(place)
+        self._mode = Adaptive(config.adaptive.mode)
+        self._least = config.adaptive.min_samples
+        self._history = History(config.journal if config.audit.enabled else None)
+
+    async def limits(
+        self, text: str, limits: Limits, most: float | None
+    ) -> tuple[Limits, UsualReport | None]:
+        """The limits that would hold, and what is usual for such a command, if that is known."""
+        kind = "" if self._mode is Adaptive.OFF else shape(text)
+        if not kind:
+            return limits, None
+        project, samples = await self._history.recall(kind, self._place)
+        known = Experience(kind, project, samples, self._least).usual
+        if known is None:
+            return limits, None
+        better = proposed(limits, known, most)
+        held = better if self._mode is Adaptive.APPLY else limits
+        return held, usual_report(known, held, better)
+
+
+class DryRun:
+    """Everything that decides about a command in a directory, and nothing that runs one."""
+
+    def __init__(self, config: Config, place: Path, profile: str = "run") -> None:
+        self._judge = judge_of(config, place)
+        self._profile = profiles(config)[profile]
+        self._place = str(place)
+        self._workspace = config.sandbox.workspace or str(place)
+        self._policy = policy_file(config, place).current()
+        self._learned = _Learned(config, place)
+
+    async def one(self, text: str) -> DryRunAnswer:
+        """What would happen to it.
+
+        Raises: InvalidParameters.
+        """
+        command = Command(text)
+        check_command(command)
+        verdict = await self._judge.judge(command)
+        limits = resolve(self._policy, text, AskedLimits())
+        limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
+        decision = decide(self._profile, text, verdict, self._place, self._workspace)
+        stricter = decision is not self._profile.for_rating(verdict.rating)
+        key = "irreversible" if stricter else str(verdict.rating)
+        return DryRunAnswer(text, verdict, decision, key, limits, usual)
