@@ -13,10 +13,12 @@ Files, in reading order:
   jsonl     JSON Lines, and stdin and stdout for us alone
   fd_io     reads and writes descriptors in the event loop
   reports/  what every front-end says about runs, sessions, contexts, events
+  dry_run   what would happen to a command
   control/  the Unix socket of each server, for ps, kill, approve
   api       shelltie.run, Terminal
   service/  TerminalService
   mcp/      the MCP server
   acp/      the ACP server, and parts for agents and editors
+  web/      the page of `shelltie web`
   cli/      the command line
 """

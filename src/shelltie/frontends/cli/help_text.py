@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "check", "demo"),
-    "see what happens": ("ps", "monitor", "logs", "attach", "pending"),
+    "see what happens": ("web", "ps", "monitor", "logs", "attach", "pending"),
     "step in": ("approve", "deny", "approvals", "send", "kill"),
     "look back": ("history", "stats", "report", "export", "replay", "audit", "metrics"),
     "serve agents": ("mcp", "acp", "install", "uninstall"),
@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "shelltie check --exit-code 'git push --force' || echo 'not without a person'",
         """echo '{"command": "ls"}' | shelltie check --jsonl""",
     ),
+    "web": ("shelltie web", "shelltie web --port 8022 --allow-input"),
     "ps": ("shelltie ps", "shelltie ps --watch"),
     "monitor": ("shelltie monitor", "shelltie monitor --json | jq .type"),
     "logs": (

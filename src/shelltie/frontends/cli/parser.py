@@ -208,8 +208,24 @@ _LEAVE = """
 Leave with ctrl-] and it runs on; without --write ctrl-c leaves as well."""
 
 
+_WEB = """\
+Two links are printed: one to look, one to steer. The page is on this machine
+only (127.0.0.1); from elsewhere use ssh -L."""
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or int(text[:6]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number up to 65535")
+    return int(text)
+
+
 def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Ps, logs, attach, send, kill."""
+    """Web, ps, logs, attach, send, kill."""
+    web = _plain(commands, "web", "open a page with all that runs, and what waits for you")
+    web.epilog = _WEB
+    web.add_argument("--port", type=_port, default=0, metavar="N", help="listen here (any)")
+    web.add_argument("--allow-input", action="store_true", help="let the page type into sessions")
+    web.add_argument("--no-open", action="store_true", help="do not open a browser")
     ps = _plain(commands, "ps", "list what runs for you: commands and sessions")
     ps.add_argument("--json", action="store_true", help="print JSON")
     ps.add_argument("--watch", action="store_true", help="refresh the list each second")

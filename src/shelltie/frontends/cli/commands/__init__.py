@@ -26,6 +26,7 @@ Files, in reading order:
   report      HTML page
   audit       the journal
   monitor     live events
+  web         the page
   metrics     Prometheus
   doctor      diagnostics
   paths       files in use

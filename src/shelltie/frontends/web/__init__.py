@@ -1,0 +1,22 @@
+"""The web page of `shelltie web`: everything that runs for a user, live, and what waits for them.
+
+Responsibilities: loopback only; a token for those who look and one for those who steer; what every
+server tells, in one stream; a command of ours cannot steer through it.
+
+Flow at a glance:
+1. `server` listens and prints two links; `access` lets only those in who show a token.
+2. `live_rows` asks every server again when an event says that something changed.
+3. `stream` sends each page what changed, and the output that it follows.
+4. `routes` hands what a person does to the control socket, on behalf of the browser (`tcp_peer`).
+
+Files, in reading order:
+  server      start, links, browser
+  access      Host, Origin, tokens, security headers
+  tcp_peer    which process is at the other end of a connection
+  live_rows   runs, questions and servers as rows
+  question_card  a question as the page shows it
+  stream      rows and output to one page
+  steering    answer, extend, kill, type
+  past        history from the journal
+  routes      the paths of the page and of its API
+"""
