@@ -13,6 +13,7 @@ this list only.
   sessions/    what stays open?           REPLs, dev servers, persistent shells
   agents/      is the other agent stuck?  limits, events, advice
   running/     how is it going?           the engine: admission, runs, watchdog
+  trials/      what did a trial change?   change sets, applied or undone
   approval/    who says yes?              questions to a person
   safety/      is it harmless?            rules, rating, verdict
   limits/      how long may it take?      timeout policy

@@ -34,6 +34,11 @@ TerminalError
     ConfigWrong
         MissingFile
     JournalBroken
+    TrialError
+        ChangesUnreadable
+        ChangesConflict
+        ChangesNotApplied
+        UndoTooLarge
     ContextClosedEarly
     NoServerAnswer
     ControlRefused
@@ -253,6 +258,44 @@ class JournalBroken(TerminalError):
     """Nothing can be recorded, and the configuration says that it must be."""
 
     code = "JOURNAL_BROKEN"
+
+
+class TrialError(TerminalError):
+    """Something about the changes of a trial; the workspace is as it was."""
+
+    code = "TRIAL_ERROR"
+
+
+class ChangesUnreadable(TrialError):
+    """What a trial changed cannot be read, or is no directory any more."""
+
+    code = "CHANGES_UNREADABLE"
+
+
+class ChangesConflict(TrialError):
+    """Files were changed in the workspace meanwhile; `paths` names them. Nothing was applied."""
+
+    code = "CHANGES_CONFLICT"
+
+    def __init__(self, message: str, paths: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.paths = paths
+
+
+class ChangesNotApplied(TrialError):
+    """Applying or undoing failed. `rolled_back` says whether the workspace is as it was."""
+
+    code = "CHANGES_NOT_APPLIED"
+
+    def __init__(self, message: str, *, rolled_back: bool = True) -> None:
+        super().__init__(message)
+        self.rolled_back = rolled_back
+
+
+class UndoTooLarge(TrialError):
+    """The old content is more than is kept: applying could not be undone. Nothing was applied."""
+
+    code = "UNDO_TOO_LARGE"
 
 
 class ContextClosedEarly(TerminalError):

@@ -141,10 +141,10 @@ def _replace(directory: int, entry: str, link: str | None) -> str:
     """Rename what is there, and make the link again; why that failed, if it did."""
     try:
         aside = f"{entry}.blocked-{secrets.token_hex(4)}"
-        with suppress(FileNotFoundError), _writable(directory):
+        with suppress(FileNotFoundError), writable(directory):
             os.rename(entry, aside, src_dir_fd=directory, dst_dir_fd=directory)
         if link is not None:
-            with _writable(directory):
+            with writable(directory):
                 os.symlink(link, entry, dir_fd=directory)
     except OSError as error:
         return error.strerror or str(error)
@@ -152,7 +152,7 @@ def _replace(directory: int, entry: str, link: str | None) -> str:
 
 
 @contextmanager
-def _writable(directory: int) -> Iterator[None]:
+def writable(directory: int) -> Iterator[None]:
     """A command may have taken the right to write from its owner, who is ours, too."""
     name = f"/proc/self/fd/{directory}"  # a descriptor of O_PATH cannot be changed by itself
     mode = stat.S_IMODE(os.fstat(directory).st_mode)

@@ -1,0 +1,159 @@
+"""Copy of a directory tree: reflinks (FICLONE) where possible, holes, links, modes and times kept.
+
+For trials where there is no overlay, and to move things between file systems.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from shelltie.errors import ChangesUnreadable
+from shelltie.trials.held_tree import HeldTree
+
+_FICLONE = 0x40049409
+_CHUNK = 1024 * 1024
+COPY_MAX_BYTES = 2 * 1024**3
+COPY_MAX_ENTRIES = 100_000
+
+
+class TreeCopy:
+    """Copies entries from one tree to another; names of one file stay names of one file.
+
+    `room` is how many bytes and entries may be copied. Raises: ChangesUnreadable beyond, OSError.
+    """
+
+    def __init__(
+        self,
+        source: HeldTree,
+        target: HeldTree,
+        *,
+        most_bytes: int | None = None,
+        most_entries: int | None = None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._bytes = most_bytes
+        self._entries = most_entries
+        self._linked: dict[tuple[int, int], str] = {}
+
+    def copy(self, path: str, to: str) -> None:
+        """The entry at a path and all that is below it."""
+        found = self._source.lstat(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        self._count(found)
+        key = found.st_dev, found.st_ino
+        if not stat.S_ISDIR(found.st_mode) and key in self._linked:
+            self._link(self._linked[key], to)
+            return
+        self._make(path, found, to)
+        self._keep_rights(found, *self._target.place(to))
+        if found.st_nlink > 1:
+            self._linked[key] = to
+
+    def _make(self, path: str, found: os.stat_result, to: str) -> None:
+        directory, name = self._target.place(to)
+        if stat.S_ISDIR(found.st_mode):
+            os.mkdir(name, 0o700, dir_fd=directory)
+            for inner in self._source.names(path):
+                self.copy(f"{path}/{inner}", f"{to}/{inner}")
+        elif stat.S_ISREG(found.st_mode):
+            self._file(path, directory, name)
+        elif stat.S_ISLNK(found.st_mode):
+            os.symlink(self._source.readlink(path), name, dir_fd=directory)
+        elif stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode):
+            os.mknod(name, stat.S_IFMT(found.st_mode) | 0o600, dir_fd=directory)
+        else:
+            raise ChangesUnreadable(f"{path} is a device, which is not copied")
+
+    def _count(self, found: os.stat_result) -> None:
+        if self._entries is not None:
+            self._entries -= 1
+        if self._bytes is not None and stat.S_ISREG(found.st_mode):
+            self._bytes -= found.st_blocks * 512
+        if (self._entries is not None and self._entries < 0) or (
+            self._bytes is not None and self._bytes < 0
+        ):
+            raise ChangesUnreadable("there is too much in it to be copied")
+
+    def _link(self, old: str, new: str) -> None:
+        from_directory = os.dup(self._target.place(old)[0])  # the next place closes it
+        try:
+            directory, name = self._target.place(new)
+            base = old.rpartition("/")[2]
+            os.link(base, name, src_dir_fd=from_directory, dst_dir_fd=directory)
+        finally:
+            os.close(from_directory)
+
+    def _keep_rights(self, found: os.stat_result, directory: int, name: str) -> None:
+        """Owner, mode and times, as far as this user can set them."""
+        with suppress(PermissionError):
+            os.chown(name, found.st_uid, found.st_gid, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISLNK(found.st_mode):
+            os.chmod(name, self._source.mode(found), dir_fd=directory)
+        times = (found.st_atime_ns, found.st_mtime_ns)
+        os.utime(name, ns=times, dir_fd=directory, follow_symlinks=False)
+
+    def _file(self, path: str, directory: int, name: str) -> None:
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with (
+            os.fdopen(self._source.open(path), "rb", buffering=0) as old,
+            os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb", buffering=0) as new,
+        ):
+            copy_content(old.fileno(), new.fileno())
+            _copy_attributes(old.fileno(), new.fileno())
+
+
+def copy_content(old: int, new: int) -> None:
+    """All bytes of an open file into an empty one; holes stay holes. Raises: OSError."""
+    with suppress(OSError):
+        fcntl.ioctl(new, _FICLONE, old)
+        return
+    size = os.fstat(old).st_size
+    os.ftruncate(new, size)
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(old, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                return
+            raise
+        end = os.lseek(old, at, os.SEEK_HOLE)
+        while at < end:
+            data = os.pread(old, min(_CHUNK, end - at), at)
+            if not data:
+                return
+            at += os.pwrite(new, data, at)
+
+
+def _copy_attributes(old: int, new: int) -> None:
+    for name in os.listxattr(old):
+        if name.startswith(("user.", "system.posix_acl_")) and not name.startswith("user.overlay."):
+            with suppress(OSError):  # tmpfs has no attributes of users
+                os.setxattr(new, name, os.getxattr(old, name))
+
+
+def remove_tree(path: Path) -> None:
+    """Everything there, also directories that their owner may not enter; nothing outside.
+
+    Raises: OSError.
+    """
+
+    def open_up(function: Callable[..., object], name: str, _: object) -> None:
+        above = Path(name).parent
+        for directory in (above, Path(name)):
+            if directory.is_dir() and not directory.is_symlink():
+                directory.chmod(0o700)
+        if function in (os.scandir, os.open, os.lstat):
+            shutil.rmtree(name, onerror=open_up)
+        else:
+            function(name)
+
+    if os.path.lexists(path):
+        shutil.rmtree(path, onerror=open_up)
