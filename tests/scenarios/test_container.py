@@ -20,6 +20,9 @@ from shelltie.keeper import process_identity
 from shelltie.model import Command, Isolation
 from shelltie.providers.container.create import OWNER
 from shelltie.running.options import RunOptions
+from shelltie.sessions.registry import Sessions
+from shelltie.sessions.shell import Start, open_shell
+from shelltie.settings.sections import Waiting
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -180,6 +183,23 @@ async def test_listed_hosts_are_reached_from_a_container(opened: Open) -> None:
     assert refused.stdout.startswith("HTTP/1.1 403 "), refused
     assert [one.host for one in refused.refused_hosts] == [f"127.0.0.1:{port}"]
     assert refused.blocked == ("hosts",)
+
+
+async def test_a_shell_that_stays_runs_in_a_container(opened: Open, workspace: Path) -> None:
+    async with opened(safety_profiles_session_dangerous="allow") as terminal:
+        sessions = Sessions(terminal.supervisor)
+        start = Start(isolation="container")
+        with anyio.fail_after(50):
+            shell = await open_shell(
+                sessions, terminal.supervisor, "me", "mkdir a; cd a; (exit 3)", start
+            )
+            first = await shell.follow(Waiting(0.1, 0.3, 50.0))
+            second = await shell.run("pwd > file; ls /root", Waiting(0.1, 0.3, 50.0))
+
+    assert (first.exit_code, first.cwd) == (3, str(workspace / "a"))
+    assert (workspace / "a" / "file").read_text() == f"{workspace}/a\n"
+    assert second.exit_code != 0  # the image has no such directory
+    assert shell.session.run.isolation == "container"
 
 
 async def test_neither_the_network_nor_our_processes_and_sockets_can_be_reached(

@@ -24,7 +24,8 @@ class Prepared:
 
     `workspace` is the directory in which a place that isolates lets it write. With `one_output`
     stderr is the same pipe, or terminal, as stdout; a terminal is then for output alone. If
-    `directory` is given, `cwd` must lead to that one.
+    `directory` is given, `cwd` must lead to that one. `commands` is a descriptor that a shell on a
+    terminal is given in place of stderr.
     """
 
     argv: tuple[str, ...]
@@ -37,6 +38,7 @@ class Prepared:
     workspace: str = ""
     one_output: bool = False
     directory: Directory | None = None
+    commands: int | None = None
 
 
 class Process(Protocol):

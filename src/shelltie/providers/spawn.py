@@ -158,7 +158,8 @@ def _open_streams(
     if prepared.pty is not None:
         terminal, slave = _pair(os.openpty, ours, theirs)
         resize(slave, prepared.pty)
-        return (slave, slave, slave), _Ends(terminal)
+        stderr = slave if prepared.commands is None else prepared.commands
+        return (slave, slave, stderr), _Ends(terminal)
     their_stdin, stdin = _input(prepared, theirs, ours)
     stdout, their_stdout = _pair(os.pipe, ours, theirs)
     stderr, their_stderr = _pair(os.pipe, ours, theirs)

@@ -121,8 +121,10 @@ class Admission:
         *,
         live_shell: bool,
         profile: str = "session",
+        provider: Provider | None = None,
     ) -> None:
-        """Let a command be given to what runs already, where nothing is isolated.
+        """Let a command be given to what runs already, by that provider; without isolation, if none
+        is named.
 
         To a `live_shell` nothing is safe: it has aliases, functions and a PATH that we do not see.
         Raises: CommandDenied, IsolationUnavailable.
@@ -131,9 +133,10 @@ class Admission:
         options = RunOptions(profile, requester=requester)
         with self._publishing_refusal(run, command):
             verdict = await self._rate(command, profile, live_shell=live_shell)
-            await self.placement.require_isolation(self.placement.default, options, verdict)
+            where = provider or self.placement.default
+            await self.placement.require_isolation(where, options, verdict)
             # An alias or a function of the shell could stand for any word: nothing has a kind.
-            placed: Placed = self.placement.default, ()
+            placed: Placed = where, ()
             await self._approve(run, command, verdict, options, placed, kinds=False)
 
     async def let_type(

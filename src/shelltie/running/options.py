@@ -60,7 +60,8 @@ class RunOptions:
     `Limits` hold as they are, while `AskedLimits` still go through the policy. `own` are variables
     that no caller can change. `isolation` is a level or "auto", `provider` a name; where it is
     isolated, it may write in `workspace`. `one_output`: stderr goes where stdout goes, so that both
-    are read in the order in which they were written.
+    are read in the order in which they were written. `commands` is a descriptor that a shell reads
+    its commands from.
     """
 
     profile: str | None = "run"
@@ -73,6 +74,7 @@ class RunOptions:
     provider: str | None = None
     workspace: str | None = None
     one_output: bool = False
+    commands: int | None = None
 
 
 def terms_for(

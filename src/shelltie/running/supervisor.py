@@ -351,6 +351,7 @@ class Supervisor:
             stays_open=command.stays_open,
             workspace=self.placement.workspace_for(options),
             one_output=options.one_output,
+            commands=options.commands,
         )
         shell = None if command.argv else self._defaults.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)

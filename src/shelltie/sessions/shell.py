@@ -23,15 +23,22 @@ from shelltie.errors import (
     UnknownSession,
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
-from shelltie.model import Command, Limits, RunId, TerminalSize
+from shelltie.model import Command, Isolation, Limits, RunId, TerminalSize
+from shelltie.providers.provider import Provider
 from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.shell_marks import CommandMark
-from shelltie.sessions.shell_pipe import CommandPipe, MarkFilter
+from shelltie.sessions.shell_pipe import (
+    PASSED_TEXT_MAX,
+    CommandPipe,
+    MarkFilter,
+    PassedPipe,
+)
 from shelltie.settings.sections import Waiting
+from shelltie.verdict import Rating, Verdict
 
 _TEXT_MAX = 1024 * 1024
 _INTERRUPTS = (b"\x03", b"\x1c")
@@ -61,7 +68,9 @@ class CommandEnd:
 
 @frozen
 class Start:
-    """How a shell is started; `stdin` is typed for its first command."""
+    """How a shell is started; `stdin` is typed for its first command. Without an `isolation` it has
+    what the policy demands for unknown commands, which all are in a shell.
+    """
 
     cwd: str = "."
     env: Mapping[str, str | None] = field(default_factory=dict)
@@ -69,6 +78,7 @@ class Start:
     limits: Limits = field(default_factory=lambda: Limits(None, None, "sessions have no limit"))
     requester: Requester = field(default_factory=Requester)
     stdin: bytes | None = None
+    isolation: str | None = None
 
 
 @mutable
@@ -88,8 +98,11 @@ class _Sent:
 class ShellSession:
     """Commands for one shell, one after the other."""
 
-    def __init__(self, session: Session, desk: CommandPipe, supervisor: Supervisor) -> None:
+    def __init__(
+        self, session: Session, desk: CommandPipe | PassedPipe, supervisor: Supervisor
+    ) -> None:
         self.session = session
+        self._provider = supervisor.placement.providers[session.run.provider]
         self._told_cwd: str | None = None
         self._supervisor = supervisor
         self._desk = desk
@@ -134,7 +147,8 @@ class ShellSession:
         self._deciding = True  # a question to a person may take long, and others come meanwhile
         try:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
-            await _admit(self._supervisor, self.session.run.id, command, requester)
+            run = self.session.run.id
+            await _admit(self._supervisor, run, command, requester, self._provider)
             await self.announce(text)
             await self.session.unfinished()
         finally:
@@ -284,8 +298,10 @@ async def open_shell(
     run.
     """
     command = Command(first, cwd=start.cwd, env=start.env, stdin=start.stdin)
-    await _admit(supervisor, new_run_id(), command, start.requester)
-    desk = CommandPipe()
+    asked = RunOptions("session", isolation=start.isolation)
+    provider, notes = await supervisor.placement.choose(asked, Verdict(Rating.UNKNOWN))
+    await _admit(supervisor, new_run_id(), command, start.requester, provider)
+    desk = CommandPipe() if provider.isolation is Isolation.NONE else PassedPipe()
     try:
         shell = replace(
             command, text="bash", argv=desk.argv, stdin=None, stays_open=True, pty=start.size
@@ -293,10 +309,19 @@ async def open_shell(
         session = await sessions.open(
             shell,
             # Each command there ends by itself: a pager would wait for a key after each.
-            RunOptions(None, start.limits, UNPAGED, requester=start.requester),
+            RunOptions(
+                None,
+                start.limits,
+                UNPAGED,
+                requester=start.requester,
+                provider=provider.name,
+                commands=desk.passed,
+            ),
             owner,
             Waiting(),
         )
+        for note in notes:
+            session.run.warn(note)
         opened = ShellSession(session, desk, supervisor)
     except BaseException:
         desk.close()
@@ -315,11 +340,21 @@ async def open_shell(
 
 
 async def _admit(
-    supervisor: Supervisor, run: RunId, command: Command, requester: Requester
+    supervisor: Supervisor, run: RunId, command: Command, requester: Requester, provider: Provider
 ) -> None:
-    """A shell's pipe is on this machine, so no shell is isolated."""
     _check(command.text)
-    await supervisor.admission.admit_into(run, command, requester, live_shell=True)
+    if provider.isolation is not Isolation.NONE and len(_bytes(command.text)) > PASSED_TEXT_MAX:
+        raise InvalidParameters(
+            f"command is longer than {PASSED_TEXT_MAX} bytes, which no isolated shell takes: use a"
+            " file"
+        )
+    await supervisor.admission.admit_into(
+        run, command, requester, live_shell=True, provider=provider
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _check(text: str) -> None:

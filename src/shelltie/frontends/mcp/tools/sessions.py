@@ -117,7 +117,15 @@ class SessionTools:
     ) -> CallToolResult:
         command = _shell_command(given)
         size, typed = command.pty or TerminalSize(), command.stdin
-        start = Start(command.cwd, command.env, size, _limits(given), call.requester, typed)
+        start = Start(
+            command.cwd,
+            command.env,
+            size,
+            _limits(given),
+            call.requester,
+            typed,
+            given.isolation,
+        )
         shell = await open_shell(self._sessions, self._supervisor, call.owner, command.text, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
@@ -339,8 +347,6 @@ def _shell_command(given: schemas.StartArguments) -> Command:
     """
     if not given.pty:
         raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
-    if given.isolation not in (None, "none", "auto"):
-        raise InvalidParameters('mode "shell" cannot be isolated: start a program')
     return _command(given)
 
 
