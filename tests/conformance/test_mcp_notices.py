@@ -17,7 +17,7 @@ from shelltie.frontends.mcp.log_messages import data_of
 from shelltie.frontends.mcp.progress import Status, line
 from shelltie.frontends.reports.session import SessionReport, continued_text
 from shelltie.model import Limit, Limits, RunId, Sample
-from shelltie.running.messages import limit_near
+from shelltie.running.messages import warning_before_limit
 from shelltie.running.watchdog import Warn
 from tests.conformance.raw_mcp import ENVELOPE, RawClient, call, raw_server, request
 from tests.conformance.servers import server_of
@@ -187,7 +187,7 @@ def test_progress_comes_often_enough_and_no_more() -> None:
 def test_a_warning_is_a_sentence_for_people() -> None:
     step = Warn(Limit.SILENCE, 270, 30)
 
-    said = limit_near(step, 270, Limits(1200, 300, ""))
+    said = warning_before_limit(step, 270, Limits(1200, 300, ""))
 
     assert said == "No output for 4m 30s. Will abort in 30s unless output resumes."
     report = SessionReport(

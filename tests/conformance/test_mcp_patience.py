@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config
-from shelltie.frontends.mcp.client_patience import USUAL, window
+from shelltie.frontends.mcp.client_timeouts import USUAL, client_timeout
 from shelltie.frontends.mcp.tools import contexts, session_schemas
 from shelltie.frontends.mcp.tools import run as tools
 from tests.asking import shelltie
@@ -80,9 +80,9 @@ async def to_the_end(client: Client, session: str) -> tuple[str, Fields]:
     ],
 )
 def test_every_client_is_answered_before_it_gives_up(client: str, seconds: float) -> None:
-    assert window(client) == seconds
-    assert window(client, 7.5) == 7.5
-    assert window(client, 0) == float("inf")
+    assert client_timeout(client) == seconds
+    assert client_timeout(client, 7.5) == 7.5
+    assert client_timeout(client, 0) == float("inf")
 
 
 @ERAS

@@ -6,7 +6,7 @@ from shelltie.approval.broker import Broker
 from shelltie.approval.card import card, hides_danger
 from shelltie.approval.question import Question
 from shelltie.frontends.acp.permission import permission_answer, permission_request
-from shelltie.frontends.mcp.confirm_text import message
+from shelltie.frontends.mcp.confirm import message
 from shelltie.model import Command
 from shelltie.safety.judge import Judge
 from shelltie.safety.rule_set import RuleSet

@@ -3,7 +3,7 @@
 import time
 
 from shelltie.approval.question import Question
-from shelltie.frontends.mcp.confirm_text import message
+from shelltie.frontends.mcp.confirm import message
 from shelltie.frontends.reports.question import without_secrets
 from shelltie.model import Command
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict

@@ -4,7 +4,7 @@ import pytest
 
 from shelltie.approval.question import Question
 from shelltie.frontends.acp.permission import permission_answer, permission_request
-from shelltie.frontends.mcp.confirm_text import message
+from shelltie.frontends.mcp.confirm import message
 from shelltie.model import Command
 from shelltie.safety.judge import Judge
 from shelltie.safety.rule_set import RuleSet

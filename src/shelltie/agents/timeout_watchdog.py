@@ -262,7 +262,7 @@ class TimeoutWatchdog:
     def _warn(self, step: Warn) -> None:
         elapsed = self._alarms.now() - self._dog.started
         data: dict[str, object] = {
-            "message": messages.limit_near(step, elapsed, self._limits),
+            "message": messages.warning_before_limit(step, elapsed, self._limits),
             "kind": "deadline" if step.limit is Limit.TOTAL else "inactivity",
             "idleMs": round(step.idle * 1000),
             "willAbortInMs": round(step.left * 1000),

@@ -11,15 +11,15 @@ Flow at a glance:
 4. An answer "always" is kept in the file of `always`.
 
 Files, in reading order:
-  question  Question, Answer, Scope
-  broker    asks every channel; the first answer wins
-  notice    the words of a notification
-  card      the question as a person reads it
-  always    commands that were approved for good
+  question      Question, Answer, Scope
+  broker        asks every channel; the first answer wins
+  notice        the words of a notification
+  card          the question as a person reads it
+  always        commands that were approved for good
   git_facts     what git says of a repository, without running what that configures
   kinds         kinds of commands that can be proved
   kind_rules    kinds that were allowed for a workspace
   deletions     what `rm` deletes, where the parser proved it
   irreversible  what nothing could undo
-  ancestry  whether a process descends from one of our leashes
+  ancestry      whether a process descends from one of our leashes
 """

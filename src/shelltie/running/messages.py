@@ -29,7 +29,7 @@ def variables_withheld(names: Sequence[str]) -> str:
     )
 
 
-def limit_near(step: Warn, elapsed: float, limits: Limits) -> str:
+def warning_before_limit(step: Warn, elapsed: float, limits: Limits) -> str:
     """A bark before the bite."""
     left = human_duration(step.left)
     if step.limit is Limit.SILENCE:

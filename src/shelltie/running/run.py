@@ -502,7 +502,9 @@ class Run:
             self._observer.observe(now)
 
     def _warn_near(self, step: Warn, now: float) -> None:
-        message = messages.limit_near(step, now - self._watchdog.started, self.rules.limits)
+        message = messages.warning_before_limit(
+            step, now - self._watchdog.started, self.rules.limits
+        )
         self._ending.warnings.append(message)
         self._publish(LimitNear(self.id, time.time(), step.limit, step.idle, step.left, message))
 

@@ -8,7 +8,7 @@ from shelltie.safety import other_languages
 from shelltie.safety.arg import Arg, literal, unseen
 from shelltie.safety.awk import rate_awk
 from shelltie.safety.dataflow import Origin, origin_of, rate_input, rate_network
-from shelltie.safety.file_lists import DISCREET
+from shelltie.safety.file_name_sources import DISCREET
 from shelltie.safety.inspection import Inspection
 from shelltie.safety.option_split import Given, SplitArguments, roles, slots_for, split
 from shelltie.safety.protected_names import (

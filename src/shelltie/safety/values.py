@@ -18,7 +18,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.output.secret_variable_names import is_everyday_word, is_secret_name
 from shelltie.safety.arg import HOLE, Arg, unseen, written
 from shelltie.safety.echo import printed
-from shelltie.safety.file_lists import lists_harmless_names
+from shelltie.safety.file_name_sources import lists_harmless_names
 from shelltie.shell.script import Assignment, Part, PartKind, Script, Simple, Word
 from shelltie.verdict import Span
 

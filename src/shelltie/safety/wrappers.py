@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import HOLE, Arg, unseen
-from shelltie.safety.file_lists import (
+from shelltie.safety.file_name_sources import (
     DISCREET,
     NAMES,
     finds_harmless_names,

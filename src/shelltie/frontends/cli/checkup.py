@@ -155,7 +155,7 @@ def _kind(supervisor: Supervisor) -> Finding:
 
 
 async def _real_command(supervisor: Supervisor) -> Finding:
-    run = await supervisor.run(Command("echo ready"), _patience())
+    run = await supervisor.run(Command("echo ready"), _short_limits())
     said = run.output.view(None, 100, 0).head
     assert run.outcome is not None
     if said == b"ready\n" and run.outcome.ok:
@@ -168,7 +168,7 @@ async def _real_command(supervisor: Supervisor) -> Finding:
 async def _hidden_process(supervisor: Supervisor) -> Finding:
     """A grandchild whose parent is gone stays ours only through a subreaper."""
     text = "(sleep 60 >/dev/null 2>&1 &); exit 0"
-    run = await supervisor.run(Command(text), _patience())
+    run = await supervisor.run(Command(text), _short_limits())
     outcome = run.outcome
     assert outcome is not None
     if outcome.state is State.FINISHED and outcome.survivors and not outcome.leaked:
@@ -183,7 +183,7 @@ async def _place(supervisor: Supervisor, provider: Provider) -> Finding:
     with tempfile.TemporaryDirectory() as workspace:
         try:
             await provider.ready(workspace)
-            wish = replace(_patience(), provider=provider.name, workspace=workspace)
+            wish = replace(_short_limits(), provider=provider.name, workspace=workspace)
             run = await supervisor.run(Command("true", cwd=workspace), wish)
         except NotSetUp as error:
             return found(UNUSED, str(error))
@@ -223,7 +223,7 @@ async def _login_path(supervisor: Supervisor) -> Finding:
     return Finding("keeper", "login PATH", GOOD, f"PATH of {probe.source} {added}")
 
 
-def _patience() -> RunOptions:
+def _short_limits() -> RunOptions:
     return RunOptions(profile=None, limits=AskedLimits(total=10.0))
 
 

@@ -19,10 +19,9 @@ Files, in reading order:
   request          ToolCall: arguments, owner, caller, deadline
   around_call      what surrounds every call
   tools/           the tools
-  client_patience  how long each client waits
+  client_timeouts  how long each client waits
   run_to_session   a run that outlives its call
   confirm          elicitation, in both eras
-  confirm_text     the question without secrets
   notify           progress and log messages
   log_messages     their payload and level
   progress         the line of progress

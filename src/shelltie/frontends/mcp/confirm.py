@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio.to_thread
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -26,12 +27,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shelltie.approval.always import offered_scopes
 from shelltie.approval.broker import LATER, OPEN_MAX, Later
+from shelltie.approval.card import card, elsewhere, hides_danger
 from shelltie.approval.question import RETRY, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
-from shelltie.frontends.mcp.confirm_text import message_for
 from shelltie.frontends.mcp.request import RequestContext
+from shelltie.frontends.reports.hidden_operands import hides_operand
+from shelltie.frontends.reports.question import is_short, without_secrets
 
 _KEY, _SCOPE = "allow", "scope"
 _SCOPES = {
@@ -249,3 +252,35 @@ def _has_forms(context: RequestContext) -> bool:
 def _fingerprint(params: CallToolRequestParams, owner: str) -> str:
     bound = json.dumps([owner, params.name, params.arguments or {}], sort_keys=True)
     return hashlib.sha256(bound.encode("ascii")).hexdigest()
+
+
+_ADVICE = "Allow it only if you want exactly this to run."
+# In Markdown this is a block of code, in which a command's own Markdown means nothing.
+_MARGIN = " " * 4
+
+
+@frozen
+class ConfirmationText:
+    """What a person reads before they say yes; whether all that is dangerous is in it."""
+
+    text: str
+    whole: bool
+
+
+async def message_for(question: Question, secrets: Mapping[str, str]) -> ConfirmationText:
+    """What a person reads before they say yes. `secrets` are values never to repeat."""
+    now = time.time()
+    if is_short(question):
+        return message(question, secrets, now)
+    return await anyio.to_thread.run_sync(message, question, secrets, now, abandon_on_cancel=True)
+
+
+def message(question: Question, secrets: Mapping[str, str], now: float) -> ConfirmationText:
+    """The same, however long it takes."""
+    shown = without_secrets(question, secrets)
+    secret = hides_operand(question, shown)
+    whole = not secret and not hides_danger(shown)
+    advice = _ADVICE if whole else elsewhere(shown, secret=secret)
+    lines = [(_MARGIN + line).rstrip() for line in card(shown, now=now)]
+    text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
+    return ConfirmationText(text, whole)

@@ -37,7 +37,7 @@ from shelltie.errors import InternalError, TerminalError
 from shelltie.frontends import about
 from shelltie.frontends.control.runs import steerable
 from shelltie.frontends.mcp.around_call import CallPipeline
-from shelltie.frontends.mcp.client_patience import window
+from shelltie.frontends.mcp.client_timeouts import client_timeout
 from shelltie.frontends.mcp.notify import Notifiers
 from shelltie.frontends.mcp.request import (
     RequestContext,
@@ -253,7 +253,7 @@ class _Calls:
         self.meet(client)
         channel = self.pipeline.channel(context, params, client, owner)
         notifier = self.notifiers.of(context, owner)
-        wait = window(client, self.patience)
+        wait = client_timeout(client, self.patience)
         as_task = tool.may_become_task and declares(context)
         call = ToolCall(
             params.name,

@@ -36,10 +36,10 @@ class HttpClient:
 
 
 class HttpClients:
-    """Everybody who has something here. Who makes no request for `patience` seconds has left."""
+    """Everybody who has something here. Who asks nothing for `idle_timeout` seconds has left."""
 
-    def __init__(self, patience: float, left: Callable[[HttpClient], None]) -> None:
-        self._patience = patience
+    def __init__(self, idle_timeout: float, left: Callable[[HttpClient], None]) -> None:
+        self._idle_timeout = idle_timeout
         self._left = left
         self._alarms = Alarms()
         self._clients: dict[str, HttpClient] = {}
@@ -90,12 +90,12 @@ class HttpClients:
             return
         client.alarm = client.alarm or Alarm(partial(self._look, client))
         client.used = self._alarms.now()
-        self._alarms.set(client.alarm, client.used + self._patience)
+        self._alarms.set(client.alarm, client.used + self._idle_timeout)
 
     def _look(self, client: HttpClient, now: float) -> None:
         if client.requests or client.alarm is None or self._clients.get(client.key) is not client:
             return
-        if now < client.used + self._patience:
-            self._alarms.set(client.alarm, client.used + self._patience)
+        if now < client.used + self._idle_timeout:
+            self._alarms.set(client.alarm, client.used + self._idle_timeout)
         else:
             self.forget(client)

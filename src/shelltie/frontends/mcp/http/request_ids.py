@@ -33,13 +33,13 @@ _NO_ID = "Invalid Request: an id must be a string or a whole number"
 class UniqueRequestIds:
     """An ASGI application before the SDK's, which reads bodies of up to `most` bytes.
 
-    A body that is not there after `patience` seconds is waited for no longer.
+    A body that is not there after `body_timeout` seconds is waited for no longer.
     """
 
-    def __init__(self, inside: ASGIApp, most: int, patience: float = math.inf) -> None:
+    def __init__(self, inside: ASGIApp, most: int, body_timeout: float = math.inf) -> None:
         self._inside = inside
         self._most = most
-        self._patience = patience
+        self._body_timeout = body_timeout
         self._open: dict[tuple[str, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,10 +48,10 @@ class UniqueRequestIds:
             await self._inside(scope, receive, send)
             return
         messages: list[Message] = []
-        with anyio.move_on_after(self._patience) as waiting:
+        with anyio.move_on_after(self._body_timeout) as waiting:
             messages = await self._read(receive)
         if waiting.cancelled_caught:
-            await _late(self._patience)(scope, receive, send)
+            await _late(self._body_timeout)(scope, receive, send)
         elif sum(len(message.get("body", b"")) for message in messages) > self._most:
             await _too_long(self._most)(scope, receive, send)
         elif messages[-1]["type"] != "http.disconnect":
@@ -148,6 +148,6 @@ def _too_long(most: int) -> JSONResponse:
     return JSONResponse({"error": why}, 413, {"Connection": "close"})
 
 
-def _late(patience: float) -> JSONResponse:
-    said = {"error": f"the rest of the request did not come within {human_duration(patience)}"}
+def _late(body_timeout: float) -> JSONResponse:
+    said = {"error": f"the rest of the request did not come within {human_duration(body_timeout)}"}
     return JSONResponse(said, 408, {"Connection": "close"})

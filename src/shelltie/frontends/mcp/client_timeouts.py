@@ -14,7 +14,7 @@ _KNOWN = (
 )
 
 
-def window(client: str, configured: float | None = None) -> float:
+def client_timeout(client: str, configured: float | None = None) -> float:
     """Seconds from the arrival of a call to its answer. What is `configured` wins; 0: no limit."""
     if configured is not None:
         return configured or math.inf
