@@ -68,6 +68,7 @@ EXAMPLES = (
         fields=False,
     ),
     Example("run", {"command": "grep -rn nobody-has-this /etc/hostname"}, fields=False),
+    Example("trial", {"id": "t7", "action": "apply"}, fields=False),
     Example("bash", {"command": "echo hello"}, fields=False),
     Example(
         "terminal_start",

@@ -58,7 +58,7 @@ _HOMES = {
         "UnsafeArguments",
         "WaitFailed",
     ),
-    "shelltie.frontends.api": ("Options", "Terminal", "run", "run_sync"),
+    "shelltie.frontends.api": ("FinishedTrial", "Options", "Terminal", "run", "run_sync"),
     "shelltie.frontends.reports.run": ("Result", "report"),
     "shelltie.frontends.service.service": ("TerminalService", "TerminalState"),
     "shelltie.frontends.service.tools": ("ServiceTool", "TerminalPlugin", "tools_of"),

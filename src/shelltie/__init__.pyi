@@ -32,7 +32,7 @@ from shelltie.errors import (
     UnsafeArguments,
     WaitFailed,
 )
-from shelltie.frontends.api import Options, Terminal, run, run_sync
+from shelltie.frontends.api import FinishedTrial, Options, Terminal, run, run_sync
 from shelltie.frontends.reports.run import Result, report
 from shelltie.frontends.service.provider import (
     ExecuteCommandOptions,
@@ -86,6 +86,7 @@ __all__ = [
     "ExecuteCommandResult",
     "Executed",
     "ExitStatus",
+    "FinishedTrial",
     "InteractiveSessionOptions",
     "InteractiveTerminalOutput",
     "InvalidParameters",

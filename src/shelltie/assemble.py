@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
@@ -44,6 +45,7 @@ from shelltie.record.writer import Terms
 from shelltie.running.admission import Admission
 from shelltie.running.interfaces import Bus, OutputFactory
 from shelltie.running.login_path import LoginPath
+from shelltie.running.on_trial import AskPerson, LazyTrials
 from shelltie.running.options import RunDefaults
 from shelltie.running.placement import Demands, Placement
 from shelltie.running.supervisor import Supervisor
@@ -283,8 +285,20 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
     return new_output
 
 
+def _trials(config: Config, sandboxes: Any, publish: Publish, ask: AskPerson) -> Any:  # noqa: ANN401  as imported here
+
+    from shelltie.running.trial_runs import Trials
+    from shelltie.trials.store import TrialBounds, TrialStore
+
+    kept = config.trial
+    bounds = TrialBounds(kept.keep, kept.days * 86400, kept.size)
+    store = TrialStore(Path(config.state.dir) / "trials", bounds)
+    return Trials(store, sandboxes.open_trial, publish, ask)
+
+
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
     approved = Approved(paths.approved_file())
+    sandboxes = next(one for one in providers if one.name == "bubblewrap")
     placement = Placement(
         providers,
         demands(config),
@@ -292,6 +306,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         instead_of_asking=_isolated_unasked(config),
         views=_views(config),
         views_required=config.safety.enforce == "required",
+        sandbox_writes_on_trial=config.sandbox.writes == "trial",
     )
     return Admission(
         judge=judge_of(config, paths.here()),
@@ -305,6 +320,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         placement=placement,
         publish=bus.publish,
         approval_timeouts=config.safety.approval_timeouts,
+        trials=LazyTrials(partial(_trials, config, sandboxes, bus.publish)),
     )
 
 

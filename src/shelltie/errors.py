@@ -194,6 +194,24 @@ class InputFull(Misuse):
     code = "EXECUTION_ERROR"
 
 
+class NoSuchTrial(Misuse):
+    """No trial has this id, or none has it any more."""
+
+    code = "TRIAL_NOT_FOUND"
+
+
+class TrialBusy(Misuse):
+    """Its command still runs, or another process works on it."""
+
+    code = "EXECUTION_ERROR"
+
+
+class TrialOver(Misuse):
+    """It was applied, discarded or undone already."""
+
+    code = "EXECUTION_ERROR"
+
+
 class IllegalTransition(Misuse):
     """A run was asked to go where its state cannot lead."""
 

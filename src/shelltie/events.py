@@ -54,6 +54,23 @@ class SafeCorrected:
 
 
 @frozen
+class TrialChanged:
+    """What became of a trial: `open`, `applied`, `discarded` or `undone`, and by whom.
+
+    `run` is the command that ran on trial, `summary` says in a line what it changed.
+    """
+
+    run: RunId
+    at: float
+    trial: str
+    status: str
+    summary: str
+    workspace: str
+    by: str = ""
+    paths: tuple[str, ...] = ()  # that alone were applied
+
+
+@frozen
 class ApprovalAsked:
     """A person is asked; `question` is what they answer to."""
 
@@ -320,6 +337,7 @@ Event = (
     | CommandJudged
     | CommandRefused
     | SafeCorrected
+    | TrialChanged
     | ApprovalAsked
     | ApprovalAnswered
     | RunReady

@@ -26,12 +26,13 @@ class Decision(StrEnum):
     """What follows from a rating, from the mildest to the strictest."""
 
     ALLOW = "allow"
+    TRIAL = "trial"
     ASK = "ask"
     DENY = "deny"
 
     @property
     def rank(self) -> int:
-        """0 for allow, 2 for deny."""
+        """0 for allow, 3 for deny."""
         return _DECISION_RANKS[self]
 
 

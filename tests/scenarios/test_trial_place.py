@@ -87,6 +87,28 @@ async def test_a_command_on_trial_sees_its_changes_and_nobody_else_does(
     assert (folder / "upper" / "out").is_symlink()
 
 
+async def test_caches_of_the_user_are_seen_and_not_spoiled(
+    provider: BubblewrapProvider, workspace: Path, tmp_path: Path
+) -> None:
+    uv, private = tmp_path / "home/.cache/uv", tmp_path / "home/.cache/tokens"
+    linked = tmp_path / "home/.npm/_cacache"
+    for folder in (uv, private, linked.parent, tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("mine\n")
+    linked.symlink_to(tmp_path / "elsewhere")
+    place = await provider.open_trial(str(workspace), tmp_path / "state" / "t1")
+
+    said = await in_place(
+        place,
+        workspace,
+        f"cat {uv}/file; echo spoiled > {uv}/file; cat {uv}/file; ls {private} {linked}",
+    )
+
+    assert said.splitlines()[:2] == ["mine", "spoiled"]
+    assert said.count("No such file") == 2
+    assert (uv / "file").read_text() == "mine\n"
+
+
 async def test_places_on_trial_do_not_see_one_another(
     provider: BubblewrapProvider, workspace: Path, tmp_path: Path
 ) -> None:

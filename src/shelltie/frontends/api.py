@@ -2,14 +2,18 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
 import anyio
+import anyio.to_thread
 
 from shelltie.approval.broker import Callback, CallbackChannel
 from shelltie.assemble import assemble, policy_file
+from shelltie.basics.frozen import replace
 from shelltie.basics.times import seconds
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters
@@ -29,11 +33,13 @@ from shelltie.model import (
 )
 from shelltie.providers.provider import Provider
 from shelltie.running import retry
+from shelltie.running.on_trial import TrialReport
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
+from shelltie.settings.sections import StateSettings
 
 PYTHON_NAMES = LimitNames("timeout", "silence")
 
@@ -48,7 +54,8 @@ class Options(TypedDict, total=False):
     proved to change nothing is run again after a timeout, with twice the time, and any that could
     not be started for reasons that may pass.
     `isolation` is none, sandbox, container or auto (the strongest that works), `provider` a place
-    by its name; an isolated command may write in `workspace`, or else in `cwd`.
+    by its name; an isolated command may write in `workspace`, or else in `cwd`. On `trial` nothing
+    real is written: `result.trial` says what was changed, and applies or discards it.
     """
 
     timeout: float | None
@@ -64,6 +71,7 @@ class Options(TypedDict, total=False):
     provider: str | None
     workspace: str | os.PathLike[str] | None
     retry: int
+    trial: bool
 
 
 class Terminal:
@@ -120,6 +128,13 @@ class Terminal:
             raise InvalidParameters("open the terminal first: async with Terminal() as terminal")
         return self._supervisor
 
+    @property
+    def trials(self) -> Any:  # noqa: ANN401  `Trials`, which is imported when it is used
+        """What was run on trial, by whomever: look at its changes, apply, discard or undo them."""
+        trials = self.supervisor.trials
+        assert trials is not None  # else nobody assembled it
+        return trials.loaded
+
     def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
         """Tell `listen` of everything that happens, until what is returned is called.
 
@@ -141,7 +156,11 @@ class Terminal:
         while (chosen := await attempts.next()) is not None:
             attempts.runs.append(await self.supervisor.run(made, chosen))
         runs, notes = attempts.runs, attempts.notes()
-        return report(runs[-1], redact=self._config.output.redact, attempts=runs, notes=notes)
+        result = report(runs[-1], redact=self._config.output.redact, attempts=runs, notes=notes)
+        if result.trial is None:
+            return result
+        told = (getattr(result.trial, f.name) for f in fields(result.trial))
+        return replace(result, trial=FinishedTrial(*told))
 
     async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
@@ -152,6 +171,48 @@ class Terminal:
 
     def _understood(self, command: object, options: Options) -> tuple[Command, RunOptions]:
         return parse_options(command, _own(options), self._requester, self._limit_names)
+
+
+class FinishedTrial(TrialReport):
+    """A trial that is over, and what can be done with it. A program decides here: no rule does."""
+
+    async def diff(self) -> str:
+        """What it changed, as a unified diff."""
+        async with self._trials() as trials:
+            end = await trials.look(self.id)
+            diff: str = await anyio.to_thread.run_sync(end.changes.diff)
+            return diff
+
+    async def apply(self, *paths: str) -> None:
+        """Make its changes real: those of these paths, or all.
+
+        Raises: TrialError if it cannot be done, and then nothing was; NoSuchTrial, TrialOver.
+        """
+        async with self._trials() as trials:
+            await trials.apply(self.id, paths or None, None)
+
+    async def discard(self) -> None:
+        """Forget its changes.
+
+        Raises: NoSuchTrial, TrialOver.
+        """
+        async with self._trials() as trials:
+            await trials.discard(self.id)
+
+    async def undo(self) -> None:
+        """Have everything as it was before `apply`.
+
+        Raises: TrialError if that cannot be done, and then nothing was; NoSuchTrial, TrialOver.
+        """
+        async with self._trials() as trials:
+            await trials.undo(self.id)
+
+    @asynccontextmanager
+    async def _trials(self) -> AsyncIterator[Any]:
+        # What it became is recorded where the command is: beside its trial.
+        state = StateSettings(str(Path(self.folder).parent.parent))
+        async with Terminal(replace(load(Path.cwd()), state=state)) as terminal:
+            yield terminal.trials
 
 
 async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
@@ -206,6 +267,7 @@ def parse_options(
         requester=requester,
         isolation=options.get("isolation"),
         provider=options.get("provider"),
+        trial=bool(options.get("trial")),
         workspace=None if workspace is None else os.path.abspath(_path("workspace", workspace)),  # noqa: PTH100  of a text
     )
 

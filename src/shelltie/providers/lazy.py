@@ -34,6 +34,11 @@ class LazyProvider:
         """See `Provider`."""
         return self._provider.spawn
 
+    @property
+    def open_trial(self) -> Any:  # noqa: ANN401  as above; only one that has sandboxes has it
+        """See `BubblewrapProvider`."""
+        return self._provider.open_trial  # type: ignore[attr-defined]
+
     async def close(self) -> None:
         """See `Provider`."""
         if "_provider" in self.__dict__:

@@ -176,6 +176,12 @@ class SandboxPool(Generic[R]):
         self._left.append(room)
         return room
 
+    async def close_single(self, room: R) -> None:
+        """End everything in one that nobody else finds, and prove it."""
+        if room in self._left:
+            self._left.remove(room)
+            await _close(room)
+
     @contextmanager
     def entered(
         self,
@@ -270,10 +276,14 @@ class SandboxPool(Generic[R]):
         everything = [*self._rooms.values(), *self._left]
         self._rooms, self._named, self._left = {}, {}, []
         for room in everything:
-            room.closing = True
-            _cancel(room)
-            await room.link.close()
-            _leave(room)
+            await _close(room)
+
+
+async def _close(room: Sandbox) -> None:
+    room.closing = True
+    _cancel(room)
+    await room.link.close()
+    _leave(room)
 
 
 def _notes(undone: list[PutAside]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from shelltie.events import (
     SessionNamed,
     ShellCommandBegan,
     ShellCommandEnded,
+    TrialChanged,
 )
 from shelltie.model import Limits, Outcome, Printed, Sample, State
 from shelltie.output.redact import Redactor
@@ -157,6 +158,17 @@ class FactMaker:
     def _(self, event: SafeCorrected) -> tuple[str, Body]:
         told = _told(self._redactor(event.run), event.command)
         return CORRECTED, {"command": told, "message": event.message}
+
+    @_write.register
+    def _(self, event: TrialChanged) -> tuple[str, Body]:
+        return "trial", {
+            "trial": event.trial,
+            "status": event.status,
+            "summary": event.summary,
+            "workspace": event.workspace,
+            "by": event.by,
+            "paths": [self._usual.audit(path) for path in event.paths],
+        }
 
     @_write.register
     def _(self, event: ContextRefused) -> tuple[str, Body]:

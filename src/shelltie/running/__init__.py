@@ -16,6 +16,8 @@ Files, in reading order:
   terms       what holds for one run
   admission   may it run, and where?
   placement   which provider
+  on_trial    the provider of one command on trial
+  trial_runs  what becomes of what it changed
   run         one command, from spawn to Outcome
   watchdog    the state machine of the two clocks
   alarms      one heap of deadlines

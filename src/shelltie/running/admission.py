@@ -16,8 +16,11 @@ from shelltie.approval.kinds import ProvedKind, prove
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
+    CannotStart,
     CommandDenied,
     ConfirmationRequired,
+    InvalidParameters,
+    IsolationUnavailable,
     RefusedByPerson,
     TerminalError,
 )
@@ -30,10 +33,11 @@ from shelltie.events import (
     Publish,
     SafeCorrected,
 )
-from shelltie.model import Bar, Caller, Command, Directory, Isolation, RunId, Surroundings
+from shelltie.model import AUTO, Bar, Caller, Command, Directory, Isolation, RunId, Surroundings
 from shelltie.providers.provider import Provider
 from shelltie.running.interfaces import CommandJudge
 from shelltie.running.messages import withheld_of
+from shelltie.running.on_trial import LazyTrials, TrialRun
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.run import Run
@@ -45,6 +49,10 @@ _UNSEEN = (
     " can type it with `shelltie attach`"
 )
 
+_SESSION_ON_TRIAL = (
+    "it runs on trial {0}: nothing real is written. When it has ended, see what it changed with the"
+    " tool trial, or with `shelltie changes {0}`, and apply or discard that"
+)
 _STOPPED_MAX = 1000
 _STOPS = {
     Bar.WRITE: "write a file",
@@ -80,11 +88,15 @@ class Admission:
         placement: Placement,
         publish: Publish,
         approval_timeouts: ApprovalTimeouts = ApprovalTimeouts(),  # noqa: B008  frozen
+        trials: LazyTrials | None = None,
     ) -> None:
         self.judge = judge
         self.broker = broker
         self.placement = placement
         self.approval_timeouts = approval_timeouts
+        self.trials = trials
+        if trials is not None:
+            trials.ask = self.approve_changes
         self._profiles = profiles
         self._publish = publish
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
@@ -101,17 +113,21 @@ class Admission:
             if options.profile is None:  # it was allowed already
                 return Admitted(None, *await self.placement.choose(options, None))
             verdict = await self._rate(command, options.profile)
+            on_trial = await self._on_trial(run, command, options, verdict)
+            if isinstance(on_trial, Admitted):
+                return on_trial
             placed = await self.placement.choose(options, verdict)
+            placed = placed[0], (*placed[1], *on_trial)
             placed = await self.placement.confine(placed, command, verdict)
             instead = await self._isolated_instead(placed, verdict, options)
             withheld = withheld_of(command, surroundings.withheld)
             admitted = await self._approve(
                 run, command, verdict, options, placed, withheld=withheld, instead=instead
             )
-            if self._decision(command, verdict, options) is Decision.ASK:
+            if self._decision(command, verdict, options) in (Decision.ASK, Decision.TRIAL):
                 # A person may take minutes; the place is not kept open for that long.
                 await self.placement.make_ready(admitted.provider, options)
-            return admitted
+            return await self._writing_apart(run, command, options, admitted)
 
     async def admit_into(
         self,
@@ -182,6 +198,80 @@ class Admission:
                 secrets=secrets,
             )
         )
+
+    # On trial
+
+    async def _on_trial(
+        self, run: RunId, command: Command, options: RunOptions, verdict: Verdict
+    ) -> Admitted | tuple[str, ...]:
+        """Where nothing real is written, if the call or the policy wants that; else why not.
+
+        Raises: IsolationUnavailable where the call wants it and it cannot be had, CommandDenied.
+        """
+        decision = self._decision(command, verdict, options)
+        if decision is Decision.DENY or not (options.trial or decision is Decision.TRIAL):
+            return ()
+        await self._check_trial(options, verdict)
+        if decision is Decision.ASK and self.placement.trial_reaches_out:
+            places: Placed = self.placement.trial_provider, ()
+            await self._approve(run, command, verdict, options, places, kinds=False)
+        else:
+            self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
+        try:
+            place = await self._open_trial(run, command, options, by_rule=not options.trial)
+            notes = (_SESSION_ON_TRIAL.format(place.id),) if command.stays_open else ()
+            return Admitted(verdict, place, notes)
+        except CannotStart as error:
+            told = f"it cannot run on trial here: {error}"
+            if options.trial:
+                raise IsolationUnavailable(f"{told}. Nothing was run") from error
+            return (told,)
+
+    async def _open_trial(
+        self, run: RunId, command: Command, options: RunOptions, *, by_rule: bool
+    ) -> TrialRun:
+        if self.trials is None:
+            raise CannotStart("there are no sandboxes here")
+        workspace = self.placement.workspace_for(options)
+        return await self.trials.open(run, command, workspace, options.requester, by_rule=by_rule)
+
+    async def _writing_apart(
+        self, run: RunId, command: Command, options: RunOptions, admitted: Admitted
+    ) -> Admitted:
+        """What a sandbox writes is kept apart and applied by rule, where the settings say so."""
+        if command.stays_open or not self.placement.writes_on_trial(admitted.provider):
+            return admitted
+        try:
+            place = await self._open_trial(run, command, options, by_rule=True)
+        except CannotStart as error:
+            told = f"it wrote to the workspace itself, with what is guarded read-only: {error}"
+            return replace(admitted, notes=(*admitted.notes, told))
+        return replace(admitted, provider=place)
+
+    async def _check_trial(self, options: RunOptions, verdict: Verdict) -> None:
+        if options.isolation not in (None, AUTO, Isolation.SANDBOX):
+            raise InvalidParameters(
+                f"a trial runs in a sandbox, and isolation {options.isolation} was asked for: leave"
+                " one of them out"
+            )
+        await self.placement.require_isolation(self.placement.trial_provider, options, verdict)
+
+    async def approve_changes(
+        self, run: RunId, command: Command, verdict: Verdict, requester: Requester
+    ) -> None:
+        """Have a person look at what a trial has changed.
+
+        Raises: CommandDenied.
+        """
+        limit = self.approval_timeouts.for_rating(verdict.rating, None)
+        requester = replace(requester, patience=_shorter(limit, requester.patience))
+        question = partial(
+            Question.about,
+            verdict=verdict,
+            provider=self.placement.default.name,
+            client=requester.caller.client,
+        )
+        await self._ask(run, command, verdict, requester, question)
 
     # Rating
 
@@ -255,6 +345,7 @@ class Admission:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
         if decision is Decision.ALLOW:
             return Admitted(verdict, *placed)
+        # What should run on trial, and cannot, is asked about.
         requester = options.requester
         if instead is not None:
             # A yes that was given before counts, and the question stays for one that comes late.

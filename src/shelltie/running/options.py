@@ -61,7 +61,8 @@ class RunOptions:
     that no caller can change. `isolation` is a level or "auto", `provider` a name; where it is
     isolated, it may write in `workspace`. `one_output`: stderr goes where stdout goes, so that both
     are read in the order in which they were written. `commands` is a descriptor that a shell reads
-    its commands from.
+    its commands from. On `trial` it runs on a copy-on-write view of the workspace, and what it
+    changed is applied or discarded afterwards.
     """
 
     profile: str | None = "run"
@@ -75,6 +76,7 @@ class RunOptions:
     workspace: str | None = None
     one_output: bool = False
     commands: int | None = None
+    trial: bool = False
 
 
 def terms_for(

@@ -16,11 +16,12 @@ from shelltie.errors import (
     NotSetUp,
     Silent,
 )
-from shelltie.model import AUTO, ISOLATION_LEVELS, Command, Isolation
+from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation
 from shelltie.providers.provider import Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
 
+_ON_TRIAL = "bubblewrap"
 Demands = Mapping[Rating, str]
 
 
@@ -58,6 +59,7 @@ class Placement:
         instead_of_asking: Collection[str] = (),
         views: Views | None = None,
         views_required: bool = False,
+        sandbox_writes_on_trial: bool = False,
     ) -> None:
         self.default = providers[0]
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
@@ -68,6 +70,7 @@ class Placement:
         self.views = views
         self._views_required = views_required
         self._told: deque[str] = deque(maxlen=100)  # why safe is only a judgement here
+        self._writes_on_trial = sandbox_writes_on_trial
 
     def workspace_for(self, options: RunOptions) -> str:
         """Where a command may write if it is isolated."""
@@ -131,6 +134,20 @@ class Placement:
                 f" {provider.isolation}",
                 verdict,
             )
+
+    @property
+    def trial_provider(self) -> Provider:
+        """Who has places on trial."""
+        return self.providers.get(_ON_TRIAL, self.default)
+
+    def writes_on_trial(self, provider: Provider) -> bool:
+        """Whether what a command writes there is kept apart, and applied by rule."""
+        return self._writes_on_trial and provider is self.providers.get(_ON_TRIAL)
+
+    @property
+    def trial_reaches_out(self) -> bool:
+        """Whether something on trial could send what it has read."""
+        return Bar.NETWORK not in self.trial_provider.bars
 
     def depends_on_safety(self, profile: str) -> bool:
         """Whether it matters here that a command is safe."""

@@ -57,6 +57,7 @@ from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, EndTimes, exit_status
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
+from shelltie.running.on_trial import TrialRun
 from shelltie.running.procfs import ProcessRow
 from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
@@ -119,6 +120,7 @@ class Run:
         self.on_ended: list[Callable[[], None]] = []
         self.on_settled: list[Callable[[], None]] = []
         self.on_lost: list[Callable[[], None]] = []  # nobody can say what is left of it
+        self.trial = provider if isinstance(provider, TrialRun) else None
         self._provider = provider
         self._publish = publish
         self._alarms = alarms

@@ -4,8 +4,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Self
 
@@ -42,6 +42,7 @@ from shelltie.running.hints import stopped_by_view
 from shelltie.running.interfaces import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
+from shelltie.running.on_trial import TrialRun
 from shelltie.running.options import (
     RunDefaults,
     RunOptions,
@@ -80,6 +81,7 @@ class Supervisor:
         self.runs: dict[RunId, Run] = {}
         self.admission = admission
         self.placement = admission.placement
+        self.trials = admission.trials
         self.bus = bus
         self.record = record
         self.measures = measures
@@ -116,9 +118,10 @@ class Supervisor:
         prepared, surroundings = self._prepare(run_id, command, options)
         command = replace(command, env=child.changed(command.env, self._base))
         admitted = await self.admission.decide(run_id, command, options, surroundings)
-        experience = await self._experience(command, surroundings.cwd)
-        terms = self._settle_terms(run_id, command, options, experience, admitted.provider)
-        problem = await self._flush_before_start(run_id, command)
+        async with self._abandoning_trial(admitted.provider):
+            experience = await self._experience(command, surroundings.cwd)
+            terms = self._settle_terms(run_id, command, options, experience, admitted.provider)
+            problem = await self._flush_before_start(run_id, command)
         if problem is not None:
             admitted = replace(admitted, notes=(*admitted.notes, problem))
         run = self._new_run(run_id, command, terms, surroundings, admitted)
@@ -126,6 +129,22 @@ class Supervisor:
         if self._defaults.adaptive.mode is not Adaptive.OFF and not command.stays_open:
             Lookout(run, self._alarms, self.bus.publish)
         return run
+
+    @asynccontextmanager
+    async def _abandoning_trial(self, provider: Provider) -> AsyncIterator[None]:
+        """Where nothing starts after all, nothing is left of its trial."""
+        try:
+            yield
+        except BaseException:
+            if isinstance(provider, TrialRun) and self.trials is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.trials.abandon(provider)
+            raise
+
+    async def finish_trial(self, run: Run) -> None:
+        """What a run on trial has changed is known after this, and by rule applied."""
+        if run.trial is not None and run.outcome is not None and self.trials is not None:
+            await self.trials.finish(run.trial, run.outcome)
 
     async def flush_record(self) -> str | None:
         """Wait until what was told so far is on record; or say why it is not.
@@ -192,6 +211,7 @@ class Supervisor:
             with anyio.move_on_at(until):
                 await self.confirm_safe(run)
                 await run.wait()
+                await self.finish_trial(run)
                 await self._tell_unrecorded(run)
         except BaseException:
             if run.outcome is None:
@@ -302,12 +322,16 @@ class Supervisor:
                 with suppress(ProcessError):
                     await run.kill("shelltie is leaving", _LEAVING)
         await self.placement.close()
+        if self.trials is not None:
+            await self.trials.close()
         if self.record is not None:
             await self.record.close()
 
     def _note_end(self, run: Run) -> None:
         assert run.outcome is not None
         self._breaker.note(run.outcome, self._alarms.now())
+        if run.trial is not None and self.trials is not None:
+            self.trials.note_end(run.trial, run.outcome)
         if run.in_view and not run.outcome.ok:
             tail = run.output.view(None, 0, _TAIL).tail
             home = self._base.kept.get("HOME", "")
@@ -320,6 +344,8 @@ class Supervisor:
         self.admission.broker.unheld = True
 
     def _forget(self, run: Run) -> None:
+        if run.trial is not None and self.trials is not None:
+            self.trials.settle(run.trial)
         self.runs.pop(run.id, None)
 
     def _prepare(

@@ -37,6 +37,7 @@ class Config:
     access: sections.AccessSettings = sections.AccessSettings()
     tools: sections.ToolSettings = sections.ToolSettings()
     agent: sections.AgentTaskSettings = sections.AgentTaskSettings()
+    trial: sections.TrialSettings = sections.TrialSettings()
     mcp: sections.McpSettings = sections.McpSettings()
     notify: sections.NotifySettings = sections.NotifySettings()
     bash: sections.BashSettings = sections.BashSettings()

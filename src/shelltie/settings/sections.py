@@ -24,6 +24,7 @@ _RATING_MODES = ("listed", "proven")
 _ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
 _NETWORKS = ("on", "allow", "loopback", "off")
+_WRITES = ("live", "trial")
 _UNASKED = ("isolate", "refuse")
 
 Check = Callable[[object], object]
@@ -310,12 +311,28 @@ class SandboxSettings:
     """
     bwrap: str | None = setting(None, checks.absolute)
     """The bubblewrap program. Not set: it is looked for in PATH."""
+    writes: str = _ordered("live", _WRITES)
+    """How a one-shot command in a sandbox writes: to the workspace itself, with what is guarded
+    read-only (live); or apart, and its changes are applied by rule when it has ended (trial).
+    """
     idle: float = 300.0
     """Seconds after which a sandbox or container that is not used is removed."""
     forward: bool = setting(True, project=checks.both)
     """Whether ports that an isolated session listens on can be reached at 127.0.0.1."""
     processes: int = setting(4096, checks.processes)
     """How many processes and threads one sandbox of an ordinary user may have; 0: no limit."""
+
+
+@frozen
+class TrialSettings:
+    """How many trials are kept, with what they wrote and what they replaced."""
+
+    keep: int = setting(50, checks.count)
+    """How many trials are kept; the oldest is forgotten first, with changes that nobody applied."""
+    days: float = setting(7.0, checks.days)
+    """How many days a trial is kept."""
+    size: int = 4096 * _MIB
+    """How many bytes all trials may have on disk; beyond, the oldest are forgotten."""
 
 
 @frozen

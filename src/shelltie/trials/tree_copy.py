@@ -6,10 +6,9 @@ For trials where there is no overlay, and to move things between file systems.
 import errno
 import fcntl
 import os
-import shutil
 import stat
-from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from shelltie.errors import ChangesUnreadable
@@ -140,20 +139,23 @@ def _copy_attributes(old: int, new: int) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Everything there, also directories that their owner may not enter; nothing outside.
+    """Everything there, of any depth and with any modes; nothing outside.
 
+    Directories are moved up beside `path` first: no name becomes too long, and nothing recurses.
     Raises: OSError.
     """
-
-    def open_up(function: Callable[..., object], name: str, _: object) -> None:
-        above = Path(name).parent
-        for directory in (above, Path(name)):
-            if directory.is_dir() and not directory.is_symlink():
-                directory.chmod(0o700)
-        if function in (os.scandir, os.open, os.lstat):
-            shutil.rmtree(name, onerror=open_up)
-        else:
-            function(name)
-
-    if os.path.lexists(path):
-        shutil.rmtree(path, onerror=open_up)
+    names = (f"{path}.gone-{os.getpid()}-{number}" for number in count())
+    pending = [str(path)] if os.path.lexists(path) else []
+    while pending:
+        place = pending.pop()
+        os.chmod(place, 0o700)  # noqa: PTH101  of a text, as below
+        with os.scandir(place) as found:
+            entries = list(found)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                os.chmod(entry.path, 0o700)  # noqa: PTH101  else it cannot be moved
+                pending.append(next(names))
+                os.rename(entry.path, pending[-1])  # noqa: PTH104
+            else:
+                os.unlink(entry.path)  # noqa: PTH108
+        os.rmdir(place)  # noqa: PTH106

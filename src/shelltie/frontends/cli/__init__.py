@@ -16,6 +16,7 @@ Files, in reading order:
   commands/      one file for each subcommand, named as typed
   find_run       a run or session in all servers
   find_question  a pending question in all servers
+  on_trial       trials for those who apply, discard or undo
   watch_pending  pending --watch: answers questions with single keys
   tty_prompt     asks the person at the terminal
   pass_through   a run's output to our own stdout

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "check", "demo"),
     "see what happens": ("web", "ps", "monitor", "logs", "attach", "pending"),
+    "on trial": ("changes", "apply", "discard", "undo"),
     "step in": ("approve", "deny", "approvals", "send", "kill"),
     "look back": ("history", "stats", "report", "export", "replay", "audit", "metrics"),
     "serve agents": ("mcp", "acp", "install", "uninstall"),
@@ -22,7 +23,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "shelltie run -- npm test",
         "shelltie run --total 10m --silence 1m -- 'make && make install'",
         "shelltie run --isolation sandbox -- ./untrusted.sh",
+        "shelltie run --trial -- npm run migrate",
     ),
+    "changes": ("shelltie changes", "shelltie changes t1 --diff"),
+    "apply": ("shelltie apply t1", "shelltie apply t1 src README.md"),
+    "discard": ("shelltie discard t1",),
+    "undo": ("shelltie undo t1",),
     "check": (
         "shelltie check 'rm -rf build'",
         "shelltie check --exit-code 'git push --force' || echo 'not without a person'",

@@ -274,6 +274,7 @@ def _add_send(send: argparse.ArgumentParser) -> None:
     send.add_argument("words", nargs="*", metavar="TEXT", help="a line to type")
 
 
+_TRIAL_ID = "as `shelltie changes` lists it"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = lazy(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h) ?)+|\d+(?:\.\d+)?", re.ASCII)
 _PART = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
@@ -426,6 +427,7 @@ def _build(only: str | None) -> Parser:
         one = _OnlyCommand(commands, only)
         commands = cast("argparse._SubParsersAction[Parser]", one)  # noqa: SLF001  it has no other name
     _add_run(commands)
+    _add_trials(commands)
     _add_check(commands)
     _add_policy(commands)
     _add_config(commands)
@@ -494,11 +496,28 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--provider", metavar="NAME", help="the backend to run it with; see shelltie doctor"
     )
     run.add_argument(
+        "--trial", action="store_true", help="keep its changes apart; then apply or discard them"
+    )
+    run.add_argument(
         "words",
         nargs=argparse.REMAINDER,
         metavar="CMD",
         help="one argument runs in bash; several are program and arguments",
     )
+
+
+def _add_trials(commands: "argparse._SubParsersAction[Parser]") -> None:
+    changes = _plain(commands, "changes", "show what commands on trial have changed", json=True)
+    changes.add_argument("id", nargs="?", metavar="ID", help="of one trial (default: list all)")
+    changes.add_argument("--diff", action="store_true", help="print a diff that git apply reads")
+    apply = _plain(commands, "apply", "make the changes of a trial real, all or nothing")
+    apply.add_argument("id", metavar="ID", help=_TRIAL_ID)
+    apply.add_argument("paths", nargs="*", metavar="PATH", help="only these, and what is in them")
+    apply.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+    discard = _plain(commands, "discard", "forget the changes of a trial")
+    undo = _plain(commands, "undo", "take back what was applied")
+    for parser in (discard, undo):
+        parser.add_argument("id", metavar="ID", help=_TRIAL_ID)
 
 
 def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:

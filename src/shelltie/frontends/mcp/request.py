@@ -14,7 +14,7 @@ from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.running.run import Run
 
-_ONLY_CLIENT = "stdio"
+ONLY_CLIENT = "stdio"
 RequestContext = ServerRequestContext[Any, Any]
 
 
@@ -55,7 +55,7 @@ def client_of(context: RequestContext) -> str:
 def owner_of(context: RequestContext) -> str:
     """Whose sessions a request may see: stdio has one client, the door of HTTP knows each."""
     if context.request is None:
-        return _ONLY_CLIENT
+        return ONLY_CLIENT
     guest: HttpClient = context.request.scope[CLIENT_KEY]
     about = context.session.client_params
     return guest.owner("" if about is None else about.client_info.name)

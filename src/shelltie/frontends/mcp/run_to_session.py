@@ -1,5 +1,7 @@
 """Handover of a long run: when the client's patience ends, it goes on as a session."""
 
+from dataclasses import field
+
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
@@ -17,6 +19,7 @@ class Handover:
     supervisor: Supervisor
     sessions: Sessions
     waiting: Waiting
+    trial_owners: dict[str, str] = field(default_factory=dict)  # the client of each trial
 
     async def wait(self, subject: FollowedRun, call: ToolCall) -> Session | None:
         """Wait for the end of a run; if the caller's patience ends first, it becomes this session.
@@ -25,8 +28,14 @@ class Handover:
         """
         call.follow(subject)
         run = subject.run
+        self.note_trial(run, call.owner)
         await self.supervisor.attend(run, call.until)
         return None if run.outcome is not None else self.continue_as_session(run, call.owner)
+
+    def note_trial(self, run: Run, owner: str) -> None:
+        """Whose trial it is, if it is one."""
+        if run.trial is not None:
+            self.trial_owners[run.trial.id] = owner
 
     def continue_as_session(self, run: Run, owner: str) -> Session:
         """Let a run go on as a session; what it printed so far is read already."""

@@ -27,6 +27,7 @@ from shelltie.events import (
     ShellCommandBegan,
     ShellCommandEnded,
     SilentButWorking,
+    TrialChanged,
     Unusual,
 )
 from shelltie.frontends.reports.terminal_events import as_terminal_event
@@ -36,6 +37,7 @@ from shelltie.record.facts import FactMaker
 NAMES: Mapping[type, str] = {
     CommandRefused: "command:refused",
     SafeCorrected: "command:corrected",
+    TrialChanged: "trial:changed",
     ApprovalAsked: "approval:asked",
     ApprovalAnswered: "approval:answered",
     RunReady: "run:ready",

@@ -1,6 +1,6 @@
 """Result: the JSON report about a run, the same from every front-end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
@@ -24,6 +24,7 @@ from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
 from shelltie.running.exit_meaning import exit_meaning
 from shelltie.running.hints import blocked, blocked_hint, hint, withheld_hint
+from shelltie.running.on_trial import TrialReport
 from shelltie.running.run import Run
 from shelltie.settings.paths import user_file
 from shelltie.verdict import Rating, Verdict, foremost
@@ -127,6 +128,7 @@ class Result:
     usual: UsualReport | None = None
     attempts: tuple[AttemptReport, ...] = ()
     exit_meaning: str | None = None  # where a code other than 0 is an answer and no failure
+    trial: TrialReport | None = None
 
     @property
     def failed(self) -> bool:
@@ -194,7 +196,14 @@ def report(
         usual=_usual(run, outcome),
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
         exit_meaning=_exit_meaning(run, outcome),
+        trial=None if run.trial is None else run.trial.report,
     )
+
+
+def next_steps(trial: TrialReport, say: Callable[[str], str]) -> str:
+    """What can be done with it now; `say` puts an action into the words of a front-end."""
+    actions = {"open": ("changes", "apply", "discard"), "applied": ("undo",)}
+    return " · ".join(map(say, actions.get(trial.status, ())))
 
 
 def _not_kept(spool: Spool | None) -> Iterator[str]:

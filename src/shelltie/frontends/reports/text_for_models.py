@@ -6,7 +6,8 @@ Pure.
 from collections.abc import Iterator
 
 from shelltie.basics.times import human_duration
-from shelltie.frontends.reports.run import Result
+from shelltie.frontends.reports.run import Result, next_steps
+from shelltie.running.on_trial import TrialReport
 
 _LIMITS = {"exec_timeout": "total", "no_output_timeout": "silence"}
 
@@ -16,10 +17,21 @@ def run_text(result: Result, printed: str, *, session: str = "", advice: str = "
     facts = f"running, as session {session}" if session else ", ".join(_facts(result))
     lines = [f"[{facts}]"]
     lines += [f"Warning: {warning}" for warning in result.warnings if warning not in printed]
+    lines += [] if result.trial is None else _trial(result.trial)
     hint = advice or result.hint
     lines += [hint] if hint and hint not in lines else []
     separator = "" if not printed or printed.endswith("\n") else "\n"
     return f"{printed}{separator}" + "\n".join(lines)
+
+
+def _trial(trial: TrialReport) -> Iterator[str]:
+    yield f"On trial {trial.id}, {trial.status}: {trial.summary}"
+    yield from trial.changes
+    yield from (f"A person must look at it first: {why}" for why in trial.objections)
+    if steps := next_steps(
+        trial, lambda action: f'trial {{"id": "{trial.id}", "action": "{action}"}}'
+    ):
+        yield steps
 
 
 def _facts(result: Result) -> Iterator[str]:

@@ -21,6 +21,13 @@ TOOLCHAINS = (
 )
 # Where programs keep what they can fetch or make again; thrown away with the sandbox.
 CACHES = (".cache", ".npm", ".yarn", ".local/state", ".cargo/registry", ".cargo/git")
+# Of these a trial sees the user's own, copy-on-write: nothing is downloaded twice, nothing spoiled.
+SHARED_CACHES = (
+    *(".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/go-build", ".cache/ccache"),
+    *(".cache/sccache", ".cache/yarn", ".cache/pnpm", ".cache/bazel", ".cache/deno"),
+    *(".npm/_cacache", ".local/share/pnpm/store", ".cargo/registry", ".cargo/git"),
+    *(".m2/repository", ".gradle/caches", ".gradle/wrapper", ".ivy2/cache", ".nuget/packages"),
+)
 _CREDENTIALS = (
     ".local/share/uv/credentials",
     ".dotnet/corefx",
@@ -60,6 +67,14 @@ _SHOWN_SECTIONS = frozenset(
     }
 )
 _SECTION = lazy(r"\s*\[\s*([\w-]+)")
+
+
+def shared_caches(home: Path) -> Iterator[Path]:
+    """Those that are there, by no link."""
+    for place in (home / name for name in SHARED_CACHES):
+        with suppress(OSError):
+            if place.is_dir() and os.path.realpath(place) == str(place):
+                yield place
 
 
 def credentials(home: Path, toolchains: Iterable[Path]) -> Iterator[Path]:

@@ -50,8 +50,9 @@ def mount_overlay(lower: str, identity: str, upper: str, work: str, target: str)
     if f"{seen.st_dev}:{seen.st_ino}" != identity:
         sys.exit(f"overlay: {lower} is not the directory any more that was looked at")
     places = [f"/proc/self/fd/{one}" for one in opened]
-    # userxattr: what it notes can be read by the user whose files they are.
-    options = "lowerdir={},upperdir={},workdir={},userxattr".format(*places).encode()
+    # userxattr: what it notes can be read by the user whose files they are. volatile: nothing is
+    # mounted again, so that the end of it need not wait for the disk.
+    options = "lowerdir={},upperdir={},workdir={},userxattr,volatile".format(*places).encode()
     flags = _NO_SET_UID | _NO_DEVICES
     _check(_libc.mount(b"overlay", os.fsencode(target), b"overlay", flags, options), "mount")
     for one in opened:

@@ -19,6 +19,7 @@ from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap.home import shared_caches
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of, why_no_overlay
 from shelltie.providers.bubblewrap.seccomp import barred
@@ -143,7 +144,8 @@ class BubblewrapProvider:
         """
         place = self._checked(workspace)
         roots = (place, *self._policy.writable)
-        overlays = overlays_of(roots, folder)
+        caches = (one for one in shared_caches(self._policy.home) if not within(roots)(one))
+        overlays = overlays_of((*roots, *caches), folder)
         sandbox = await self._answering(lambda: self._rooms.add_single(self._made(place, overlays)))
         return TrialPlace(self, sandbox)
 
@@ -190,6 +192,10 @@ class BubblewrapProvider:
                 return spawn(sandbox.link, inside, told)
             hear, attached = sandbox.networked(told, forward=settings.forward)
             return attached(spawn(sandbox.link, inside, hear))
+
+    async def close_single(self, sandbox: _Sandbox) -> None:
+        """End one that is for one command."""
+        await self._rooms.close_single(sandbox)
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -261,16 +267,14 @@ class TrialPlace:
     def __init__(self, provider: BubblewrapProvider, sandbox: _Sandbox) -> None:
         self.bars = provider.bars
         self.spawn = partial(provider.spawn_in, sandbox)  # see `Provider`
-        self._sandbox = sandbox
+        self._close = partial(provider.close_single, sandbox)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
 
     async def close(self) -> None:
         """See `Provider`: then nothing is mounted any more, and what it wrote can be read."""
-        await self._sandbox.link.close()
-        if self._sandbox.proxy is not None:
-            self._sandbox.proxy.close()
+        await self._close()
 
 
 def find_bwrap(policy: SandboxPolicy) -> str:

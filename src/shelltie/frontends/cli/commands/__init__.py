@@ -6,6 +6,10 @@ Flow at a glance: `cli/main.py` imports the named file and calls its `main`.
 
 Files, in reading order:
   run         one command
+  changes     what was changed on trial
+  apply       makes it real
+  discard     forgets it
+  undo        takes back what was applied
   check       dry run
   ps          what runs
   logs        output

@@ -27,11 +27,22 @@ from shelltie.verdict import Decision, Rating, Verdict
 _COLOURS = {Rating.SAFE: "green", Rating.UNKNOWN: "yellow", Rating.DANGEROUS: "red"}
 _MEANS = {
     Decision.ALLOW: "it runs",
+    Decision.TRIAL: "it runs on trial",
     Decision.ASK: "a person must say yes first",
     Decision.DENY: "it is refused",
 }
-_DECIDED = {Decision.ALLOW: "green", Decision.ASK: "yellow", Decision.DENY: "red"}
-_CODES = {Decision.ALLOW: 0, Decision.ASK: NOT_DONE, Decision.DENY: REFUSED}
+_DECIDED = {
+    Decision.ALLOW: "green",
+    Decision.TRIAL: "green",
+    Decision.ASK: "yellow",
+    Decision.DENY: "red",
+}
+_CODES = {
+    Decision.ALLOW: 0,
+    Decision.TRIAL: 0,
+    Decision.ASK: NOT_DONE,
+    Decision.DENY: REFUSED,
+}
 _LABEL = 10
 _ELSEWHERE = "the silence limit comes from "  # how a note begins when the sources differ
 

@@ -34,7 +34,7 @@ from shelltie.frontends.cli.terminal import (
     stdin_bytes,
 )
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
-from shelltie.frontends.reports.run import Result, refusal_report, report
+from shelltie.frontends.reports.run import Result, next_steps, refusal_report, report
 from shelltie.model import (
     Caller,
     Ended,
@@ -59,6 +59,12 @@ _FIRST_FIELDS = (
     *("signal", "limits", "truncated", "survivors", "leaked", "provider", "isolation"),
     *("verdict", "warnings", "hint", "runId"),
 )
+_TRIALS = {
+    "open": "nothing is applied yet",
+    "applied": "applied",
+    "discarded": "nothing to apply",
+    "undone": "undone",
+}
 _LIMIT_NAMES = LimitNames("--total", "--silence", "{name} {seconds}s")
 
 
@@ -110,6 +116,7 @@ class Leashed:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._end_early, run, tasks.cancel_scope)
                 await run.wait()
+                await terminal.supervisor.finish_trial(run)
                 tasks.cancel_scope.cancel()
         return self._conclude(run)
 
@@ -172,7 +179,8 @@ class Leashed:
         if self._json:
             print_json(in_order(result))
         else:
-            for mark, text in (*self._place(result), *explain(run.outcome, result)):
+            told = (*self._place(result), *explain(run.outcome, result), *explain_trial(result))
+            for mark, text in told:
                 self._say(mark, text)
         if self._tap.lost:
             print_error(
@@ -183,6 +191,8 @@ class Leashed:
     def _place(self, result: Result) -> Iterator[tuple[str, str]]:
         """Where it ran, unless that is as usual or exactly what was asked for."""
         usual = "none" if self._isolation is None else self._isolation
+        if result.trial is not None:
+            return
         if self._provider is None and result.isolation != usual:
             yield "·", f"ran in {result.provider}, isolation {result.isolation}"
 
@@ -211,6 +221,19 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
         count = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
         yield "⚠", f"ended what it left in the background: {count}"
     yield from (("⚠", text) for text in outcome.warnings if text.startswith(_OF_THE_RECORD))
+
+
+def explain_trial(result: Result) -> Iterator[tuple[str, str]]:
+    """What it changed on trial, and what can be done with that."""
+    trial = result.trial
+    if trial is None:
+        return
+    yield "·", f"on trial {trial.id}: {trial.summary}; {_TRIALS[trial.status]}"
+    yield from (("·", f"  {line}") for line in trial.changes)
+    yield from (("⚠", f"look at it first: {why}") for why in trial.objections)
+    steps = next_steps(trial, lambda action: f"shelltie {action} {trial.id}")
+    if steps:
+        yield "→", steps
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
@@ -267,6 +290,7 @@ def _options(args: Namespace) -> Options:
         pty=_terminal_size() if args.pty else False,
         isolation=args.isolation,
         provider=args.provider,
+        trial=args.trial,
     )
     if args.grace is not None:
         options["escalation"] = (EscalationStep(signal.SIGTERM, args.grace), _KILL)

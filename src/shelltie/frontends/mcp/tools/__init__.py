@@ -10,6 +10,7 @@ Files, in reading order:
   registry         which tools there are
   schema           JSON Schema from dataclasses; validation; results
   run              `run`
+  trials           `trial`
   session_schemas  schemas and descriptions of the session tools
   sessions         `bash`, `terminal_*`
   contexts         `terminal_create_session` and its kin, for task contexts

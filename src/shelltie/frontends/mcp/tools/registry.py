@@ -12,7 +12,7 @@ from shelltie.environment import child
 from shelltie.errors import TerminalError
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover
-from shelltie.frontends.mcp.tools import agent, run, sessions
+from shelltie.frontends.mcp.tools import agent, run, sessions, trials
 from shelltie.frontends.mcp.tools import contexts as of_contexts
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.agent import AgentTools
@@ -47,6 +47,8 @@ def tools_by_name(
     if config.tools.run:
         answer = partial(run.run, handover, config)
         tools.append(Tool(run.RUN, answer, run.refused, may_become_task=True))
+        of_trial = partial(trials.trial, handover)
+        tools.append(Tool(trials.TRIAL, of_trial, sessions.refused))
     tools += session_tools(SessionTools(handover, settings), config)
     if config.tools.agent_task:
         tools += agent_tools(AgentTools(handover, config))

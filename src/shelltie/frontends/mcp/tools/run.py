@@ -88,6 +88,8 @@ class RunArguments:
         enum=list(ISOLATION_LEVELS),
     )
 
+    trial: bool = optional("Keep its changes apart, for the tool `trial`.", default=False)
+
     def options(self) -> Options:
         """The same in the library's words."""
         return {
@@ -98,6 +100,7 @@ class RunArguments:
             "stdin": self.stdin,
             "pty": self.pty,
             "isolation": self.isolation,
+            "trial": self.trial,
         }
 
 
@@ -161,6 +164,7 @@ _OUTPUT: dict[str, Any] = {
         "exhausted": TEXTS,
         "refusedHosts": {**OBJECTS, "description": "host, and the entry that would allow it"},
         "attempts": OBJECTS,
+        "trial": {**OBJECT, "description": "what was changed on trial, and its id"},
         "usual": {**OBJECT, "description": "how long such commands take here"},
     },
     "required": [*_ALWAYS],
@@ -211,6 +215,9 @@ def _fields(made: Result) -> dict[str, object]:
     answer["limits"] = lean(as_json(replace(made.limits, pattern=None)))
     if made.error is not None:
         answer["stderr"] = ""  # there it would stand once more
+    if made.trial is not None:
+        told = as_json(made.trial)
+        answer["trial"] = lean({name: told[name] for name in told if name != "folder"})
     needless = [name for name, value in _USUAL.items() if answer.get(name) == value]
     if made.exit_code not in _NOT_FOUND:
         needless += _OF_THE_SHELL

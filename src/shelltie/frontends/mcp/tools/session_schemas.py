@@ -58,6 +58,7 @@ class StartArguments:
     columns: int | None = optional("Size (80).")
     timeout: float | None = optional("End it after so long (never).", "timeoutSeconds", minimum=0)
     isolation: str | None = optional("As for `run`.", enum=list(ISOLATION_LEVELS))
+    trial: bool = optional("As for `run`.", default=False)
     silence: float | None = optional(
         "End it after so long without output (never).", "silenceSeconds", minimum=0
     )

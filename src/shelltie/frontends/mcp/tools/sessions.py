@@ -102,8 +102,15 @@ class SessionTools:
         if given.mode == "shell":
             return await self._start_shell(given, call, waiting, wait_for)
         command, limits = _command(given), _limits(given)
-        options = RunOptions("session", limits, requester=call.requester, isolation=given.isolation)
+        options = RunOptions(
+            "session",
+            limits,
+            requester=call.requester,
+            isolation=given.isolation,
+            trial=given.trial,
+        )
         session = await self._sessions.open(command, options, call.owner, self._settings.waiting)
+        self._handover.note_trial(session.run, call.owner)
         call.follow(FollowedRun(session.run))
         made = self._read(session, await session.exchange(b"", waiting, wait_for))
         return result(_fields(made), ok=True, text=said.started_text(made))
@@ -347,6 +354,8 @@ def _shell_command(given: schemas.StartArguments) -> Command:
     """
     if not given.pty:
         raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
+    if given.trial:
+        raise InvalidParameters('mode "shell" does not run on trial: start a program')
     return _command(given)
 
 

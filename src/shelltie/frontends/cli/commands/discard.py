@@ -1,0 +1,17 @@
+"""`shelltie discard`: forgets the changes of a trial."""
+
+from argparse import Namespace
+
+from shelltie.frontends.cli.on_trial import with_trials
+from shelltie.running.trial_runs import Trials
+from shelltie.trials.store import Trial
+
+
+def main(args: Namespace) -> int:
+    """Forget them."""
+
+    async def discard(trials: Trials) -> Trial:
+        return await trials.discard(args.id, "a person")
+
+    print(f"discarded {with_trials(discard).id}")
+    return 0

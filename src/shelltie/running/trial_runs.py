@@ -1,0 +1,321 @@
+"""Trial runs: a command on a copy-on-write view of its workspace, and what becomes of its changes.
+
+Flow at a glance:
+1. `Trials.open` makes a directory in the store and has a sandbox opened on overlays.
+2. The run has the `TrialRun` as its provider, and ends as any other does.
+3. `Trials.finish` reads the change set. By rule it is applied, or a person is asked with the diff;
+   or it stays open, until somebody says `apply` or `discard`.
+"""
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from shelltie.basics.frozen import frozen, replace
+from shelltie.errors import CannotStart, TerminalError, TrialBusy, TrialOver
+from shelltie.events import Publish, TrialChanged
+from shelltie.model import Command, Outcome, RunId, State
+from shelltie.providers.provider import Provider
+from shelltie.running.on_trial import AskPerson, TrialReport, TrialRun
+from shelltie.running.options import Requester
+from shelltie.trials.apply import Applied, apply_changes
+from shelltie.trials.change_set import ChangeSet
+from shelltie.trials.overlay_upper import file_clock, read_change_set
+from shelltie.trials.store import Trial, TrialStatus, TrialStore
+from shelltie.trials.undo import recover, undo
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
+
+_LINES = 30  # of a report
+_DIFF_SHOWN = 24_000  # characters of a diff in a question
+_BY_RULE = "rule"
+_UNSEEN = "nobody has looked at these changes yet"
+
+OpenPlace = Callable[[str, Path], Awaitable[Provider]]
+
+
+@frozen
+class TrialEnd:
+    """What a trial has changed, what became of it, and what a rule had to say against it."""
+
+    trial: Trial
+    changes: ChangeSet
+    objections: tuple[str, ...] = ()
+
+    def report(self) -> TrialReport:
+        """What is told of it."""
+        is_open = self.trial.status is TrialStatus.OPEN
+        return TrialReport(
+            id=self.trial.id,
+            status=str(self.trial.status),
+            summary=self.changes.summary(),
+            changes=tuple(self.changes.lines(_LINES)),
+            objections=self.objections if is_open else (),
+            folder=self.trial.folder,
+        )
+
+
+@dataclass(slots=True)
+class _Living:
+    """A trial of this process whose changes nobody has read yet."""
+
+    made: TrialRun
+    trial: Trial
+    outcome: Outcome | None = None
+
+
+class Trials:
+    """All trials of a supervisor, and those that others have left in the store."""
+
+    def __init__(
+        self, store: TrialStore, open_place: OpenPlace, publish: Publish, ask: AskPerson
+    ) -> None:
+        self._ask = ask
+        self._store = store
+        self._open_place = open_place
+        self._publish = publish
+        self._living: dict[str, _Living] = {}
+
+    async def open(
+        self, run: RunId, command: Command, workspace: str, requester: Requester, *, by_rule: bool
+    ) -> TrialRun:
+        """A place on trial for one command; it is ready.
+
+        Raises: CannotStart.
+        """
+        await anyio.to_thread.run_sync(self._store.prune)
+        trial = self._store.new(workspace, command.text, run)
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(self._store.delete, trial)
+            held = contextlib.ExitStack()
+            held.enter_context(self._store.locked(trial))
+            undoing.push(held)
+            try:
+                trial = replace(trial, started_ns=file_clock(Path(trial.folder)))
+                self._store.save(trial)
+            except OSError as error:
+                raise CannotStart(f"no place for a trial: {error}") from error
+            place = await self._open_place(workspace, Path(trial.folder))
+            undoing.pop_all()
+        made = TrialRun(trial.id, place, requester, by_rule=by_rule)
+        made.held = held
+        self._living[trial.id] = _Living(made, trial)
+        return made
+
+    def note_end(self, made: TrialRun, outcome: Outcome) -> None:
+        """Its command has ended; what it changed can be read by `finish`."""
+        if made.id in self._living:
+            self._living[made.id].outcome = outcome
+
+    def settle(self, made: TrialRun) -> None:
+        """Nothing of it runs any more: from now on any process may look at it."""
+        living = self._living.get(made.id)
+        if living is not None and living.outcome is not None:
+            ended = _told(living.outcome)
+            living.trial = replace(living.trial, status=TrialStatus.OPEN, outcome=ended)
+            self._store.save(living.trial)
+            made.held.close()
+
+    async def abandon(self, made: TrialRun) -> None:
+        """Nothing was started there after all."""
+        await made.close()
+        living = self._living.pop(made.id)
+        made.held.close()
+        self._store.delete(living.trial)
+
+    async def finish(self, made: TrialRun, outcome: Outcome) -> None:
+        """Read what it changed, once; by rule, apply it or ask. Its report says what it came to."""
+        async with made.finishing:
+            if made.report is not None:
+                return
+            with anyio.CancelScope(shield=True):
+                end = await self._conclude(made, outcome)
+                made.report = end.report()
+            if made.by_rule and end.trial.status is TrialStatus.OPEN:
+                made.report = (await self._by_rule(made, end)).report()
+
+    async def _conclude(self, made: TrialRun, outcome: Outcome) -> TrialEnd:
+        await made.close()
+        living = self._living[made.id]
+        trial = replace(living.trial, status=TrialStatus.OPEN, outcome=_told(outcome))
+        end = await anyio.to_thread.run_sync(_read, trial)
+        forget = self._store.keep_changes
+        if not end.changes:
+            trial = replace(trial, status=TrialStatus.DISCARDED, why="it changed nothing")
+            forget = self._store.forget_contents
+        await anyio.to_thread.run_sync(forget, trial)
+        self._store.save(trial)
+        made.held.close()
+        self._living.pop(trial.id, None)
+        self._tell(trial, end.changes.summary(), made.requester.caller.client)
+        return replace(end, trial=trial)
+
+    async def _by_rule(self, made: TrialRun, end: TrialEnd) -> TrialEnd:
+        try:
+            trial = await self.apply(made.id, None, made.requester)
+        except TerminalError as refusal:
+            return replace(end, objections=(*end.objections, str(refusal)))
+        return replace(end, trial=trial)
+
+    # What is done with one that is over
+
+    def list(self) -> list[Trial]:
+        """All that are kept, the oldest first."""
+        return [self._store.find(trial.id) for trial in self._store.all()]
+
+    async def look(self, trial_id: str) -> TrialEnd:
+        """What a trial has changed.
+
+        Raises: NoSuchTrial, TrialBusy, TrialError.
+        """
+        return await anyio.to_thread.run_sync(_read, await self._open_one(trial_id))
+
+    async def apply(
+        self, trial_id: str, paths: Collection[str] | None, requester: Requester | None
+    ) -> Trial:
+        """Make its changes real: where the rules say so, or a person does. Without a requester it
+        is a person who wants it.
+
+        Raises: CommandDenied, NoSuchTrial, TrialBusy, TrialOver, TrialError.
+        """
+        end = await self.look(trial_id)
+        chosen, by = end.changes.select(paths), "a person"
+        if requester is not None:
+            by = await self._allowed(end.trial, chosen, requester)
+        with self._store.locked(end.trial):
+            applied = await anyio.to_thread.run_sync(self._apply, end, paths)
+            told = ", ".join(applied.merged)
+            why = f"merged with what others changed: {told}" if told else ""
+            trial = replace(end.trial, status=TrialStatus.APPLIED, why=why)
+            self._store.save(trial)
+        await anyio.to_thread.run_sync(self._store.forget_contents, trial)
+        self._tell(trial, chosen.summary(), by, tuple(paths or ()))
+        return trial
+
+    def _apply(self, end: TrialEnd, paths: Collection[str] | None) -> Applied:
+        undo_dir = end.trial.undo_dir
+        undo_dir.mkdir(mode=0o700, exist_ok=True)
+        recover(undo_dir)
+        return apply_changes(end.changes, paths, undo_dir=undo_dir)
+
+    async def _allowed(self, trial: Trial, chosen: ChangeSet, requester: Requester) -> str:
+        objections = _objections(chosen)
+        if trial.outcome == _INTERRUPTED:
+            objections = (f"its command was {_INTERRUPTED}", *objections)
+        if not objections:
+            return _BY_RULE
+        command = await anyio.to_thread.run_sync(_question, trial, chosen)
+        verdict = _verdict(command.text, objections)
+        await self._ask(RunId(trial.run), command, verdict, requester)
+        return "a person"
+
+    async def discard(self, trial_id: str, by: str = "") -> Trial:
+        """Forget what it changed.
+
+        Raises: NoSuchTrial, TrialBusy, TrialOver.
+        """
+        trial = await self._open_one(trial_id)
+        with self._store.locked(trial):
+            trial = replace(trial, status=TrialStatus.DISCARDED)
+            self._store.save(trial)
+            await anyio.to_thread.run_sync(self._store.forget_contents, trial)
+        self._tell(trial, "", by)
+        return trial
+
+    async def _open_one(self, trial_id: str) -> Trial:
+        """One that nobody has decided about. Raises: NoSuchTrial, TrialBusy, TrialOver."""
+        living = self._living.get(trial_id)
+        if living is not None and living.outcome is not None:
+            await self.finish(living.made, living.outcome)
+        trial = self._store.find(trial_id)
+        if trial.status is TrialStatus.RUNNING:
+            raise TrialBusy(f"{trial.id} is still running: wait for its end")
+        if trial.status is not TrialStatus.OPEN:
+            raise TrialOver(_over(trial))
+        return trial
+
+    async def undo(self, trial_id: str, by: str = "") -> Trial:
+        """Have the workspace as it was before its changes were applied.
+
+        Raises: NoSuchTrial, TrialBusy, TrialOver, TrialError.
+        """
+        trial = self._store.find(trial_id)
+        if trial.status is not TrialStatus.APPLIED:
+            raise TrialOver(f"{trial.id} is {trial.status}: only what was applied can be undone")
+        with self._store.locked(trial):
+            await anyio.to_thread.run_sync(undo, trial.undo_dir)
+            trial = replace(trial, status=TrialStatus.UNDONE)
+            self._store.save(trial)
+        self._tell(trial, "", by)
+        return trial
+
+    async def close(self) -> None:
+        """Write down what has ended and nobody has asked about; the places are closed already."""
+        for one in self._living.values():
+            ended = _INTERRUPTED if one.outcome is None else _told(one.outcome)
+            with contextlib.suppress(OSError):
+                self._store.save(replace(one.trial, status=TrialStatus.OPEN, outcome=ended))
+            one.made.held.close()
+        self._living.clear()
+
+    def _tell(self, trial: Trial, summary: str, by: str, paths: tuple[str, ...] = ()) -> None:
+        status, now = str(trial.status), time.time()
+        self._publish(
+            TrialChanged(
+                RunId(trial.run), now, trial.id, status, summary, trial.workspace, by, paths
+            )
+        )
+
+
+_INTERRUPTED = "interrupted"
+
+
+def _read(trial: Trial) -> TrialEnd:
+    changes = read_change_set(
+        Path(trial.workspace), trial.upper, started_ns=trial.started_ns, bases=trial.bases
+    )
+    return TrialEnd(trial, changes, _objections(changes))
+
+
+def _told(outcome: Outcome) -> str:
+    if outcome.state is State.FINISHED:
+        return f"exit {outcome.exit.number}"
+    return _INTERRUPTED if outcome.state is State.KILLED else str(outcome.state).replace("_", " ")
+
+
+def _over(trial: Trial) -> str:
+    why = f" ({trial.why})" if trial.why else ""
+    then = f"; `shelltie undo {trial.id}` takes it back" * (trial.status is TrialStatus.APPLIED)
+    return f"{trial.id} is {trial.status}{why}{then}"
+
+
+def _objections(changes: ChangeSet) -> tuple[str, ...]:
+    """Why a person should look at it first; nothing where it may be applied unasked."""
+    return (_UNSEEN,) if changes else ()
+
+
+def _question(trial: Trial, chosen: ChangeSet) -> Command:
+    """What a person reads: the changes, not the text that made them. It is bound to all of them."""
+    digest = hashlib.sha256(repr(chosen.changes).encode()).hexdigest()
+    text = "\n".join(
+        (
+            f"shelltie apply {trial.id}",
+            f"# {chosen.summary()}",
+            *(f"# {line}" for line in chosen.lines()),
+            f"# by: {trial.command}",
+            f"# sha256 of all changes: {digest}",
+            chosen.diff(limit=_DIFF_SHOWN),
+        )
+    )
+    return Command(text, cwd=trial.workspace)
+
+
+def _verdict(text: str, objections: tuple[str, ...]) -> Verdict:
+    span = Span(0, len(text.partition("\n")[0]))
+    reasons = (Reason(Code.CHANGES_STATE, Rating.DANGEROUS, why, span) for why in objections)
+    return Verdict(Rating.DANGEROUS, reasons=tuple(reasons))

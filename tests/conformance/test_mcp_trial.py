@@ -1,0 +1,110 @@
+"""Trials over MCP: an agent sees what it changed, applies it by rule, or a person is asked."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from anyio import fail_after
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from shelltie import Answer, Config, Question, Terminal
+from tests.conformance.servers import server_of
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one file that git knows."""
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "kept").write_text("kept\n")
+    for words in (("init", "-q"), ("add", "kept")):
+        subprocess.run(["git", "-C", str(place), *words], check=True)
+    monkeypatch.chdir(place)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return place
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, asked: list[Question], *, says: bool) -> AsyncIterator[Client]:
+    def answer(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=says, by="me")
+
+    config = Config.of(state_dir=str(tmp_path / "state"))
+    async with Terminal(config, approve=answer) as terminal:
+        async with Client(server_of(terminal, config)) as client:
+            yield client
+
+
+def text_of(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: Path) -> None:
+    async with serving(tmp_path, [], says=True) as client:
+        with fail_after(100):
+            ran = await client.call_tool("run", {"command": "echo x >> kept", "trial": True})
+            before = (project / "kept").read_text()
+            looked = await client.call_tool("trial", {"id": "t1", "action": "changes"})
+            applied = await client.call_tool("trial", {"id": "t1", "action": "apply"})
+            after = (project / "kept").read_text()
+            undone = await client.call_tool("trial", {"id": "t1", "action": "undo"})
+            wrong = await client.call_tool("trial", {"id": "t9", "action": "apply"})
+
+    assert ran.structured_content is not None
+    assert ran.structured_content["trial"]["id"] == "t1"
+    assert "On trial t1, open: 1 file changed" in text_of(ran)
+    assert "+x" in text_of(looked)
+    assert (before, after) == ("kept\n", "kept\nx\n")
+    assert (text_of(applied), text_of(undone)) == ("t1 is applied", "t1 is undone")
+    assert (project / "kept").read_text() == "kept\n"
+    assert wrong.is_error
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_deletions_are_a_persons_to_apply(project: Path, tmp_path: Path, says: bool) -> None:
+    asked = list[Question]()
+    async with serving(tmp_path, asked, says=says) as client:
+        with fail_after(100):
+            await client.call_tool("run", {"command": "rm -rf kept; touch new", "trial": True})
+            applied = await client.call_tool("trial", {"id": "t1", "action": "apply"})
+            left = await client.call_tool("trial", {"id": "t1", "action": "discard"})
+
+    (question,) = asked
+    assert "deleted file" in question.command.text
+    assert applied.is_error is not says
+    assert (project / "kept").exists() is not says
+    assert left.is_error is says
+
+
+async def test_a_session_on_trial_is_applied_when_it_has_ended(
+    project: Path, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, [], says=True) as client:
+        with fail_after(100):
+            started = await client.call_tool(
+                "terminal_start",
+                {"command": "read x; echo $x >> kept", "trial": True, "pty": False},
+            )
+            early = await client.call_tool("trial", {"id": "t1", "action": "apply"})
+            assert started.structured_content is not None
+            name = started.structured_content["id"]
+            ended = await client.call_tool(
+                "terminal_continue", {"sessionId": name, "stdin": "typed", "waitFor": "never"}
+            )
+            applied = await client.call_tool("trial", {"id": "t1", "action": "apply"})
+
+    assert "on trial t1" in text_of(started)
+    assert early.is_error
+    assert ended.structured_content is not None
+    assert ended.structured_content["complete"]
+    assert text_of(applied) == "t1 is applied"
+    assert (project / "kept").read_text() == "kept\ntyped\n"

@@ -1,0 +1,365 @@
+"""A command on trial changes nothing until its changes are applied; and they can be undone."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import fail_after
+
+import shelltie
+from shelltie import (
+    Answer,
+    CommandDenied,
+    FinishedTrial,
+    InvalidParameters,
+    Question,
+    Result,
+    Terminal,
+)
+from shelltie.errors import IsolationUnavailable, NoSuchTrial, TrialOver
+from shelltie.events import Event, TrialChanged
+from shelltie.model import Caller
+from shelltie.running.options import Requester
+from shelltie.settings.config import Config
+from tests.cli import SHELLTIE, carriers, text_of
+from tests.conftest import Open
+from tests.tree import until
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+AGENT = Requester(Caller(client="agent"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a few files, in which everything happens."""
+    place = tmp_path / "project"
+    (place / "sub").mkdir(parents=True)
+    (place / "kept").write_text("kept\n")
+    (place / "sub" / "deep").write_text("deep\n")
+    git(place, "init", "-q")
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", "first")
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(place)
+    return place
+
+
+def trial_of(result: Result) -> FinishedTrial:
+    """What it did on trial."""
+    assert isinstance(result.trial, FinishedTrial)
+    return result.trial
+
+
+def git(place: Path, *words: str) -> None:
+    who = ("-c", "user.name=x", "-c", "user.email=x@y")
+    subprocess.run(["git", *who, "-C", str(place), *words], check=True, capture_output=True)
+
+
+def snapshot(place: Path) -> dict[str, tuple[int, int, str | bytes]]:
+    """Every path with its mode, its time and its content."""
+    found = {}
+    for path in sorted(place.rglob("*")):
+        status = path.lstat()
+        content: str | bytes = ""
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        found[str(path)] = (status.st_mode, status.st_mtime_ns * path.is_file(), content)
+    return found
+
+
+@asynccontextmanager
+async def answering(tmp_path: Path, answer: object, **settings: object) -> AsyncIterator[Terminal]:
+    """A terminal with a person who says this."""
+    config = Config.of(state_dir=str(tmp_path / "state"), **settings)
+    async with Terminal(config, approve=answer) as terminal:  # type: ignore[arg-type]  # any answer
+        yield terminal
+
+
+async def test_changes_on_trial_are_applied_undone_or_forgotten(
+    project: Path, open_terminal: Open
+) -> None:
+    before, told = snapshot(project), list[Event]()
+    async with open_terminal(told.append) as terminal:
+        with fail_after(100):
+            result = await terminal.run("echo new > sub/new; echo more >> kept", trial=True)
+            trial = trial_of(result)
+            assert (result.status, trial.status) == ("success", "open")
+            assert snapshot(project) == before
+            assert "+more" in await trial.diff()
+
+            await trial.apply()
+            applied = (project / "kept").read_text(), (project / "sub" / "new").read_text()
+            with pytest.raises(TrialOver, match="applied"):
+                await trial.apply()
+            await trial.undo()
+            undone = snapshot(project)
+
+            second = await terminal.run("rm -rf sub", trial=True)
+            await trial_of(second).discard()
+            with pytest.raises(TrialOver, match="discarded"):
+                await trial_of(second).apply()
+            with pytest.raises(NoSuchTrial, match="t2"):
+                await terminal.trials.apply("t99", None, None)
+
+    assert applied == ("kept\nmore\n", "new\n")
+    assert {name: it[2] for name, it in undone.items()} == {n: it[2] for n, it in before.items()}
+    assert "sub" in [path.name for path in project.iterdir()]
+    statuses = [event.status for event in told if isinstance(event, TrialChanged)]
+    assert statuses == ["open", "open"]  # what became of them was another terminal's
+
+
+async def test_only_named_paths_are_applied(project: Path, open_terminal: Open) -> None:
+    async with open_terminal() as terminal:
+        with fail_after(60):
+            result = await terminal.run("echo 1 > one; echo 2 > two", trial=True)
+            await trial_of(result).apply("one")
+
+    assert (project / "one").exists()
+    assert not (project / "two").exists()
+
+
+async def test_whoever_deletes_everything_has_deleted_nothing(
+    project: Path, open_terminal: Open
+) -> None:
+    before = snapshot(project)
+    async with open_terminal() as terminal:
+        with fail_after(60):
+            result = await terminal.run("rm -rf .git * .[a-z]*; ls -A", trial=True)
+
+            assert (result.stdout, result.status) == ("", "success")  # nobody was asked
+            with pytest.raises(CommandDenied):
+                await terminal.trials.apply(trial_of(result).id, None, AGENT)
+            await trial_of(result).discard()
+
+    assert trial_of(result).objections
+    assert snapshot(project) == before
+
+
+async def test_a_link_out_of_the_workspace_leads_nowhere(
+    project: Path, tmp_path: Path, open_terminal: Open
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine").write_text("mine\n")
+    async with open_terminal() as terminal:
+        with fail_after(60):
+            result = await terminal.run(
+                f"rm -rf sub; ln -s {outside} sub; echo x > sub/mine; mkdir d; echo x > d/f",
+                trial=True,
+            )
+            # What was a directory on trial is a link by now, and the other way round.
+            (project / "d").symlink_to(outside)
+            with pytest.raises(shelltie.TerminalError):
+                await trial_of(result).apply()
+            (project / "d").unlink()
+            await trial_of(result).apply()
+
+    assert (outside / "mine").read_text() == "mine\n"
+    assert [path.name for path in outside.iterdir()] == ["mine"]
+    assert (project / "sub").is_symlink()
+
+
+async def test_what_a_limit_ended_can_still_be_looked_at(
+    project: Path, open_terminal: Open
+) -> None:
+    async with open_terminal(limits_grace=0.5) as terminal:
+        with fail_after(100):
+            result = await terminal.run(
+                "echo half > half; (sleep 1000 &); sleep 1000", trial=True, timeout=2
+            )
+            end = await terminal.trials.look(trial_of(result).id)
+
+    assert (result.status, end.trial.outcome) == ("timeout", "timed out")
+    assert end.changes.summary().startswith("1 file added")
+    assert not (project / "half").exists()
+
+
+async def test_several_trials_at_once_do_not_meet(project: Path, open_terminal: Open) -> None:
+    async with open_terminal() as terminal:
+        results = list[Result]()
+
+        async def one(number: int) -> None:
+            text = f"test ! -e mine && echo {number} > mine && echo {number} > file{number}"
+            results.append(await terminal.run(text, trial=True))
+
+        with fail_after(100):
+            async with anyio.create_task_group() as tasks:
+                for number in range(3):
+                    tasks.start_soon(one, number)
+            assert [it.status for it in results] == ["success"] * 3
+            first, second, third = map(trial_of, results)
+            await first.apply()
+            with pytest.raises(shelltie.TerminalError, match="mine"):
+                await second.apply()
+            await third.discard()
+
+    assert len({trial_of(it).id for it in results}) == 3
+    assert len(list(project.glob("file*"))) == 1
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_a_person_is_asked_with_the_diff(
+    project: Path,
+    tmp_path: Path,
+    said: bool,
+) -> None:
+    questions = list[Question]()
+
+    def ask(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(allowed=said, by="me")
+
+    async with answering(tmp_path, ask, safety_profiles_run_unknown="trial") as terminal:
+        with fail_after(60):
+            result = await terminal.run("./unheard-of; rm kept; echo new > new")
+
+    (question,) = questions
+    assert "-kept" in question.command.text
+    assert question.command.text.startswith("shelltie apply t1")
+    assert trial_of(result).status == ("applied" if said else "open")
+    assert (project / "kept").exists() is not said
+
+
+async def test_what_makes_no_sense_on_trial_is_said(
+    project: Path, tmp_path: Path, open_terminal: Open
+) -> None:
+    async with open_terminal(safety_profiles_run_dangerous="deny") as terminal:
+        with fail_after(60):
+            with pytest.raises(InvalidParameters, match="a trial runs in a sandbox"):
+                await terminal.run("true", trial=True, isolation="container")
+            for unfit in ("/", str(tmp_path / "home"), "/usr"):
+                with pytest.raises(IsolationUnavailable, match="Nothing was run"):
+                    await terminal.run("true", trial=True, workspace=unfit)
+            with pytest.raises(CommandDenied, match="the policy refuses"):
+                await terminal.run("rm -rf /", trial=True)
+    inside = Config.of(state_dir=str(project / "state"))
+    async with Terminal(inside) as terminal:
+        with pytest.raises(IsolationUnavailable, match="outside of the workspace"):
+            await terminal.run("true", trial=True)
+    assert not list((tmp_path / "state" / "trials").glob("t*"))
+
+
+async def test_pipes_and_sockets_outside_are_not_reached(
+    project: Path, open_terminal: Open
+) -> None:
+    os.mkfifo(project / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(project / "daemon"))
+        server.listen()
+        async with open_terminal() as terminal:
+            with fail_after(60):
+                result = await terminal.run(
+                    [
+                        *("/usr/bin/python3", "-c"),
+                        "import socket, os\n"
+                        "s = socket.socket(socket.AF_UNIX)\n"
+                        "try: s.connect('daemon')\n"
+                        "except OSError as error: print(error.strerror)\n"
+                        "try: os.open('pipe', os.O_WRONLY | os.O_NONBLOCK)\n"
+                        "except OSError as error: print(error.strerror)\n"
+                        "os.mkfifo('mine')\n"
+                        "socket.socket(socket.AF_UNIX).bind('own')",
+                    ],
+                    trial=True,
+                )
+
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == ["Connection refused", "No such device or address"]
+    assert any("fifo" in line for line in trial_of(result).changes)
+
+
+def test_the_command_line_shows_applies_and_undoes(project: Path) -> None:
+    ran = subprocess.run(
+        [*SHELLTIE, "run", "--trial", "--", "echo hi; echo new > new; rm kept"],
+        capture_output=True,
+        check=True,
+        timeout=100,
+    )
+    assert ran.stdout == b"hi\n"
+    assert b"shelltie changes t1" in ran.stderr
+    assert "+new" in text_of("changes", "t1", "--diff")
+    assert json.loads(text_of("changes", "t1", "--json"))["total"] == 2
+
+    text_of("apply", "t1", "--yes")
+    applied = (project / "new").exists(), (project / "kept").exists()
+    text_of("undo", "t1")
+
+    assert applied == (True, False)
+    assert (project / "kept").read_text() == "kept\n"
+    assert not (project / "new").exists()
+    assert "undone" in text_of("changes")
+    recorded = text_of("audit", "tail")
+    assert recorded.count(" trial ") == 3
+
+
+async def test_what_was_interrupted_is_found_and_nothing_of_it_runs(project: Path) -> None:
+    words = [*SHELLTIE, "run", "--trial", "--", "echo half > half; echo ready; sleep 1000"]
+    env = {**os.environ, "TAG_TRIAL": "1"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env) as process:  # noqa: ASYNC220  as a person would
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    await until(lambda: not carriers("TAG_TRIAL"))
+
+    assert "interrupted" in text_of("changes", "t1")
+    assert not (project / "half").exists()
+    text_of("discard", "t1")
+    assert "discarded" in text_of("changes")
+
+
+@pytest.fixture
+def public_project(public_path: Path) -> Path:
+    """A project of nobody's, with a home and a state directory."""
+    for name in ("home", "project"):
+        (public_path / name).mkdir()
+        os.chown(public_path / name, 65534, 65534)
+    (public_path / "project" / "kept").write_text("kept\n")
+    os.chown(public_path / "project" / "kept", 65534, 65534)
+    return public_path / "project"
+
+
+@pytest.mark.needs("setpriv")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_an_ordinary_user_has_trials(public_project: Path) -> None:
+    python = Path("/usr/bin/python3")
+    version = f"Python {sys.version_info[0]}.{sys.version_info[1]}."
+    shown = subprocess.run([python, "--version"], capture_output=True, text=True, check=False)
+    if not shown.stdout.startswith(version):
+        pytest.skip(f"needs {version}x in /usr/bin, which an ordinary user can run")
+    home = public_project.parent / "home"
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+    }
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+    def as_nobody(*words: str) -> str:
+        done = subprocess.run(
+            [*become, str(python), "-m", "shelltie", *words],
+            cwd=public_project,
+            env=env,
+            capture_output=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+
+    assert as_nobody("run", "--trial", "--", "id -u; echo x >> kept; echo n > new") == "65534\n"
+    assert (public_project / "kept").read_text() == "kept\n"
+    as_nobody("apply", "t1", "--yes")
+    assert (public_project / "kept").read_text() == "kept\nx\n"
+    assert (public_project / "new").stat().st_uid == 65534

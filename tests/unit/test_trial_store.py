@@ -1,0 +1,102 @@
+"""The store of trials: numbers, locks, bounds, and trees that are hard to delete."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shelltie.basics.frozen import replace
+from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy
+from shelltie.trials.store import TrialBounds, TrialStatus, TrialStore
+from shelltie.trials.tree_copy import remove_tree
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrialStore:
+    return TrialStore(tmp_path / "trials", TrialBounds(count=3))
+
+
+def test_a_number_is_never_given_twice(store: TrialStore) -> None:
+    first, second = store.new("/w", "ls", "r"), store.new("/w", "ls", "r")
+    store.delete(second)
+
+    assert [first.id, second.id, store.new("/w", "ls", "r").id] == ["t1", "t2", "t3"]
+
+
+def test_one_whose_process_is_gone_is_open_and_interrupted(store: TrialStore) -> None:
+    trial = store.new("/w", "ls", "r")
+
+    with store.locked(trial):
+        assert store.find("t1").status is TrialStatus.RUNNING
+        with pytest.raises(TrialBusy), store.locked(trial):
+            pass
+
+    assert (store.find("t1").status, store.find("t1").outcome) == ("open", "interrupted")
+
+
+def test_the_oldest_are_forgotten_and_what_runs_is_not(store: TrialStore) -> None:
+    kept = store.new("/w", "sleep", "r")
+    with store.locked(kept):
+        for _ in range(5):
+            store.new("/w", "ls", "r")
+        store.prune()
+
+        assert [trial.id for trial in store.all()] == ["t1", "t4", "t5", "t6"]
+
+
+def test_by_age_and_size_they_are_forgotten_too(store: TrialStore, tmp_path: Path) -> None:
+    old, large = store.new("/w", "ls", "r"), store.new("/w", "ls", "r")
+    store.save(replace(old, started_ns=1))
+    store.prune()
+    assert [trial.id for trial in store.all()] == ["t2"]
+
+    (Path(large.folder) / "upper").mkdir()
+    (Path(large.folder) / "upper" / "f").write_bytes(b"x" * 100_000)
+    store.new("/w", "ls", "r")
+    TrialStore(tmp_path / "trials", TrialBounds(size=50_000)).prune()
+
+    assert [trial.id for trial in store.all()] == ["t3"]
+
+
+@pytest.mark.parametrize("name", ["t2", "", "../t1", "t1/..", ".", "last"])
+def test_other_names_mean_nothing(store: TrialStore, name: str) -> None:
+    store.new("/w", "ls", "r")
+
+    with pytest.raises(NoSuchTrial, match="the last ones: t1"):
+        store.find(name)
+
+
+def test_a_record_that_was_spoiled_is_none(store: TrialStore) -> None:
+    trial = store.new("/w", "ls", "r")
+    for content in ("", "[]", "{}", '{"id": "t7"}'):
+        (Path(trial.folder) / "trial.json").write_text(content)
+        assert store.all() == []
+
+
+def test_a_state_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CannotStart, match="no place for a trial"):
+        TrialStore(tmp_path / "file" / "trials").new("/w", "ls", "r")
+
+
+def test_trees_of_any_depth_and_mode_are_deleted_through_no_link(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "link").symlink_to(outside)
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.mkdir("closed", 0o000, dir_fd=here)
+    os.close(here)
+
+    remove_tree(top)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+    assert (outside / "kept").read_text() == "kept"
