@@ -144,6 +144,7 @@ def build(
 
 
 @cache
+@cache
 def hardened_git() -> Mapping[str, str]:
     """Variables with which git runs nothing that a repository's configuration names.
 

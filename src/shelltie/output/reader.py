@@ -84,8 +84,9 @@ class PipeReader:
             self._on_data(_VIEW[:count])
         else:
             self._ended = True
-            self._loop.remove_reader(self._fd)
-            if not self._hold:
+            if self._hold:
+                self._loop.remove_reader(self._fd)
+            else:
                 self.close()
             self._on_end()
         return count

@@ -387,10 +387,10 @@ def _as_admitted(prepared: Prepared, admitted: Admitted) -> Prepared:
     """In the directory that a yes was for. What was safe was asked of nobody, so nothing that a
     repository configures shall run with it.
     """
-    prepared = replace(prepared, directory=admitted.directory)
-    if admitted.verdict is None or admitted.verdict.rating is not Rating.SAFE:
-        return prepared
-    return replace(prepared, env={**prepared.env, **child.hardened_git()})
+    env = prepared.env
+    if admitted.verdict is not None and admitted.verdict.rating is Rating.SAFE:
+        env = {**env, **child.hardened_git()}
+    return replace(prepared, directory=admitted.directory, env=env)
 
 
 def _publish_nothing(_: Event) -> None:

@@ -11,14 +11,14 @@ import platform
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
 
-from shelltie.basics.frozen import frozen, mutable
+from shelltie.basics.frozen import frozen, mutable, replace
 from shelltie.environment.secret_places import HOME, SYSTEM
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose
@@ -53,7 +53,7 @@ class _View:
     """One that lives, with what its masks were made for.
 
     `directories` are those in which something to mask could appear, with the time of their last
-    change: as long as that is the same, nothing has to be looked for.
+    change and what could: as long as that time is the same, it has not to be looked for.
     """
 
     link: Link
@@ -62,7 +62,7 @@ class _View:
     complaints: BinaryIO
     answered: bool = False
     idle: asyncio.TimerHandle | None = None
-    directories: dict[str, int] = field(default_factory=dict)
+    directories: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
 
     @property
     def said(self) -> str:
@@ -81,11 +81,20 @@ class _View:
 
     @property
     def _masks_all(self) -> bool:
-        if self.directories and all(_changed(it) == at for it, at in self.directories.items()):
-            return True
-        # Before the look: what changes while it lasts is noticed next time.
-        self.directories = {it: _changed(it) for it in _parents(self.held.known)}
-        return self.held.unchanged
+        if not self.directories:
+            return self._masks(self.held.known)
+        changed = [it for it, (at, _) in self.directories.items() if _changed(it) != at]
+        return self._masks([name for it in changed for name in self.directories.pop(it)[1]])
+
+    def _masks(self, names: Iterable[str]) -> bool:
+        """Whether these are as they were, which is remembered."""
+        for name in names:
+            parent = _parent(name)
+            # Before the look: what changes while it lasts is noticed next time.
+            if parent not in self.directories:
+                self.directories[parent] = _changed(parent), []
+            self.directories[parent][1].append(name)
+        return self.held.unchanged_among(names)
 
 
 @frozen
@@ -288,12 +297,12 @@ class ReadOnlyView:
         """See `Provider`. The views are closed together."""
 
 
-def _parents(paths: Iterable[str]) -> Iterator[str]:
-    """The directory of each, or the nearest above that is there."""
-    for place in dict.fromkeys(map(os.path.dirname, paths)):
-        while not os.path.isdir(place):  # noqa: PTH112  of a text
-            place = os.path.dirname(place)  # noqa: PTH120, PLW2901
-        yield place
+def _parent(path: str) -> str:
+    """The directory of a name, or the nearest above that is there."""
+    place = os.path.dirname(path)  # noqa: PTH120  of a text
+    while not os.path.isdir(place):  # noqa: PTH112
+        place = os.path.dirname(place)  # noqa: PTH120
+    return place
 
 
 def _changed(directory: str) -> int:

@@ -138,9 +138,13 @@ class RememberedFiles:
     @property
     def unchanged(self) -> bool:
         """Whether each name still means what it meant."""
-        return all(_now(path) == was for path, was in self.known.items()) and all(
+        return self.unchanged_among(self.known) and all(
             _timed(path) == was for path, was in self.timed.items()
         )
+
+    def unchanged_among(self, names: Iterable[str]) -> bool:
+        """The same for some of the names, whatever is in them."""
+        return all(_now(name) == self.known[name] for name in names)
 
     def close(self) -> None:
         """Let the files go; what they were stays known."""
