@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.record import anchor, queries
+from shelltie.record import anchor, past_runs, queries
 from shelltie.record.append import ChainWriter
 from shelltie.record.database import WAL_MAX, open_for_writing
 from shelltie.record.facts import Fact
@@ -272,12 +272,55 @@ def test_what_somebody_could_not_write_before_leaving_is_told_by_the_next(
     assert [one["facts"] for one in told] == [2]
 
 
+def _drop_indexes(journal: sqlite3.Connection) -> None:
+    """Take away what the third version has brought."""
+    for name in ("entries_refused", "entries_answered", "runs_of_sessions"):
+        journal.execute(f"DROP INDEX {name}")
+
+
+def test_a_journal_of_the_second_version_is_read_and_brought_further(
+    writer: Writer, journal: Path
+) -> None:
+    assert _written(writer) is None
+    writer.close()
+    with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
+        new = _names(somebody)
+        _drop_indexes(somebody)
+        somebody.execute("PRAGMA user_version = 2")
+    before = past_runs.latest(journal, 10)
+    assert queries.verify(journal).problems == ()
+
+    with closing(open_for_writing(journal, durable=False)) as opened:
+        assert _names(opened) == new
+
+    assert queries.verify(journal).problems == ()
+    assert past_runs.latest(journal, 10) == before
+
+
+def _names(journal: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in journal.execute("SELECT name FROM sqlite_schema")}
+
+
+def test_what_few_runs_are_is_found_without_reading_all(writer: Writer, journal: Path) -> None:
+    assert _written(writer) is None
+    writer.close()
+    refused = "SELECT run FROM entries WHERE kind = 'refused' AND at >= 0 ORDER BY seq DESC"
+    answered = "SELECT body FROM entries WHERE kind = 'answered' AND at >= 0"
+    session = "SELECT id FROM runs WHERE session = 'a' AND session != ''"
+
+    with closing(sqlite3.connect(journal)) as opened:
+        for query in (refused, answered, session):
+            plan = opened.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+            assert "SEARCH" in plan[0][3], query
+
+
 def test_a_journal_of_the_first_version_is_proved_as_it_was_made(
     writer: Writer, journal: Path
 ) -> None:
     assert _written(writer) is None
     writer.close()
     with closing(sqlite3.connect(journal, isolation_level=None)) as somebody:
+        _drop_indexes(somebody)
         somebody.execute("DROP TABLE samples")
         changed = queries.verify(journal).problems
         somebody.execute("PRAGMA user_version = 1")

@@ -190,7 +190,8 @@ def find(path: Path, name: str) -> PastRun:
     Raises: NoRecordedRun, JournalUnusable, JournalUnreadable.
     """
     prefix = name.strip().upper().removeprefix("TERM_")  # as ACP calls it
-    query = f"""{_COLUMNS} WHERE (id >= ? AND id < ?) OR (session = ? AND stays_open)
+    query = f"""{_COLUMNS}
+        WHERE (id >= ? AND id < ?) OR (session = ? AND session != '' AND stays_open)
         ORDER BY id DESC LIMIT 2"""
     long = len(prefix) >= _PREFIX_MIN and prefix.isalnum()
     first = (prefix, prefix + "~") if long else ("~", "~")

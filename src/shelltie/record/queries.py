@@ -32,11 +32,12 @@ _LOST = f"{_LOST_RUNS} AND ended > ? ORDER BY ended DESC, began DESC LIMIT ?"
 _LOST_ONE = f"{_LOST_RUNS} AND ? IN (id, session) ORDER BY began DESC LIMIT 1"
 _SESSION = """
     SELECT state, exit_code, ended FROM runs
-    WHERE session = ? AND (? = '' OR client IN ('', ?)) ORDER BY began DESC LIMIT 1"""
+    WHERE session = ? AND session != '' AND (? = '' OR client IN ('', ?))
+    ORDER BY began DESC LIMIT 1"""
 # Ten digits were not counted, but chosen by chance; a task's id ends otherwise.
 _LARGEST_NUMBER = """
     SELECT max(CAST(substr(session, 6) AS INTEGER)) FROM runs
-    WHERE session GLOB 'term-[0-9]*' AND substr(session, 6) NOT GLOB '*[^0-9]*'
+    WHERE session != '' AND session GLOB 'term-[0-9]*' AND substr(session, 6) NOT GLOB '*[^0-9]*'
     AND length(session) < 15"""
 _DIFFERENCES_MAX = 20
 
