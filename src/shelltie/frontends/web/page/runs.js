@@ -147,7 +147,8 @@ function build(one) {
   detail.hold = holdable(detail.kill, HOLD, () => act("/api/kill", { run: one.key }, "Ended"));
   Object.assign(detail, { verdict: h("span", {}), reasons: h("span", {}), limits: h("span", {}), where: h("span", {}), warnings: h("ul", { class: "warnings" }), why: h("p", { class: "why" }), tree: h("div", { class: "tree" }), waits: h("p", { class: "waits", hidden: true }) });
   const text = h("pre", { class: "output", tabindex: "0", "aria-label": "Output" });
-  const scroller = h("div", { class: "scroller" }, text);
+  detail.skipped = h("p", { class: "skipped dim small" });
+  const scroller = h("div", { class: "scroller" }, detail.skipped, text);
   detail.output = new Output(text);
   detail.input = h("input", { autocomplete: "off", spellcheck: "false", "aria-label": "Type into it", placeholder: "Type a line, then Enter" });
   detail.type = h("form", { class: "type", hidden: true }, h("span", { class: "dim" }, "›"), detail.input);
@@ -174,7 +175,7 @@ export function takeOutput(message) {
   if (!detail || message.run !== state.selected) return;
   if (message.reset) {
     detail.output.reset();
-    if (message.start > 0) detail.output.draw(`… ${size(message.start)} before this are not shown …\n`);
+    setText(detail.skipped, message.start > 0 ? `${size(message.start)} before this are not shown; shelltie logs has them` : "");
   }
   detail.output.feed(Uint8Array.from(atob(message.data), (char) => char.charCodeAt(0)));
 }
