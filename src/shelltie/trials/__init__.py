@@ -12,9 +12,10 @@ do. To discard is `remove_tree(upper)`. `recover(undo_dir)` wherever one is foun
 
 Flow at a glance:
 1. `overlay_upper` compares the upper directory with the workspace: a `ChangeSet`.
-2. `apply` refuses or merges what others changed, and lays ready what cannot just be renamed.
-3. `transaction` renames everything into place, by a journal; what was there goes to the undo.
-4. `undo` does the same backwards, if nothing was changed since; `recover` after a crash.
+2. `effect_rules` decides about it, with what git knows.
+3. `apply` refuses or merges what others changed, and lays ready what cannot just be renamed.
+4. `transaction` renames everything into place, by a journal; what was there goes to the undo.
+5. `undo` does the same backwards, if nothing was changed since; `recover` after a crash.
 
 Files, in reading order:
   held_tree      paths below a directory that is held open, through no link
@@ -24,6 +25,8 @@ Files, in reading order:
   tree_copy      copies of trees, and their removal
   renaming       renameat2: move, exchange
   transaction    steps, their journal, rollback
+  git_knowledge  what git tracks, ignores and obeys of it
+  effect_rules   decide(): apply unasked, or ask
   merge          three-way merge of texts
   apply_plan     the steps for a change set
   apply          apply_changes(), undo_size()

@@ -57,31 +57,58 @@ def read_change_set(
     """
     with HeldTree(workspace) as lower, HeldTree(upper, ours=True) as held:
         comparison = _Comparison(lower, held, started_ns, "user" if userxattr else "trusted")
-        try:
-            found = [*islice(comparison.directory("", merged=True, hidden=False), ENTRIES_MAX + 1)]
-        except OSError as error:
-            raise ChangesUnreadable(f"what the trial changed cannot be read: {error}") from error
-        change_set = ChangeSet(
-            workspace=workspace,
-            source=upper,
-            changes=tuple(comparison.finish(found[:ENTRIES_MAX])),
-            started_ns=started_ns,
-            workspace_id=lower.identity,
-            cut=len(found) > ENTRIES_MAX,
-            bases=bases,
-        )
+        found = _change_set(comparison, lower, upper, started_ns, hidden=False)
+    change_set = replace(found, bases=bases)
     if bases is not None and not bases.exists():
         keep_bases(change_set, bases)
     return change_set
 
 
+def compare_trees(workspace: Path, copy: Path, *, started_ns: int, copied_ns: int) -> ChangeSet:
+    """What a trial changed in a full copy of the workspace, as `copy_tree` makes it.
+
+    The times are those of `file_clock` before and after the copying: what was not touched since is
+    not read. Raises: ChangesUnreadable.
+    """
+    with HeldTree(workspace) as lower, HeldTree(copy, ours=True) as held:
+        comparison = _Comparison(lower, held, started_ns, "", copied_ns)
+        return _change_set(comparison, lower, copy, started_ns, hidden=True)
+
+
+def _change_set(
+    comparison: "_Comparison", lower: HeldTree, source: Path, started_ns: int, *, hidden: bool
+) -> ChangeSet:
+    try:
+        walk = comparison.directory("", merged=True, hidden=hidden)
+        found = [*islice(walk, ENTRIES_MAX + 1)]
+        changes = tuple(comparison.finish(found[:ENTRIES_MAX]))
+    except OSError as error:
+        raise ChangesUnreadable(f"what the trial changed cannot be read: {error}") from error
+    return ChangeSet(
+        workspace=lower.path,
+        source=source,
+        changes=changes,
+        started_ns=started_ns,
+        workspace_id=lower.identity,
+        cut=len(found) > ENTRIES_MAX,
+    )
+
+
 class _Comparison:
     """A walk through the upper directory, beside the workspace."""
 
-    def __init__(self, lower: HeldTree, upper: HeldTree, started_ns: int, namespace: str) -> None:
+    def __init__(
+        self,
+        lower: HeldTree,
+        upper: HeldTree,
+        started_ns: int,
+        namespace: str,
+        copied_ns: int | None = None,
+    ) -> None:
         self._lower = lower
         self._upper = upper
         self._started_ns = started_ns
+        self._copied_ns = copied_ns  # of a full copy
         self._prefix = f"{namespace}.overlay."
         self._device = lower.identity[0]
         self._room = _COMPARED_MAX
@@ -102,12 +129,20 @@ class _Comparison:
         if merged and hidden:
             seen = {*names}
             for name in self._lower.names(path):
-                if name not in seen:
-                    yield from self._deleted(f"{path}/{name}" if path else name)
+                inner = f"{path}/{name}" if path else name
+                if name not in seen and not self._is_newer_than_copy(inner):
+                    yield from self._deleted(inner)
+
+    def _is_newer_than_copy(self, path: str) -> bool:
+        """Whether it is not in the copy because it was not there, or elsewhere, at that time."""
+        found = self._lower.lstat(path) if self._copied_ns is not None else None
+        return found is not None and found.st_ctime_ns > self._started_ns
 
     def _entry(self, path: str, *, merged: bool, hidden: bool) -> Iterator[Change]:
         after = entry_at(self._upper, path)
         assert after is not None
+        if self._is_untouched(after):
+            return
         before = entry_at(self._lower, path) if merged else None
         if self._is_whiteout(path, after):
             if before is not None:
@@ -122,6 +157,12 @@ class _Comparison:
                 yield from self._deleted_below(path)
         else:
             yield from self._same_type(path, before, after)
+
+    def _is_untouched(self, after: Entry) -> bool:
+        """Whether it is a file as it was copied."""
+        if self._copied_ns is None or after.type is FileType.DIRECTORY:
+            return False
+        return after.ctime_ns <= self._copied_ns
 
     def _made_directory(
         self, path: str, before: Entry | None, after: Entry, *, hidden: bool

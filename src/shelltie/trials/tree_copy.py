@@ -108,6 +108,23 @@ class TreeCopy:
             _copy_attributes(old.fileno(), new.fileno())
 
 
+def copy_tree(
+    workspace: Path,
+    target: Path,
+    *,
+    most_bytes: int = COPY_MAX_BYTES,
+    most_entries: int = COPY_MAX_ENTRIES,
+) -> None:
+    """A copy of all that is in a workspace, into an empty directory, for a trial without overlay.
+
+    Raises: ChangesUnreadable if it is too much, OSError.
+    """
+    with HeldTree(workspace) as source, HeldTree(target) as held:
+        copy = TreeCopy(source, held, most_bytes=most_bytes, most_entries=most_entries)
+        for name in source.names(""):
+            copy.copy(name, name)
+
+
 def copy_content(old: int, new: int) -> None:
     """All bytes of an open file into an empty one; holes stay holes. Raises: OSError."""
     with suppress(OSError):

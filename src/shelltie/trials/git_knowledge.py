@@ -1,0 +1,101 @@
+"""What git tracks, ignores and obeys among changed paths: two or three bounded calls a repository.
+
+Asked in the workspace and not in the trial: its rules of what to ignore are those from before.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from shelltie.approval.git_facts import git
+from shelltie.basics.frozen import frozen
+from shelltie.providers.workspace.boundaries import obeyed
+from shelltie.trials.change_set import ChangeSet, FileType, with_parents
+from shelltie.trials.held_tree import HeldTree
+
+_REPOSITORIES_MAX = 16
+_NAMED_MAX = 64 * 1024  # bytes of paths on a command line; beyond, git lists all that it tracks
+
+
+@frozen
+class GitKnowledge:
+    """`known` is tracked or ignored, `obeyed` are settings and hooks that git follows.
+
+    Without a `repository` git knows nothing.
+    """
+
+    repository: bool
+    known: frozenset[str]
+    obeyed: frozenset[str]
+
+
+def look_up(change_set: ChangeSet) -> GitKnowledge:
+    """What git knows of the changed files. Blocks. Raises: ChangesUnreadable."""
+    workspace = change_set.workspace
+    with HeldTree(workspace) as tree:
+        grouped = _by_repository(change_set, tree)
+    known, followed, any_repository = set[str](), set[str](), False
+    for root, paths in [*grouped.items()][:_REPOSITORIES_MAX]:
+        place = workspace / root
+        tracked = _tracked(place, paths)
+        if tracked is None:
+            continue
+        any_repository = True
+        found = tracked | _ignored(place, [path for path in paths if path not in tracked])
+        known.update(f"{root}/{path}" if root else path for path in found)
+        followed.update(_obeyed_by_git(place, workspace))
+    return GitKnowledge(any_repository, frozenset(known), frozenset(followed))
+
+
+def obeyed_names(workspace: Path) -> frozenset[str]:
+    """What editors, agents and shelltie obey, relative to the workspace."""
+    return frozenset(str(path.relative_to(workspace)) for path in obeyed(workspace))
+
+
+def _by_repository(change_set: ChangeSet, tree: HeldTree) -> dict[str, list[str]]:
+    """Changed paths by the directory of their repository, "" for that of the workspace itself."""
+    grouped, marked = dict[str, list[str]](), dict[str, bool]()
+    for change in change_set.changes:
+        if change.is_directory or change.now.type is FileType.DEVICE:
+            continue
+        root = ""
+        for above in [*with_parents(change.path)][1:]:
+            if above not in marked:
+                marked[above] = tree.lstat(f"{above}/.git") is not None
+            if marked[above]:
+                root = above
+                break
+        grouped.setdefault(root, []).append(change.path.removeprefix(f"{root}/" if root else ""))
+    return grouped
+
+
+def _tracked(place: Path, paths: list[str]) -> set[str] | None:
+    """Those in the index; `None` if there is no repository, or git does not answer."""
+    named = paths if sum(map(len, paths)) < _NAMED_MAX else []
+    output = git(place, "--literal-pathspecs", "ls-files", "-z", "--cached", "--", *named)
+    return None if output is None else {*_names(output)} & {*paths}
+
+
+def _ignored(place: Path, paths: list[str]) -> set[str]:
+    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    output = git(place, "check-ignore", "-z", "--stdin", stdin=given, codes=(1,)) if paths else b""
+    return {*_names(output or b"")}
+
+
+def _obeyed_by_git(place: Path, workspace: Path) -> Iterator[str]:
+    """Files of the workspace that git reads settings from, and where it looks for hooks."""
+    listed = git(place, "config", "--list", "--show-origin", "--includes", "-z") or b""
+    words = [os.fsdecode(word) for word in listed.split(b"\0")]
+    for origin, setting in zip(words[::2], words[1::2], strict=False):
+        kind, _, file = origin.partition(":")
+        name, _, value = setting.partition("\n")
+        if kind != "file":  # our own, which has git run no hooks
+            continue
+        for obeyed_path in (file, value) if name == "core.hookspath" else (file,):
+            path = Path(os.path.normpath(place / obeyed_path))
+            if path.is_relative_to(workspace):
+                yield str(path.relative_to(workspace))
+
+
+def _names(output: bytes) -> Iterable[str]:
+    return (os.fsdecode(name) for name in output.split(b"\0") if name)

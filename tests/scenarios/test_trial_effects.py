@@ -1,0 +1,132 @@
+"""What a trial changed is applied unasked, or asked about, by its effect."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shelltie.trials.effect_rules import Apply, Ask, EffectRules, decide
+from tests.trial_trees import TrialTrees, git_init, put
+
+Do = Callable[[TrialTrees], object]
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> TrialTrees:
+    """A repository with some tracked files, some ignored, and a secret place that it obeys."""
+    trees = TrialTrees(tmp_path)
+    for number in range(20):
+        put(trees.workspace / f"src/f{number}.py", f"{number}\n")
+    put(trees.workspace / ".claude/settings.json", "{}")
+    git_init(trees.workspace, ignored="build/\n*.log\n")
+    put(trees.workspace / "build/out.o", "o")
+    put(trees.workspace / "notes.txt", "nobody knows me")
+    trees.begin()
+    return trees
+
+
+def _reasons(trees: TrialTrees, rules: EffectRules = EffectRules()) -> str:  # noqa: B008  frozen
+    decision = decide(trees.read(), rules)
+    return "" if isinstance(decision, Apply) else "; ".join(decision.reasons)
+
+
+def test_what_git_tracks_or_ignores_is_applied_unasked(trees: TrialTrees) -> None:
+    trees.write("src/f1.py", "changed\n")
+    trees.write("build/new.o", "o")
+    trees.write("build/deep/er.o", "o")
+    trees.write("src/run.log", "log")
+    trees.delete("src/f2.py")
+    (trees.upper / "src/inner").symlink_to("f1.py")
+    (trees.upper / "build/link").symlink_to(trees.workspace / "src")
+
+    assert _reasons(trees) == "new, and git neither tracks nor ignores it: src/inner"
+
+    (trees.upper / "src/inner").unlink()
+    assert decide(trees.read()) == Apply()
+
+
+def test_a_commit_is_applied_unasked(trees: TrialTrees) -> None:
+    for name in ("objects/12/3456", "refs/heads/main", "logs/HEAD", "index", "COMMIT_EDITMSG"):
+        trees.write(f".git/{name}", "x")
+
+    assert _reasons(trees) == ""
+
+
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [
+        (lambda t: t.write("new.py", "x"), "new, and git neither tracks nor ignores it: new.py"),
+        (lambda t: t.write("notes.txt", "x"), "git does not know it: notes.txt"),
+        (lambda t: t.delete("notes.txt"), "git does not know it: notes.txt"),
+        (lambda t: t.write(".git/hooks/pre-commit", "x"), "guarded"),
+        (lambda t: t.write(".git/config", "x"), "guarded"),
+        (lambda t: t.write(".git/info/attributes", "x"), "guarded"),
+        (lambda t: t.write(".git/commondir", "x"), "guarded"),
+        (lambda t: t.write("build/.git/config", "x"), "guarded"),
+        (lambda t: t.write(".claude/settings.json", "x"), "guarded"),
+        (lambda t: t.write("build/.envrc", "x"), "guarded"),
+        (lambda t: t.delete(".git/refs/heads"), "deleted from a repository"),
+        (lambda t: t.write("src/f1.py", "x").chmod(0o4755), "gains rights when it is run"),
+        (lambda t: (t.upper / "a.log").symlink_to("/etc/passwd"), "leads out"),
+        (lambda t: (t.upper / "a.log").symlink_to("build/../../x"), "leads out"),
+        (lambda t: t.write("src", "now a file"), "another type"),
+        (lambda t: [t.delete(f"src/f{n}.py") for n in range(10)], "10 files deleted"),
+        (lambda t: t.delete("src"), "20 files deleted"),
+        (
+            lambda t: put(t.workspace / "src/f1.py", "mine") and t.write("src/f1.py", "x"),
+            "meanwhile",
+        ),
+    ],
+)
+def test_what_cannot_be_made_again_or_is_obeyed_is_asked_about(
+    trees: TrialTrees, do: Do, reason: str
+) -> None:
+    do(trees)
+
+    assert reason in _reasons(trees)
+
+
+def test_hooks_that_a_setting_names_are_guarded(trees: TrialTrees) -> None:
+    config = trees.workspace / ".git/config"
+    with config.open("a") as file:
+        file.write("[core]\n\thooksPath = src/hooks\n[include]\n\tpath = ../src/more.config\n")
+    put(trees.workspace / "src/more.config", "[user]\n\tname = me\n")
+    trees.begin()
+    trees.write("src/hooks/pre-commit", "#!/bin/sh\n")
+    trees.write("src/more.config", "[core]\n\tfsmonitor = evil\n")
+
+    reasons = _reasons(trees)
+
+    assert "guarded: programs obey it: src/hooks, src/hooks/pre-commit, src/more.config" in reasons
+
+
+def test_a_trial_cannot_have_its_files_ignored(trees: TrialTrees) -> None:
+    trees.write(".gitignore", "*\n")
+    trees.write("new.py", "x")
+
+    assert "new, and git neither tracks nor ignores it: new.py" in _reasons(trees)
+    assert _reasons(trees, EffectRules(untracked=True)) == ""
+
+
+def test_each_repository_is_asked_about_its_own(trees: TrialTrees) -> None:
+    inner = trees.workspace / "build/inner"
+    put(inner / "known.c", "c")
+    git_init(inner)
+    trees.begin()
+    trees.write("build/inner/known.c", "changed")
+    trees.write("build/inner/new.c", "new")
+
+    assert _reasons(trees) == "new, and git neither tracks nor ignores it: build/inner/new.c"
+
+
+def test_without_git_few_changes_are_applied_unasked(tmp_path: Path) -> None:
+    trees = TrialTrees(tmp_path)
+    put(trees.workspace / "a", "a")
+    trees.begin()
+    trees.write("a", "b")
+    trees.write("new", "n")
+    few = decide(trees.read(), EffectRules(deletions=3))
+    trees.write("third", "n")
+
+    assert few == Apply()
+    assert isinstance(decide(trees.read(), EffectRules(deletions=3)), Ask)
