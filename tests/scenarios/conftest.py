@@ -1,11 +1,15 @@
-"""What the scenarios of task contexts share."""
+"""What the scenarios of task contexts share, and those of sandboxes."""
 
-from collections.abc import AsyncIterator
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from shelltie import Terminal
+from tests.conftest import Open
 from tests.task_project import Caller, Project
 
 
@@ -18,3 +22,48 @@ def project(tmp_path: Path) -> Project:
 async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
     async with project.contexts(terminal) as caller:
         yield caller
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project that anybody may enter, and where we are; the home is elsewhere."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name).resolve()
+        path.chmod(0o777)
+        monkeypatch.chdir(path)
+        yield path
+
+
+@pytest.fixture
+def beside_others(
+    public_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A project with room for others beside it; its user has a home elsewhere."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    place = public_path.resolve() / "project"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    yield place
+    place.parent.chmod(0o755)
+    for name, _, _ in os.walk(place):
+        Path(name).chmod(0o755)
+
+
+@pytest.fixture
+def opened(open_terminal: Open, beside_others: Path) -> Open:
+    """A terminal that lets everything run, in a sandbox."""
+    assert Path.cwd() == beside_others
+
+    def with_settings(**settings: object) -> AbstractAsyncContextManager[Terminal]:
+        levels = (f"isolation_profiles_run_{one}" for one in ("dangerous", "unknown", "safe"))
+        everything = {
+            "safety_profiles_run_dangerous": "allow",
+            **dict.fromkeys(levels, "sandbox"),
+            "limits_grace": 0.5,
+        }
+        return open_terminal(**{**everything, **settings})
+
+    return with_settings

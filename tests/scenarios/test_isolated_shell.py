@@ -1,7 +1,5 @@
 """A shell that stays, in a sandbox: as one outside, but for what it can reach."""
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -23,16 +21,7 @@ ISOLATED = Start(isolation="sandbox")
 ANYTHING = {"safety_profiles_session_dangerous": "allow"}
 
 
-@pytest.fixture(autouse=True)
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project that anybody may enter."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
-        path.chmod(0o777)
-        monkeypatch.chdir(path)
-        yield path
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 async def opened(terminal: Terminal, first: str, start: Start = ISOLATED) -> ShellSession:

@@ -95,18 +95,6 @@ def _package(place: Path) -> None:
     (place / "index.html").write_text(f"<html><body>{link}</body></html>")
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project that anybody may enter."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
-        path.chmod(0o777)
-        monkeypatch.chdir(path)
-        yield path
-
-
 @contextlib.asynccontextmanager
 async def listed(
     open_terminal: Open, site: Path, *entries: str, **settings: object

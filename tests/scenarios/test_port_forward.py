@@ -5,8 +5,7 @@ import hashlib
 import os
 import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import anyio
@@ -52,18 +51,6 @@ _STAY = "\nfor word in sys.argv[1:]: serve(*word.split(':'))\nthreading.Event().
 
 
 Serving = Callable[..., contextlib.AbstractAsyncContextManager[Run]]
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project that anybody may enter."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
-        path.chmod(0o755)
-        monkeypatch.chdir(path)
-        yield path
 
 
 @pytest.fixture

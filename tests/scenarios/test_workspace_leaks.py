@@ -8,8 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -37,16 +35,8 @@ def git(place: Path, *words: str) -> str:
 
 
 @pytest.fixture
-def workspace(public_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project; its user has a home elsewhere."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    place = public_path.resolve() / "project"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    yield place
-    for name, _, _ in os.walk(place):
-        Path(name).chmod(0o755)
+def workspace(beside_others: Path) -> Path:
+    return beside_others
 
 
 @pytest.fixture
@@ -56,23 +46,6 @@ def victim(public_path: Path) -> Path:
     place.mkdir()
     (place / ".bashrc").write_text("echo mine\n")
     return place
-
-
-@pytest.fixture
-def opened(open_terminal: Open, workspace: Path) -> Open:
-    """A terminal that lets everything run, in a sandbox."""
-    assert Path.cwd() == workspace
-
-    def with_settings(**settings: object) -> AbstractAsyncContextManager[Terminal]:
-        levels = (f"isolation_profiles_run_{one}" for one in ("dangerous", "unknown", "safe"))
-        everything = {
-            "safety_profiles_run_dangerous": "allow",
-            **dict.fromkeys(levels, "sandbox"),
-            "limits_grace": 0.5,
-        }
-        return open_terminal(**{**everything, **settings})
-
-    return with_settings
 
 
 async def script(terminal: Terminal, text: str) -> Result:
