@@ -64,7 +64,7 @@ def _row(what: str, echo: Samples, spawn: Samples, ours: Samples) -> Row:
         ours=ours.p50,
         floor=echo.p50 + spawn.p50,
         ours_p95=ours.p95,
-        goal=Goal(Of.RATIO, 1.5),
+        goal=Goal(Of.RATIO, 1.3),
     )
 
 

@@ -11,11 +11,11 @@ _BASH = ("/bin/bash", "--noprofile", "--norc", "-c", "true")
 def measure() -> list[Row]:
     """The library against asyncio's subprocess, with and without a shell."""
     bare_true, run_true, bare_bash, run_bash = asyncio.run(_measure())
-    cpu = Row("its CPU in the server", "ms", run_true.cpu_each, bare_true.cpu_each)
+    cpu = run_true.cpu_each, bare_true.cpu_each
     return [
-        _row(f"library run of {TRUE}, p50", bare_true, run_true, Goal(Of.RATIO, 1.3)),
-        cpu,
-        _row("library run of bash -c true, p50", bare_bash, run_bash, None),
+        _row(f"library run of {TRUE}, p50", bare_true, run_true, 1.25),
+        Row("its CPU in the server", "ms", *cpu, goal=Goal(Of.RATIO, 1.3)),
+        _row("library run of bash -c true, p50", bare_bash, run_bash, 1.2),
     ]
 
 
@@ -31,5 +31,5 @@ async def _measure() -> list[Samples]:
         )
 
 
-def _row(what: str, floor: Samples, ours: Samples, goal: Goal | None) -> Row:
-    return Row(what, "ms", ours.p50, floor.p50, ours.p95, floor.p95, goal)
+def _row(what: str, floor: Samples, ours: Samples, most: float) -> Row:
+    return Row(what, "ms", ours.p50, floor.p50, ours.p95, floor.p95, Goal(Of.RATIO, most))
