@@ -1,7 +1,7 @@
 import pytest
 
 from shelltie.model import Bar, RefusedHost
-from shelltie.running.hints import blocked, blocked_hint
+from shelltie.running.hints import blocked, blocked_hint, not_configured
 
 _ALL = frozenset(Bar) - {Bar.HOSTS}
 
@@ -23,6 +23,13 @@ _ALL = frozenset(Bar) - {Bar.HOSTS}
         ("cat: /work/file: No such file or directory", []),
         ("cat: file: No such file or directory", []),
         ("fine so far\nCould not resolve host: x\nRead-only file system", [Bar.WRITE, Bar.NETWORK]),
+        ("dial tcp: lookup proxy.golang.org: no such host", [Bar.NETWORK]),
+        ("Temporary failure resolving 'deb.debian.org'", [Bar.NETWORK]),
+        ("npm error code ENOTFOUND", [Bar.NETWORK]),
+        ("error: gpg failed to sign the data", [Bar.FILES]),
+        ("Cannot connect to the Docker daemon at unix:///x. Is it running?", [Bar.FILES]),
+        ("Could not open a connection to your authentication agent.", [Bar.FILES]),
+        ("[0101/1.2:FATAL] No usable sandbox! Update your kernel", [Bar.FILES]),
         ("make: *** [all] Error 2", []),
         ("", []),
     ],
@@ -66,6 +73,38 @@ def test_the_hint_names_the_place_and_the_setting() -> None:
     assert blocked_hint((), "bubblewrap") is None
     assert "sandbox.network" in str(blocked_hint((Bar.NETWORK,), "bubblewrap"))
     assert "(bubblewrap)" in str(blocked_hint((Bar.WRITE,), "bubblewrap"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "entries"),
+    [
+        ("pip install six", "", "pypi"),
+        ("cd web && npm ci", "", "npm"),
+        ("cargo build", "error: could not resolve host: index.crates.io", "crates"),
+        ("git clone https://github.com/a/b", "", "github"),
+        ("curl -sS https://Example.org/x", "", "example.org"),
+        ("make", "Could not resolve host: x", "HOST"),
+    ],
+)
+def test_without_a_network_the_lines_that_allow_it_are_told(
+    text: str, said: str, entries: str
+) -> None:
+    told = str(blocked_hint((Bar.NETWORK,), "bubblewrap", (), text, said))
+
+    assert "`shelltie config set sandbox.network allow`" in told
+    assert f"`shelltie config add sandbox.network_allow {entries}`" in told
+    assert "container.network allow" in str(blocked_hint((Bar.NETWORK,), "container", (), text))
+
+
+def test_what_is_not_there_is_named() -> None:
+    told = str(blocked_hint((Bar.FILES,), "bubblewrap", (), "", "gpg failed to sign the data"))
+
+    assert "--no-gpg-sign" in told
+    assert "sandbox.readable" not in told
+    assert not_configured(
+        "warning: could not lock config file .git/config: Device or resource busy"
+    )
+    assert not not_configured("umount: /mnt: device or resource busy")
 
 
 def test_where_the_network_is_a_list_refused_hosts_are_named_with_the_line_that_allows_them() -> (

@@ -236,7 +236,8 @@ _STAYS = (
 _NO_NETWORK = lazy(
     r"network is unreachable|could(?:n't| not) resolve|temporary failure in name resolution"
     r"|name or service not known|failed to lookup address|no address associated with hostname"
-    r"|ENETUNREACH|EAI_AGAIN|getaddrinfo|network access is (?:denied|disabled)",
+    r"|ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|network access is (?:denied|disabled)"
+    r"|unable to resolve|temporary failure resolving|no such host|UnknownHostException",
     re.IGNORECASE,
 )
 # What does nothing useful without a network, whether or not it says so: some just wait.
@@ -251,6 +252,51 @@ _ONLINE = lazy(
     r"|git (?:-[cC] \S+ |-\S+ )*(?:clone|fetch|pull|push|ls-remote|submodule)"
     r"|(?:docker|podman) (?:pull|push|login))(?!\S)"
 )
+# What such a program fetches from: groups of `sandbox.network_allow`.
+_FETCHES = (
+    ("pypi", lazy(r"\b(?:pip3?|pipx|poetry|uvx?|twine|hatch|pdm)\b")),
+    ("conda", lazy(r"\b(?:conda|mamba)\b")),
+    ("npm", lazy(r"\b(?:npm|npx|pnpm|yarn|bunx?)\b")),
+    ("crates", lazy(r"\bcargo\b")),
+    ("go", lazy(r"\bgo (?:get|install|mod|build|run|test)\b")),
+    ("maven", lazy(r"\b(?:mvnw?|gradlew?)\b")),
+    ("rubygems", lazy(r"\b(?:gem|bundle)\b")),
+    ("packagist", lazy(r"\bcomposer\b")),
+    ("debian", lazy(r"\bapt(?:-get)?\b")),
+    ("alpine", lazy(r"\bapk\b")),
+    ("fedora", lazy(r"\b(?:dnf|yum)\b")),
+    ("github", lazy(r"\bgithub\.com\b")),
+)
+_URL_HOST = lazy(r"\bhttps?://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+# What is not there, by what programs say that miss it.
+_ABSENT = (
+    (
+        lazy(
+            r"gpg failed to sign|gpg: signing failed|no secret key|couldn't load public key"
+            r"|no private key found|failed to write commit object",
+            re.IGNORECASE,
+        ),
+        "keys for signing are not there; git commit --no-gpg-sign, and sign outside",
+    ),
+    (
+        lazy(
+            r"cannot connect to the docker daemon|docker\.sock|podman\.sock"
+            r"|connection to your authentication agent|can't connect to the agent",
+            re.IGNORECASE,
+        ),
+        "sockets of daemons and agents (Docker, ssh, gpg) are not there",
+    ),
+    (
+        lazy(
+            r"no usable sandbox|creating new namespace failed"
+            r"|no permissions to create new namespace"
+            r"|unshare(?: failed)?: operation not permitted",
+            re.IGNORECASE,
+        ),
+        "no further namespaces can be made there; a browser needs --no-sandbox",
+    ),
+)
+_BUSY_SETTINGS = lazy(r"config.{0,80}: device or resource busy", re.IGNORECASE)
 _OWN_NETWORK = lazy(r"\blocalhost\b|\b127\.0\.0\.1\b|\[::1\]")
 _MISSING = lazy(r"no such file or directory|ENOENT|not found|cannot find", re.IGNORECASE)
 # Every place to run has these, so a file that is missing there is missing. A /tmp is its own.
@@ -274,9 +320,20 @@ def blocked(said: str, bars: Set[Bar], cwd: str, text: str = "") -> tuple[Bar, .
     if Bar.HOSTS in bars and _NO_NETWORK.search(said):
         found.append(Bar.HOSTS)
     shown = (*_SHOWN, cwd)
-    if Bar.FILES in bars and not all(_within(path, shown) for path in _missing(said)):
+    if Bar.FILES in bars and (
+        _absent(said) or not all(_within(path, shown) for path in _missing(said))
+    ):
         found.append(Bar.FILES)
     return tuple(found)
+
+
+def not_configured(said: str) -> bool:
+    """Whether git could not write its settings, after which it goes on and ends well."""
+    return _BUSY_SETTINGS.search(said) is not None
+
+
+def _absent(said: str) -> list[str]:
+    return [reason for pattern, reason in _ABSENT if pattern.search(said)]
 
 
 def _needs_network(text: str) -> bool:
@@ -317,22 +374,26 @@ _ANOTHER_WAY = (
 )
 _HINTS = {
     Bar.WRITE: f"{_STAYS} obey (hooks, settings); sandbox.writable adds more",
-    Bar.NETWORK: "there is no network there; sandbox.network = 'on' allows it",
     Bar.HOSTS: _ANOTHER_WAY,
     Bar.FILES: "it asked for a file that is not shown there; sandbox.readable adds more",
 }
 _CONTAINER_HINTS = {
     Bar.WRITE: f"{_STAYS} obey (hooks, settings); container.mounts adds more",
-    Bar.NETWORK: "there is no network there; container.network = 'on' allows it",
     Bar.HOSTS: _ANOTHER_WAY,
     Bar.FILES: "it asked for a file of this machine; container.mounts shows it",
 }
 
 
 def blocked_hint(
-    found: tuple[Bar, ...], provider: str, refused: Sequence[RefusedHost] = ()
+    found: tuple[Bar, ...],
+    provider: str,
+    refused: Sequence[RefusedHost] = (),
+    text: str = "",
+    said: str = "",
 ) -> str | None:
-    """Why it may have failed, and who can change that. It was `refused` these hosts."""
+    """Why a command with this `text` may have failed, and who can change that, by what it `said`
+    last. It was `refused` these hosts.
+    """
     if not found:
         return None
     if provider == "local":
@@ -342,9 +403,25 @@ def blocked_hint(
             " now on: run it again, and it runs outside of the view, or a person is asked."
         )
     hints = _CONTAINER_HINTS if provider == "container" else _HINTS
-    hints = {**hints, Bar.HOSTS: _refused_hint(refused)} if refused else hints
+    section = "container" if provider == "container" else "sandbox"
+    hints = {**hints, Bar.NETWORK: _no_network_hint(section, f"{text}\n{said}")}
+    hints |= {Bar.HOSTS: _refused_hint(refused)} if refused else {}
+    absent = _absent(said)
+    hints |= {Bar.FILES: "; ".join(absent)} if absent else {}
     reasons = "; ".join(hints[bar] for bar in found)
     return f"It ran isolated ({provider}): {reasons}. Only the user can: ask for it, or do without."
+
+
+def _no_network_hint(section: str, words: str) -> str:
+    """With the lines that would let it reach what it seems to want."""
+    groups = [group for group, pattern in _FETCHES if pattern.search(words)]
+    hosts = [] if groups else [host.lower() for host in _URL_HOST.findall(words)]
+    entries = " ".join(dict.fromkeys((groups or hosts or ["HOST"])[:_NAMED_MAX]))
+    return (
+        f"there is no network there; `shelltie config set {section}.network allow` and"
+        f" `shelltie config add sandbox.network_allow {entries}` let it reach that, from the next"
+        f" start on; {section}.network = 'on' allows everything"
+    )
 
 
 def _refused_hint(refused: Sequence[RefusedHost]) -> str:

@@ -23,7 +23,7 @@ from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
 from shelltie.running.exit_meaning import exit_meaning
-from shelltie.running.hints import blocked, blocked_hint, hint, withheld_hint
+from shelltie.running.hints import blocked, blocked_hint, hint, not_configured, withheld_hint
 from shelltie.running.on_trial import TrialReport
 from shelltie.running.run import Run
 from shelltie.settings.paths import user_file
@@ -219,18 +219,22 @@ def _advice(
     run: Run, outcome: Outcome, redactor: Redactor | None
 ) -> tuple[tuple[str, ...], str | None]:
     """What its place has kept it from, and what to do next: by what it printed last."""
-    tail = b"" if outcome.ok else run.output.view(None, 0, 4096).tail
+    isolated = bool(run.bars) and not run.in_view
+    tail = b"" if outcome.ok and not isolated else run.output.view(None, 0, 4096).tail
     text = run.command.text if outcome.state in (State.FINISHED, State.TIMED_OUT) else ""
     barred = run.stopped
-    if run.bars and not run.in_view and not outcome.ok:
-        barred = blocked(clean(tail), run.bars, run.surroundings.cwd, text)
+    last = clean(tail)
+    if isolated and not outcome.ok:
+        barred = blocked(last, run.bars, run.surroundings.cwd, text)
+    elif isolated and not_configured(last):
+        barred = (Bar.WRITE,)
     if outcome.undone is not None:
         barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
     if outcome.refused_hosts:
         barred = tuple(dict.fromkeys((*barred, Bar.HOSTS)))
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
-    isolated = blocked_hint(barred, run.provider, outcome.refused_hosts)
-    told = outcome.undone or isolated or _hint(run, outcome, said)
+    why = blocked_hint(barred, run.provider, outcome.refused_hosts, text, last)
+    told = outcome.undone or why or _hint(run, outcome, said)
     return tuple(map(str, barred)), told
 
 

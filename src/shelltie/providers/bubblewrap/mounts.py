@@ -49,6 +49,8 @@ _PROC_HIDDEN = (
     "/proc/timer_list",
 )
 _SOCKETS_MAX = 20_000
+_HOSTNAME = "sandbox"
+_HOSTS = Path("/etc/hosts")  # where Java, Erlang and others look for their own name
 _PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108  inside, where they belong to nobody else
 
 
@@ -82,7 +84,7 @@ class SandboxView:
             *(() if "--disable-userns" in self.lacking else ("--disable-userns",)),
             *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"),
-            *("--hostname", "sandbox"),
+            *("--hostname", _HOSTNAME),
             *(() if policy.settings.network == "on" else ("--unshare-net",)),
             *self._system(),
             *self._home(),
@@ -117,6 +119,9 @@ class SandboxView:
         closed = (path for place in ("/etc", "/usr/local/etc") for path in _closed(place))
         for path in (*map(Path, _SECRET), *closed):
             yield from self._emptied(path)
+        if _HOSTS.is_file() and not _HOSTS.is_symlink():
+            known = f"{text_of(_HOSTS).rstrip()}\n127.0.0.1 {_HOSTNAME}\n"
+            yield from ("--ro-bind-data", str(self.held.content(known.encode())), str(_HOSTS))
         for place in _PRIVATE:
             yield from self._private(place, "1777")
         yield from ("--dir", "/run", "--symlink", "../run", "/var/run")
