@@ -26,7 +26,7 @@ from shelltie.verdict import Rating
 
 _NAME = re.compile(r"(?<![\w/~$.-])(?!\.env\b)[\w.-]+(?:/[\w.-]+)*\.[a-z]{1,5}\b")
 _CONTENT = {".json": '{"a": [1, 2], "name": "x"}\n', ".csv": "a,b\n1,2\n", ".py": "x = 1  # TODO\n"}
-_OUTER = {"total": 3.0, "silence": 3.0}  # seconds
+_PATIENCE = 8.0  # seconds for one command
 _NOT_FOUND = 127
 _SHOWN = 300  # characters of what differs
 
@@ -93,8 +93,11 @@ async def _compare(commands: Sequence[str], place: str) -> Counter[str]:
             if without.exit_code == _NOT_FOUND:
                 counts["programs that are not here"] += 1
                 continue
-            counts["compared"] += 1
             within = await _run(enforced, text)
+            if "timeout" in (without.status, within.status):
+                counts["too slow here"] += 1
+                continue
+            counts["compared"] += 1
             if _bytes(within) == _bytes(without):
                 counts["the same"] += 1
             elif _bytes(await _run(plain, text)) != _bytes(without):
@@ -106,11 +109,11 @@ async def _compare(commands: Sequence[str], place: str) -> Counter[str]:
 
 
 async def _run(terminal: Terminal, text: str) -> Result:
-    return await terminal.run(text, timeout=_OUTER["total"], silence=_OUTER["silence"])
+    return await terminal.run(text, timeout=_PATIENCE, silence=_PATIENCE)
 
 
 def _bytes(result: Result) -> tuple[object, ...]:
-    return result.exit_code, result.stdout, result.stderr, result.status
+    return result.exit_code, result.stdout, result.stderr
 
 
 def _tell(text: str, without: Result, within: Result) -> None:

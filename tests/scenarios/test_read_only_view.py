@@ -1,18 +1,23 @@
 """What is rated safe is made safe: in a read-only view a wrong rating does no harm."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from anyio import fail_after
+from mcp import Client
 
-from shelltie import CommandDenied
-from shelltie.environment.secret_places import HOME, SYSTEM
+from shelltie import CommandDenied, Config
+from shelltie.environment.secret_places import HOME, PROJECT, SYSTEM
 from shelltie.errors import IsolationUnavailable
 from shelltie.frontends.cli.main import main
 from shelltie.frontends.reports.run import report
+from shelltie.frontends.service.provider import ExecuteCommandOptions
+from shelltie.frontends.service.service import TerminalService
 from shelltie.safety.protected_names import secrecy
 from shelltie.verdict import Rating
+from tests.conformance.servers import server_of
 from tests.conftest import Open
 from tests.sandboxes import become_older
 
@@ -196,7 +201,7 @@ async def test_where_it_is_required_nothing_safe_runs_without_a_view(open_termin
             await terminal.run("pwd")
 
 
-@pytest.mark.parametrize("name", [*(f"~/{name}" for name in HOME), *SYSTEM])
+@pytest.mark.parametrize("name", [*(f"~/{name}" for name in HOME), *PROJECT, *SYSTEM])
 def test_what_is_masked_is_secret_to_the_rules_as_well(name: str) -> None:
     masked_alone = ("/etc/shelltie", "/sys/kernel/debug", "/sys/kernel/tracing")
 
@@ -251,3 +256,49 @@ async def test_bubblewrap_that_fails_is_not_tried_for_every_command(
 
     assert [result.stdout for result in results] == ["x\n"] * 3
     assert tried.read_text("utf-8") == "\n"
+
+
+async def test_over_mcp_and_in_a_service_it_runs_again_as_well(
+    open_terminal: Open, home: Path, tmp_path: Path
+) -> None:
+    settings: dict[str, object] = {"safety_profiles_bash_unknown": "allow"}
+    async with open_terminal(**settings) as terminal:
+        async with Client(server_of(terminal, Config.of(**settings))) as client:
+            with fail_after(60):
+                answer = await client.call_tool("bash", {"command": "echo x | tee canary"})
+    config = Config.of(state_dir=str(tmp_path / "service"))
+    providers = {"agentDefaults": {"provider": "local"}, "providers": {"local": {"type": "local"}}}
+    async with TerminalService(providers, config, home) as service:
+        service.attach("agent")
+        with fail_after(60):
+            result = await service.run_script(
+                "echo y | tee other", ExecuteCommandOptions(), "agent"
+            )
+
+    assert answer.structured_content is not None
+    assert answer.structured_content["exitCode"] == 0
+    assert any("read-only view" in told for told in answer.structured_content["warnings"])
+    assert (home / "canary").read_text(encoding="utf-8") == "x\n"
+    assert (result.ok, (home / "other").read_text(encoding="utf-8")) == (True, "y\n")
+
+
+async def test_the_secrets_of_a_project_read_as_zeros(open_terminal: Open, home: Path) -> None:
+    ours, theirs = home / "ours", home / "theirs"
+    for project in (ours, theirs):
+        project.mkdir()
+        (project / ".env").write_text("TOKEN=secret\n", encoding="utf-8")
+        (project / "main.py").write_text("TOKEN\n", encoding="utf-8")
+    for words in (("init", "-q"), ("add", ".env", "main.py")):
+        subprocess.run(("git", *words), cwd=theirs, check=True)
+    async with open_terminal() as terminal:
+        with fail_after(60):
+            searched = await terminal.run("grep -r TOKEN .", cwd=ours)
+            listed = await terminal.run("stat -c '%s %a' .env", cwd=ours)
+            tracked = await terminal.run("git status --short", cwd=theirs)
+            (ours / ".env.local").write_text("TOKEN=secret\n", encoding="utf-8")
+            again = await terminal.run("grep -rc secret .", cwd=ours)
+
+    assert (searched.stdout, searched.exit_code) == ("./main.py:TOKEN\n", 0)
+    assert listed.stdout == "13 644\n"
+    assert tracked.stdout == "A  .env\nA  main.py\n"
+    assert sorted(again.stdout.split()) == ["./.env.local:0", "./.env:0", "./main.py:0"]

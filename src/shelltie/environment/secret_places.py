@@ -1,4 +1,4 @@
-"""Where credentials are kept: places in a home and of the system that a read-only view masks."""
+"""Where credentials are kept: places that a read-only view masks, in a home and of the system."""
 
 # Relative to the home. Each is secret to the rules of `safety/` as well.
 HOME = (
@@ -23,6 +23,11 @@ HOME = (
     *(".gradle/gradle.properties", ".gemini/oauth_creds.json", ".huggingface/token", ".kaggle"),
     *(".cache/huggingface/token", ".jfrog", ".keybase", ".thunderbird", ".cloudflared"),
     *(".npmrc", ".yarnrc.yml", ".wgetrc", ".curlrc", "Library/Keychains"),
+)
+# In a project, unless git tracks it.
+PROJECT = (
+    *(".env", ".env.local", ".env.development", ".env.development.local", ".env.dev"),
+    *(".env.production", ".env.production.local", ".env.prod", ".env.staging", ".env.test"),
 )
 SYSTEM = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),

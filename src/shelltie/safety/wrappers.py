@@ -46,12 +46,16 @@ def rate_inner(
     """Rate the command that a wrapper runs; `appends` is `None` for what follows `-exec`."""
     if not args:
         return
-    known = names_known_files(case, args) if appends else appends is False or _finds(args, given)
-    filled = [_filled(case, arg, given, known=known) for arg in args]
+    if appends is False:  # `{}` is the inner command's: timeout 2 find . -exec cat {} +
+        case.again.command(args, case, case.program)
+        return
+    known = names_known_files(case, args) if appends else _finds(args, given)
+    replaced = _replaced(given) if appends else {_PLACEHOLDER}
+    filled = [_filled(case, arg, given, known=known and arg.value in replaced) for arg in args]
     if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
         # Two, because the first may be the value that the last option wants.
         filled += [unseen(args[0].span, _seen_before(case), known=known)] * 2
-    if _runs_its_input(args, given) and (appends or appends is None):
+    if _runs_its_input(args, given):
         case.dangerous(Code.REMOTE_CODE, f"{case.program} runs what it reads as commands", args[0])
     case.again.command(filled, case, case.program)
 
@@ -72,13 +76,14 @@ def _names_only(args: Sequence[Arg]) -> bool:
 
 
 def _placeholders(given: SplitArguments) -> set[str]:
-    """What stands for the unseen argument: `{}`, or what `-I` says."""
-    named = {
-        value.value
-        for option in given.flags
-        if option.flag.name in ("-I", "-i", "--replace") and (value := option.value) is not None
-    }
-    return {_PLACEHOLDER, *(name for name in named if name)}
+    """What may stand for the unseen argument: `{}`, or what `-I` says."""
+    return {_PLACEHOLDER, *_replaced(given)}
+
+
+def _replaced(given: SplitArguments) -> set[str]:
+    """What xargs replaces, if anything; without it, `{}` is the inner command's own."""
+    wanted = [it.value for it in given.flags if it.flag.name in ("-I", "-i", "--replace")]
+    return {_PLACEHOLDER if it is None else it.value or _PLACEHOLDER for it in wanted}
 
 
 def _filled(case: Inspection, arg: Arg, given: SplitArguments, *, known: bool) -> Arg:

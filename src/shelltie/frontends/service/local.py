@@ -20,6 +20,7 @@ from shelltie.frontends.service.provider import (
 from shelltie.model import Caller, Command, Limits, TerminalSize
 from shelltie.output.text import clean
 from shelltie.running.options import Requester, RunOptions
+from shelltie.running.retry import Attempts
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import keys
 from shelltie.sessions.registry import Sessions
@@ -88,13 +89,15 @@ class LocalTerminal:
         timeout = options.timeout_seconds or DEFAULT_TIMEOUT
         try:
             limits = Limits(timeout, None, "timeoutSeconds")
-            run = await self._supervisor.run(made, self._wish(profile, limits))
+            attempts = Attempts(self._wish(profile, limits), 0, None)
+            while (chosen := await attempts.next()) is not None:
+                attempts.runs.append(await self._supervisor.run(made, chosen))
         except CommandDenied as refusal:
             return ExecuteCommandResult(
                 ok=False, output="", exit_code=126, stdout="", stderr="",
                 error=refusal_text(refusal),
             )  # fmt: skip
-        result = report(run)
+        result = report(attempts.runs[-1])
         error = result.error
         if result.status == "timeout":
             error = f"timed out after {timeout:g} s"

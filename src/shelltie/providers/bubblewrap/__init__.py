@@ -9,11 +9,12 @@ Flow at a glance:
 3. bwrap starts a keeper inside; commands are spawned through it.
 
 Files, in reading order:
-  provider        BubblewrapProvider, and why bwrap refused
-  mounts          what is visible
-  overlay         copy-on-write views for a trial
-  overlay_mount   the program that mounts them
-  home            toolchains, no credentials
-  seccomp         BPF filter
-  read_only_view  where what is rated safe runs
+  provider         BubblewrapProvider, and why bwrap refused
+  mounts           what is visible
+  overlay          copy-on-write views for a trial
+  overlay_mount    the program that mounts them
+  home             toolchains, no credentials
+  seccomp          BPF filter
+  read_only_view   where what is rated safe runs
+  project_secrets  .env files, which it masks
 """

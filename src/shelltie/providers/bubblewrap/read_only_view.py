@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import stat
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.mounts import OPTIONAL
+from shelltie.providers.bubblewrap.project_secrets import is_tracked, secrets_around
 from shelltie.providers.bubblewrap.provider import explain, find_bwrap
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import answers
@@ -34,6 +36,9 @@ from shelltie.providers.spawn import LeashedProcess, spawn
 from shelltie.providers.workspace.guards import RememberedFiles
 
 _ENDED = "the read-only view in which it ran, as what is rated safe does, ended meanwhile"
+_ZEROED_MAX = 256  # files of projects
+_ZEROS_MAX = 1024 * 1024  # bytes of one
+_TRIES = 8  # an older bwrap names one option at a time; a file to mask may be replaced just then
 _TRIED_AGAIN = 60.0  # seconds, where bwrap could make no view
 _SCRATCH = "/dev/shm"  # noqa: S108  inside, where it belongs to nobody else
 _INSTRUCTION = struct.Struct("=HBBI")
@@ -119,12 +124,14 @@ class ReadOnlyViews:
         self._closing = False
         named = (*(f"{policy.home}/{name}" for name in HOME), *SYSTEM, *map(str, policy.private))
         self._masks = tuple(dict.fromkeys(named))
+        self._zeroed: dict[str, bool] = {}  # what was seen in projects, and whether it is masked
 
     async def enter(self, needs: Needs, cwd: str) -> "ReadOnlyView":
         """The view for these needs.
 
         Raises: CannotStart, which says why there is none.
         """
+        self._note_secrets(cwd)
         view = self._usable(needs)
         if view is None or not view.answered:
             view = await self._answering(needs)
@@ -138,19 +145,21 @@ class ReadOnlyViews:
             refused, now = self._refused.get(needs), asyncio.get_running_loop().time()
             if refused is not None and now < refused.until:
                 raise CannotStart(refused.why)
-            view = self._usable(needs) or self._made(needs)
-            while not view.answered and not await answers(view.link):
-                said = view.said
+            said = ""
+            for _ in range(_TRIES):
+                view = self._usable(needs) or self._made(needs)
+                if view.answered or await answers(view.link):
+                    view.answered = True
+                    return view
+                said, changed = view.said, not view.held.unchanged
                 self._leave(needs)
                 lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said}
-                if not lacking - self._lacking:
-                    why = f"bubblewrap cannot make a read-only view: {explain(said)}"
-                    self._refused[needs] = _Refusal(why, now + _TRIED_AGAIN)
-                    raise CannotStart(why)
+                if not changed and not lacking - self._lacking:
+                    break
                 self._lacking |= lacking
-                view = self._made(needs)
-            view.answered = True
-            return view
+            why = f"bubblewrap cannot make a read-only view: {explain(said)}"
+            self._refused[needs] = _Refusal(why, now + _TRIED_AGAIN)
+            raise CannotStart(why)
 
     def spawn(
         self, needs: Needs, prepared: Prepared, listen: Callable[[LeashWord], None]
@@ -186,6 +195,16 @@ class ReadOnlyViews:
                 view.idle.cancel()
             await view.link.close()
             view.complaints.close()
+
+    def _note_secrets(self, directory: str) -> None:
+        """Mask the project's own from now on, in views that are yet to be made."""
+        for path in secrets_around(directory):
+            if path not in self._zeroed:
+                if len(self._zeroed) >= _ZEROED_MAX:
+                    self._zeroed.pop(next(iter(self._zeroed)))
+                self._zeroed[path] = not is_tracked(path)
+                for needs in tuple(self._views) if self._zeroed[path] else ():
+                    self._leave(needs)
 
     def _usable(self, needs: Needs) -> _View | None:
         view = self._views.get(needs)
@@ -264,6 +283,8 @@ class ReadOnlyViews:
         options += (*self._known("--perms", "1777"), "--tmpfs", _SCRATCH, "--remount-ro", "/dev")
         for place in masked:
             options += self._mask(place, held)
+        for place in (path for path, masks in self._zeroed.items() if masks):
+            options += self._zero(place, held)
         return options
 
     def _mask(self, place: str, held: RememberedFiles) -> Iterator[str]:
@@ -275,6 +296,18 @@ class ReadOnlyViews:
             yield from (*closed, "--ro-bind-data", str(held.content(b"")), place)
         else:  # bwrap mounts it without the right to open devices
             yield from ("--ro-bind", os.devnull, place)
+
+    def _zero(self, place: str, held: RememberedFiles) -> Iterator[str]:
+        """As large as it is, and nothing but zeros: a search through the project goes on."""
+        real = os.path.realpath(place)
+        held.note((Path(place), Path(real)))
+        with contextlib.suppress(OSError):
+            status = os.stat(real)  # noqa: PTH116  of a text
+            if not stat.S_ISREG(status.st_mode):
+                return
+            zeros = held.content(bytes(min(status.st_size, _ZEROS_MAX)))
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
+            yield from (*self._known("--perms", mode), "--ro-bind-data", str(zeros), real)
 
     def _known(self, option: str, value: str) -> tuple[str, ...]:
         return () if option in self._lacking else (option, value)

@@ -26,6 +26,7 @@ from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
 from shelltie.running.options import RunOptions
+from shelltie.running.retry import Attempts
 from shelltie.sessions import keys
 from shelltie.sessions.session import Session, SessionReading, checked_size
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
@@ -66,11 +67,11 @@ class SessionTools:
         """Run a command to its end, by stricter rules than `run`."""
         command, _ = parse_options(read(call.arguments, schemas.BashArguments).command, Options())
         limits = Limits(self._settings.bash_timeout, None, "bash.timeoutSeconds")
-        run = await self._supervisor.start(
-            command, RunOptions("bash", limits, requester=call.requester)
-        )
-        session = await self._handover.wait(FollowedRun(run), call)
-        made = report(run, redact=self._settings.redact)
+        options = RunOptions("bash", limits, requester=call.requester)
+        attempts = Attempts(options, 0, None)
+        session = await self._handover.run(command, attempts, call)
+        run = attempts.runs[-1]
+        made = report(run, redact=self._settings.redact, notes=attempts.notes())
         brief = report(run, self._settings.shown, redact=self._settings.redact)
         shown = len(said.merged(made)) <= self._settings.crop
         answer: dict[str, object] = {
