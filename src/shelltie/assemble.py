@@ -21,7 +21,7 @@ from shelltie.approval.notice import notice_argv, notice_json
 from shelltie.approval.question import Question
 from shelltie.basics.frozen import fields, replace
 from shelltie.environment import child
-from shelltie.errors import ConfigWrong, TerminalError
+from shelltie.errors import CannotStart, ConfigWrong, TerminalError
 from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
@@ -126,13 +126,15 @@ def _container(policy: ContainerPolicy) -> Provider:
 
 
 def _views(config: Config) -> Views | None:
-    """Where what is rated safe runs, unless that is switched off or cannot be here."""
-    if config.safety.enforce == "off" or sys.platform != "linux":
+    """Where what is rated safe runs, unless that is switched off."""
+    if config.safety.enforce == "off":
         return None
     return LazyViews(partial(_read_only_views, config))
 
 
 def _read_only_views(config: Config) -> Views:
+    if sys.platform != "linux":
+        raise CannotStart("a read-only view needs Linux and bubblewrap")
     from shelltie.providers.bubblewrap.read_only_view import ReadOnlyViews
 
     return ReadOnlyViews(sandbox_policy(config, child.inherited()), keeper_of(config))

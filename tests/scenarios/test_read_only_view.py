@@ -2,13 +2,15 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from anyio import fail_after
 from mcp import Client
 
-from shelltie import CommandDenied, Config
+from shelltie import CommandDenied, Config, assemble
 from shelltie.environment.secret_places import HOME, PROJECT, SYSTEM
 from shelltie.errors import IsolationUnavailable
 from shelltie.frontends.cli.main import main
@@ -302,3 +304,19 @@ async def test_the_secrets_of_a_project_read_as_zeros(open_terminal: Open, home:
     assert listed.stdout == "13 644\n"
     assert tracked.stdout == "A  .env\nA  main.py\n"
     assert sorted(again.stdout.split()) == ["./.env.local:0", "./.env:0", "./main.py:0"]
+
+
+@pytest.mark.usefixtures("home")
+async def test_on_other_systems_safe_is_only_a_judgement_too(
+    open_terminal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = SimpleNamespace(platform="darwin", modules=sys.modules)
+    monkeypatch.setattr(assemble, "sys", elsewhere)
+    async with open_terminal() as terminal, open_terminal(safety_enforce="required") as strict:
+        with fail_after(60):
+            told, again = await terminal.run("pwd"), await terminal.run("pwd")
+            with pytest.raises(IsolationUnavailable, match="needs Linux"):
+                await strict.run("pwd")
+
+    assert any("only a judgement" in warning for warning in told.warnings)
+    assert again.warnings == ()

@@ -61,6 +61,7 @@ UP = "../" * 30
         ),
         *("cat docs/../notes.txt", "cd docs && cat key", "cat {f,notes.txt}", "head -1 d*s/k*"),
         'for f in f notes.txt; do cat "$f"; done',
+        "find . -maxdepth 1 -name 'n*' -exec cat {} +",
     ],
 )
 async def test_a_file_is_judged_by_where_its_name_leads(text: str, project: Path) -> None:
@@ -78,6 +79,7 @@ async def test_a_file_is_judged_by_where_its_name_leads(text: str, project: Path
             "cat *.md",
         ),
         *("ls -la", "wc -l notes.txt.bak", "find . -name '*.md' | xargs cat"),
+        *("find . -type f -name 'n*' -exec cat {} +", "find . -name '*.md' -exec cat {} +"),
     ],
 )
 async def test_other_files_stay_safe_to_read(text: str, project: Path) -> None:

@@ -49,7 +49,7 @@ def rate_inner(
     if appends is False:  # `{}` is the inner command's: timeout 2 find . -exec cat {} +
         case.again.command(args, case, case.program)
         return
-    known = names_known_files(case, args) if appends else _finds(args, given)
+    known = names_known_files(case, args) if appends else _finds(case, args, given)
     replaced = _replaced(given) if appends else {_PLACEHOLDER}
     filled = [_filled(case, arg, given, known=known and arg.value in replaced) for arg in args]
     if appends and not any(_placeholders(given) & set(arg.values) for arg in args):
@@ -60,13 +60,19 @@ def rate_inner(
     case.again.command(filled, case, case.program)
 
 
-def _finds(args: Sequence[Arg], given: SplitArguments) -> bool:
+def _finds(case: Inspection, args: Sequence[Arg], given: SplitArguments) -> bool:
     """Whether what `find -exec` runs may read every file that is found."""
     if base_name(args[0].value or "") in DISCREET or _names_only(args):
         return True
     named = [it.value for it in given.flags if it.flag.name in NAMES and it.value is not None]
-    starts = [text for operand in given.operands for text in operand.guesses]
-    return finds_harmless_names(starts or (".",), [it.guesses[0] for it in named])
+    names = [it.guesses[0] for it in named]
+    starts = [text for operand in given.operands for text in operand.guesses] or ["."]
+    if not any(
+        it.flag.name == "-type" and it.value and it.value.value == "f" for it in given.flags
+    ):
+        # A link may have the name, too. Those right where the search begins are looked at.
+        case.files.update(f"{start}/{name}" for start in starts for name in names)
+    return finds_harmless_names(starts, names)
 
 
 def _names_only(args: Sequence[Arg]) -> bool:

@@ -5,7 +5,7 @@ What git tracks is no secret of this machine, and git would take a masked file f
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,14 +16,19 @@ _INDEX_MAX = 64 * 1024 * 1024  # bytes
 _POINTER = "gitdir: "
 
 
-def secrets_around(directory: str) -> Iterator[str]:
-    """Those of a directory and of the ones above it."""
-    place = os.path.realpath(directory)
-    for _ in range(_ABOVE):
+def places_around(directory: str) -> tuple[str, ...]:
+    """The directories whose secret files are masked: this one, which is no link, and some above."""
+    parts = directory.split("/")
+    ends = range(len(parts), max(1, len(parts) - _ABOVE), -1)
+    return tuple("/".join(parts[:end]) for end in ends)
+
+
+def secrets_in(places: Iterable[str]) -> Iterator[str]:
+    """Those that are there."""
+    for place in places:
         for name in PROJECT:
             if os.path.lexists(path := f"{place}/{name}"):
                 yield path
-        place = os.path.dirname(place)  # noqa: PTH120  of a text
 
 
 def is_tracked(path: str) -> bool:

@@ -27,7 +27,7 @@ from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.mounts import OPTIONAL
-from shelltie.providers.bubblewrap.project_secrets import is_tracked, secrets_around
+from shelltie.providers.bubblewrap.project_secrets import is_tracked, places_around, secrets_in
 from shelltie.providers.bubblewrap.provider import explain, find_bwrap
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.pool import answers
@@ -75,10 +75,6 @@ class _View:
         self.complaints.seek(0)
         return self.complaints.read().decode("utf-8", "replace").strip()
 
-    def masks(self, directory: str) -> bool:
-        """Whether it cannot be entered there."""
-        return f"{os.path.realpath(directory)}/".startswith(self.masked)
-
     @property
     def usable(self) -> bool:
         """Whether it masks everything that there is to mask now."""
@@ -124,6 +120,7 @@ class ReadOnlyViews:
         self._closing = False
         named = (*(f"{policy.home}/{name}" for name in HOME), *SYSTEM, *map(str, policy.private))
         self._masks = tuple(dict.fromkeys(named))
+        self._looked: tuple[tuple[str, ...], list[int]] = ((), [])  # where, and as of when
         self._zeroed: dict[str, bool] = {}  # what was seen in projects, and whether it is masked
 
     async def enter(self, needs: Needs, cwd: str) -> "ReadOnlyView":
@@ -131,11 +128,11 @@ class ReadOnlyViews:
 
         Raises: CannotStart, which says why there is none.
         """
-        self._note_secrets(cwd)
+        place = self._note_secrets(cwd)
         view = self._usable(needs)
         if view is None or not view.answered:
             view = await self._answering(needs)
-        if view.masks(cwd):
+        if f"{place}/".startswith(view.masked):
             raise CannotStart(f"{cwd} is masked in the read-only view, as credentials are")
         return ReadOnlyView(self, needs)
 
@@ -196,15 +193,24 @@ class ReadOnlyViews:
             await view.link.close()
             view.complaints.close()
 
-    def _note_secrets(self, directory: str) -> None:
-        """Mask the project's own from now on, in views that are yet to be made."""
-        for path in secrets_around(directory):
+    def _note_secrets(self, directory: str) -> str:
+        """Mask the project's own from now on, in views that are yet to be made.
+
+        What the directory is without links.
+        """
+        real = os.path.realpath(directory)
+        places = places_around(real)
+        if self._looked == (looked := (places, [*map(_changed, places)])):
+            return real
+        self._looked = looked
+        for path in secrets_in(places):
             if path not in self._zeroed:
                 if len(self._zeroed) >= _ZEROED_MAX:
                     self._zeroed.pop(next(iter(self._zeroed)))
                 self._zeroed[path] = not is_tracked(path)
                 for needs in tuple(self._views) if self._zeroed[path] else ():
                     self._leave(needs)
+        return real
 
     def _usable(self, needs: Needs) -> _View | None:
         view = self._views.get(needs)
