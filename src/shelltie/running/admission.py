@@ -53,6 +53,7 @@ _SESSION_ON_TRIAL = (
     "it runs on trial {0}: nothing real is written. When it has ended, see what it changed with the"
     " tool trial, or with `shelltie changes {0}`, and apply or discard that"
 )
+_CONFIRMED_AT_ONCE = 4  # each takes a thread, and threads stay for a while
 _STOPPED_MAX = 1000
 _STOPS = {
     Bar.WRITE: "write a file",
@@ -99,6 +100,7 @@ class Admission:
             trials.ask = self.approve_changes
         self._profiles = profiles
         self._publish = publish
+        self._confirming = anyio.Semaphore(_CONFIRMED_AT_ONCE)
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
 
     async def decide(
@@ -287,7 +289,8 @@ class Admission:
         decisions = self._profiles[profile]
         decides = decisions.safe != decisions.unknown
         if decides or self.placement.depends_on_safety(profile):
-            return await self.judge.confirm(command, verdict)
+            async with self._confirming:
+                return await self.judge.confirm(command, verdict)
         return verdict
 
     def correct(self, run: Run, bars: Sequence[Bar]) -> None:
