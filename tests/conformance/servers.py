@@ -1,12 +1,14 @@
 """Servers in this process, for clients that need no pipe to talk, and tools without a client."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult
 
 from shelltie import Config, Terminal, TerminalError
+from shelltie.assemble import policy_file
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.server import build_server, task_contexts
@@ -18,9 +20,9 @@ from shelltie.settings.sections import Waiting
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:
     """What a client of this terminal is served."""
     sessions = Sessions(terminal.supervisor, config.sessions)
-    return build_server(
-        terminal.supervisor, config, sessions, task_contexts(terminal.supervisor, config)
-    )
+    contexts = task_contexts(terminal.supervisor, config)
+    policy = policy_file(config, Path())
+    return build_server(terminal.supervisor, config, policy, sessions, contexts)
 
 
 def tools_of(terminal: Terminal) -> Mapping[str, Tool]:

@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
+from shelltie.assemble import policy_file
 from shelltie.contexts.registry import Contexts
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.server import build_server
@@ -49,7 +50,13 @@ def server_of(terminal: Terminal, contexts: Contexts) -> Server[Any]:
         tools_access_enabled=True,
         mcp_patience=0,
     )
-    return build_server(terminal.supervisor, config, Sessions(terminal.supervisor), contexts)
+    return build_server(
+        terminal.supervisor,
+        config,
+        policy_file(config, Path()),
+        Sessions(terminal.supervisor),
+        contexts,
+    )
 
 
 class Tools:

@@ -8,7 +8,7 @@ from shelltie.errors import ConfigWrong
 from shelltie.settings import layers, trust
 from shelltie.settings.config import Config
 from shelltie.settings.sections import PRESETS
-from shelltie.verdict import Decision
+from shelltie.verdict import Decision, Rating
 
 
 @pytest.fixture
@@ -388,3 +388,10 @@ def test_a_project_that_nobody_trusts_lowers_no_level_of_isolation(
     rows = {key: value for key, value, _ in load(home).rows()}
 
     assert rows["isolation.profiles.run.unknown"] == holds
+
+
+def test_a_time_of_0_for_an_answer_is_one_that_was_set() -> None:
+    timeouts = Config.of(safety_unknown_timeout=0).safety.approval_timeouts.unless_set(600)
+
+    assert (timeouts.unknown, timeouts.dangerous) == (0, 600)
+    assert timeouts.for_rating(Rating.UNKNOWN, "run") == 0

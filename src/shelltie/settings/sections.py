@@ -206,6 +206,12 @@ class ApprovalTimeouts:
     undelivered: float = setting(2.0, key="undelivered_timeout")
     """How long an answer is waited for where nothing can show the question to a person."""
 
+    def unless_set(self, otherwise: float) -> "ApprovalTimeouts":
+        """With this time wherever none is set; 0 is a time that was set."""
+        unknown = otherwise if self.unknown is None else self.unknown
+        dangerous = otherwise if self.dangerous is None else self.dangerous
+        return ApprovalTimeouts(unknown, dangerous, self.undelivered)
+
     def for_rating(self, rating: Rating, profile: str | None) -> float | None:
         """The time for a command of that rating."""
         if rating is Rating.DANGEROUS:

@@ -5,7 +5,6 @@ import signal
 import tempfile
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -64,12 +63,8 @@ async def serve(config: Config, agent: Sequence[str], choices: Choices) -> int:
     about = {"version": version(), "serves": "acp"}
     inherited, keeper = child.inherited(), keeper_of(config)
     async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
-        timeouts = config.safety.approval_timeouts
-        supervisor.admission.approval_timeouts = replace(
-            timeouts,
-            unknown=_DIALOGUE if timeouts.unknown is None else timeouts.unknown,
-            dangerous=_DIALOGUE if timeouts.dangerous is None else timeouts.dangerous,
-        )
+        timeouts = config.safety.approval_timeouts.unless_set(_DIALOGUE)
+        supervisor.admission.approval_timeouts = timeouts
         sessions = Sessions(supervisor, numbers=await session_numbers(config))
         async with (
             steerable(supervisor, sessions, inherited, about),

@@ -1,12 +1,10 @@
 """Middleware of every tool call: approval channel, remembered result, promotion to a task."""
 
-from pathlib import Path
 from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolRequestParams, CallToolResult
 
-from shelltie.assemble import policy_file
 from shelltie.environment import child
 from shelltie.frontends.mcp.confirm import Confirmations, Dialogue, Round
 from shelltie.frontends.mcp.recent_runs import Recent
@@ -14,6 +12,7 @@ from shelltie.frontends.mcp.request import RequestContext, ToolCall
 from shelltie.frontends.mcp.resources import ClientResources
 from shelltie.frontends.mcp.subscriptions import Subscriptions, add_resources
 from shelltie.frontends.mcp.tasks_extension import Tasks, add_tasks
+from shelltie.limits.policy_file import PolicyFile
 from shelltie.sessions.registry import Sessions
 from shelltie.settings.config import Config
 
@@ -21,14 +20,14 @@ from shelltie.settings.config import Config
 class CallPipeline:
     """One for each server."""
 
-    def __init__(self, sessions: Sessions, config: Config, tasks: Tasks) -> None:
+    def __init__(
+        self, sessions: Sessions, config: Config, policy: PolicyFile, tasks: Tasks
+    ) -> None:
         secrets = child.sift(child.inherited()).secrets
         self._confirmations = Confirmations(secrets, ask=config.safety.ask_client)
         self._recent = Recent()
         self.tasks = tasks
-        self._resources = ClientResources(
-            sessions, self._recent, config, policy_file(config, Path())
-        )
+        self._resources = ClientResources(sessions, self._recent, config, policy)
         self._subscriptions = Subscriptions(self._resources)
         sessions.on_changed.append(self._subscriptions.list_changed)
 

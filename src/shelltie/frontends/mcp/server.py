@@ -49,6 +49,7 @@ from shelltie.frontends.mcp.request import (
 from shelltie.frontends.mcp.stdio import Answers, Messages, Stdio, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, declares
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
+from shelltie.limits.policy_file import PolicyFile
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions
@@ -137,7 +138,8 @@ async def serve(config: Config, transport: Transport) -> None:
 
     Raises: ConfigWrong.
     """
-    async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
+    policy = policy_file(config, Path())
+    async with assemble(config, policy, serves=True) as supervisor:
         sessions = Sessions(supervisor, config.sessions, await session_numbers(config))
         told = {"version": about.version()}
         async with (
@@ -151,7 +153,9 @@ async def serve(config: Config, transport: Transport) -> None:
                 await sessions.stop_all(owner, "its client left")
                 await contexts.close_owner(owner)
 
-            server = build_server(supervisor, config, sessions, contexts, control.meet, tasks)
+            server = build_server(
+                supervisor, config, policy, sessions, contexts, control.meet, tasks
+            )
             measures = supervisor.measures
             figures = (lambda: "") if measures is None else measures.text
             await transport(server, supervisor.close, forget, figures)
@@ -188,6 +192,7 @@ def task_contexts(supervisor: Supervisor, config: Config) -> Contexts:
 def build_server(
     supervisor: Supervisor,
     config: Config,
+    policy: PolicyFile,
     sessions: Sessions,
     contexts: Contexts,
     meet: Callable[[str], None] = lambda _: None,
@@ -200,7 +205,7 @@ def build_server(
     tools = tools_by_name(supervisor, config, sessions, contexts)
     pace = replace(config.notify.pace, interval=max(_QUICKEST, config.notify.pace.interval))
     notifiers = Notifiers(supervisor.bus, pace, sessions)
-    pipeline = CallPipeline(sessions, config, tasks or Tasks())
+    pipeline = CallPipeline(sessions, config, policy, tasks or Tasks())
     calls = _Calls(tools, notifiers, pipeline, config.mcp.patience, meet)
     server = BackgroundServer(
         "shelltie",
