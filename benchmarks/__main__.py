@@ -15,6 +15,7 @@ _NAMES = (
     *("spawn", "at_once", "growth", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
     *("judge", "judging", "task_contexts", "providers", "trial", "trial_runs", "journal"),
     "learned_limits",
+    "web",
 )
 
 

@@ -40,6 +40,7 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
             }
             for one in run.deadlines
         ],
+        "literal": run.rules.limits.literal or not run.rules.evidence,  # silence alone ends it
         "limits": as_json(limits_report(run.rules.limits)),
         "verdict": None if run.verdict is None else run.verdict.rating,
         "reasons": _reasons(run),

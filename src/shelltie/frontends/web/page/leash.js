@@ -3,7 +3,7 @@
 import { h, setText } from "./dom.js";
 import { clock, span } from "./format.js";
 
-const AFTER = { silence: "unless it prints or works", total: "in all" };
+const after = (run, limit) => (limit === "total" ? "in all" : run.literal ? "unless it prints" : "unless it prints or works");
 
 export function leash() {
   const fill = h("i");
@@ -32,5 +32,5 @@ export function draw({ element, fill, text }, run, now, brief = false) {
   element.setAttribute("aria-valuenow", Math.round(share * 100));
   fill.style.transform = `scaleX(${share.toFixed(4)})`;
     if (state === "calm") setText(text, brief ? clock(left) : `${next.limit} limit ${span(next.span)}: ${clock(left)} left`);
-  else setText(text, brief ? `ends in ${Math.ceil(left)} s` : `ends in ${left < 60 ? `${Math.ceil(left)} s` : clock(left)} ${AFTER[next.limit]}`);
+  else setText(text, brief ? `ends in ${Math.ceil(left)} s` : `ends in ${left < 60 ? `${Math.ceil(left)} s` : clock(left)} ${after(run, next.limit)}`);
 }
