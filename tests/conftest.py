@@ -1,5 +1,6 @@
 """What every test may use: a terminal of its own, with nothing of the machine's settings."""
 
+import gc
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from shelltie import Config, Terminal
 from shelltie.environment.child import RUN_MARK
 from shelltie.events import Publish
 from shelltie.settings.paths import ONLY_RUNTIME
+from tests import fork_server
 from tests.containers import TOOLS, OwnEngine, run_engine
 
 # How long an example takes, or to think of one, says something about the machine alone.
@@ -101,11 +103,13 @@ async def terminal(open_terminal: Open) -> AsyncIterator[Terminal]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test is imported: what it says at import must not name the home, either."""
+    gc.disable()  # until all is imported: it is there to stay, and to look through it takes seconds
     _leave_the_home_alone(config)
     # A background shell or nohup ignores these, and whoever the tests start would inherit that.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+    config.add_cleanup(fork_server.install())
 
 
 def _leave_the_home_alone(config: pytest.Config) -> None:
@@ -129,6 +133,11 @@ def _have_another_home(home: Path) -> None:
         if (place := Path.home() / name).exists():
             (home / name).symlink_to(place)
     os.environ["HOME"] = str(home)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,8 @@ from contextlib import suppress
 import anyio
 import psutil
 
+from tests import fork_server
+
 
 def new_tag() -> str:
     """Digits only, so that `sleep 300.<tag>` is a legal command."""
@@ -35,6 +37,11 @@ async def until(condition: Callable[[], bool], limit: float = 50) -> None:
 async def nobody_left(tag: str, limit: float = 50) -> None:
     """Wait until nobody with the tag lives."""
     await until(lambda: not tagged(tag), limit)
+
+
+def own_children() -> list[psutil.Process]:
+    """Whom this process has started, but for the fork server of the tests."""
+    return [one for one in psutil.Process().children() if one.pid not in fork_server.pids]
 
 
 def zombies() -> list[int]:

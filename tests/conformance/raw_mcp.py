@@ -15,6 +15,8 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 SERVER = [sys.executable, "-m", "shelltie", "mcp"]
+# Tests fork the one above (see tests/fork_server.py); this one imports what it needs.
+FRESH_SERVER = [str(Path(sys.executable).with_name("shelltie")), "mcp"]
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

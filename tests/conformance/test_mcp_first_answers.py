@@ -17,7 +17,9 @@ from shelltie.frontends.mcp.early_reader import EarlyReader
 from shelltie.frontends.mcp.first_answers import Conversation, FirstAnswers
 from tests.conformance.raw_mcp import (
     ENVELOPE,
+    FRESH_SERVER,
     INITIALIZED,
+    SERVER,
     RawClient,
     call,
     hello,
@@ -71,19 +73,23 @@ async def asked(client: RawClient, messages: Messages) -> list[dict[str, Any]]:
     return answers
 
 
-async def served(directory: Path, messages: Messages) -> list[dict[str, Any]]:
+async def served(
+    directory: Path, messages: Messages, command: Sequence[str] = SERVER
+) -> list[dict[str, Any]]:
     """The answers of a server that has served nobody else, and kept what it said."""
-    async with raw_server(directory) as client:
+    async with raw_server(directory, command=command) as client:
         answers = await asked(client, messages)
         await client.hang_up()
         assert await client.exit_code() == 0
     return answers
 
 
-async def said_all_at_once(directory: Path, lines: bytes, count: int) -> list[dict[str, Any]]:
+async def said_all_at_once(
+    directory: Path, lines: bytes, count: int, command: Sequence[str]
+) -> list[dict[str, Any]]:
     """So many answers of a server to these lines, in the order of their text, and no more."""
     directory.mkdir()
-    async with raw_server(directory) as client:
+    async with raw_server(directory, command=command) as client:
         await client.send_bytes(lines + b"\n")
         answers = [await client.receive() for _ in range(count)]
         await client.hang_up()
@@ -137,7 +143,7 @@ async def test_a_changed_setting_changes_the_first_answer(
     before = await served(tmp_path, LEGACY)
     monkeypatch.setenv("SHELLTIE_TOOLS_SESSIONS_ENABLED", "false")
     first = await served(tmp_path, LEGACY)
-    second = await served(tmp_path, LEGACY)
+    second = await served(tmp_path, LEGACY, FRESH_SERVER)
 
     def names(answers: list[dict[str, Any]]) -> set[str]:
         return {tool["name"] for tool in answers[-1]["result"]["tools"]}
@@ -167,8 +173,8 @@ async def test_a_strange_beginning_is_answered_the_second_time_as_it_was_the_fir
         part if isinstance(part, bytes) else json.dumps(part).encode() for part in STRANGE[name]
     )
     count = ANSWERS.get(name, 3)
-    first = await said_all_at_once(tmp_path / "first", lines, count)
-    second = await said_all_at_once(tmp_path / "second", lines, count)
+    first = await said_all_at_once(tmp_path / "first", lines, count, SERVER)
+    second = await said_all_at_once(tmp_path / "second", lines, count, FRESH_SERVER)
 
     assert second == first
 
@@ -209,8 +215,9 @@ async def test_an_answer_that_was_tampered_with_is_put_right(tmp_path: Path) -> 
     heard: list[dict[str, Any]] = []
 
     async def converse() -> None:
-        async with raw_server(tmp_path) as client:
+        async with gated_server(tmp_path) as (client, gate):
             heard.extend(await asked(client, LEGACY))
+            await open_gate(gate)
             heard.append(await client.receive())
             heard.extend(await asked(client, [request(9, "tools/list")]))
             await client.hang_up()
@@ -233,7 +240,7 @@ async def test_a_file_that_is_no_json_is_no_answer(tmp_path: Path) -> None:
     by_sdk = await served(tmp_path, LEGACY)
     for file in (tmp_path / "xdg-state/shelltie/first-answers").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    again = await served(tmp_path, LEGACY)
+    again = await served(tmp_path, LEGACY, FRESH_SERVER)
 
     assert again == by_sdk
 

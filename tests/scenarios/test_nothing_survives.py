@@ -18,7 +18,7 @@ from shelltie.events import Event, Leaked
 from shelltie.model import State
 from tests.conftest import Open
 from tests.programs import DEEDS, evil, set_uid_setpriv
-from tests.tree import new_tag, nobody_left, tagged, until
+from tests.tree import new_tag, nobody_left, own_children, tagged, until
 
 pytestmark = pytest.mark.alone  # hundreds of processes
 
@@ -222,7 +222,7 @@ async def test_when_the_keeper_is_shot_commands_go_on_and_new_ones_start(
     async with open_terminal(safety_enforce="off") as terminal:
         run = await terminal.start("sleep 0.5; echo done", timeout=30)
         await until(lambda: run.state is State.RUNNING)
-        for child in psutil.Process().children():
+        for child in own_children():
             child.kill()
 
         outcome = await run.wait()
@@ -261,7 +261,7 @@ async def test_who_keeps_the_keeper_stopped_is_outlived_by_the_next_one(
     async with open_terminal(keeper=keeper, safety_enforce="off") as terminal:
         run = await terminal.start(f"sleep 300.{tag}", timeout=600)
         await until(lambda: run.state is State.RUNNING)
-        (process,) = psutil.Process().children()
+        (process,) = own_children()
         provider = terminal.supervisor.placement.default
         link = provider._links[-1]  # type: ignore[attr-defined]
         link._watch._keeper = NeverContinued(process.pid)

@@ -22,7 +22,7 @@ from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.programs import BOMB, DEEDS, evil
 from tests.sandboxes import become_nobody
-from tests.tree import new_tag, nobody_left, tagged, until
+from tests.tree import new_tag, nobody_left, own_children, tagged, until
 
 pytestmark = pytest.mark.needs("bwrap", "setpriv", "unshare")
 
@@ -421,7 +421,7 @@ async def test_a_sandbox_that_is_shot_takes_its_commands_along_and_the_next_gets
 async def test_a_sandbox_whose_keeper_was_stopped_from_outside_goes_on(opened: Open) -> None:
     async with opened() as terminal:
         await terminal.run("true")
-        (bwrap,) = psutil.Process().children()
+        (bwrap,) = own_children()
         (keeper,) = bwrap.children()
         bwrap.suspend()
         keeper.suspend()
