@@ -25,6 +25,8 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 
 import shelltie
+from shelltie.approval import question
+from shelltie.basics.ids import ShortIds
 
 HEADER = struct.Struct("=I")  # how long an order is; and the answer: a pid
 MOST_FDS = 64
@@ -136,6 +138,7 @@ def _become(order: Order, fds: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(order.env)
     time.tzset()
+    vars(question._IDS).update(vars(ShortIds()))  # by chance when it is imported: once for all
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_streams()
     run(order.words)

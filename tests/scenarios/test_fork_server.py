@@ -25,6 +25,8 @@ def seen(process: subprocess.Popen[bytes]) -> Mapping[str, object]:
     process.stdin.flush()
     process.stdout.readline()
     proc = Path("/proc") / str(process.pid)
+    if os.geteuid() != 0:  # a server does not let others of its user look into it
+        return {"status": (proc / "status").read_text().partition("\nPid:")[0]}
     status = dict(re.findall(r"^(\w+):\t(.*)", (proc / "status").read_text(), re.MULTILINE))
     stat = (proc / "stat").read_text().rpartition(") ")[2].split()
     return {
@@ -34,7 +36,6 @@ def seen(process: subprocess.Popen[bytes]) -> Mapping[str, object]:
         "session is its own": stat[3] == str(process.pid),
         "terminal": stat[4],
         "status": {name: status[name] for name in _FIELDS},
-        "threads": status["Threads"],
         "passed": [os.fspath((proc / "fd" / "40").readlink())],
     }
 

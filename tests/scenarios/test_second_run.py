@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # up to seven runs of pytest, one after the other
 ROOT = Path(__file__).parents[2]
 BESIDE = "'PYTEST_XDIST_WORKER' in os.environ"
 FLAKY = f"def test_flaky(): assert not {BESIDE}, 'not alone'\n"
@@ -45,14 +46,8 @@ def _checkout(place: Path, suite: str, as_user: str = GREEN) -> None:
     for name, text in {"tests/test_suite.py": suite, "user/test_suite.py": as_user}.items():
         (place / name).write_text(f"import os, pytest\n{text}", encoding="utf-8")
     second_half = "exec scripts/test user"
-    for name in (
-        "scripts/packages",
-        "scripts/check",
-        "scripts/setup",
-        "scripts/test-as-user",
-        "nproc",
-    ):
-        text = {"scripts/test-as-user": second_half, "nproc": "echo 1"}.get(name, "true")
+    for name in ("scripts/packages", "scripts/check", "scripts/setup", "scripts/test-as-user"):
+        text = second_half if name == "scripts/test-as-user" else "true"
         (place / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (place / name).chmod(0o755)
 
@@ -60,7 +55,7 @@ def _checkout(place: Path, suite: str, as_user: str = GREEN) -> None:
 def _run(place: Path, command: str) -> subprocess.CompletedProcess[str]:
     ours = ("PYTEST_", "COVERAGE_", "SECOND_RUN_DIR", "FAILURES_FILE")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    env["PATH"] = f"{place}:{env['PATH']}"
+    env["TEST_WORKERS"] = "1"
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plugins of our own tests are not tried here
     return subprocess.run([place / command], env=env, capture_output=True, text=True, check=False)
 
