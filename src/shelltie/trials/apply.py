@@ -22,7 +22,7 @@ from shelltie.trials.apply_plan import ApplyPlan
 from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, Entry, FileType, entry_at
 from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.merge import merged_text
-from shelltie.trials.transaction import JOURNAL, RECORD, locked, run_transaction, told
+from shelltie.trials.transaction import JOURNAL, RECORD, locked, restored_in, run_transaction, told
 
 UNDO_MAX = 1024**3
 _NAMED = 10  # paths in a message
@@ -71,7 +71,7 @@ def apply_changes(
             ):
                 if workspace.identity != chosen.workspace_id:
                     raise ChangesUnreadable(f"{chosen.workspace} is another directory than before")
-                merged = _merged(chosen, workspace, source)
+                merged = _merged(chosen, workspace, source, restored_in(undo_dir))
                 journal = plan.prepare(workspace, source, merged)
             run_transaction(journal, undo_dir)
         except OSError as error:
@@ -106,12 +106,14 @@ def _check(chosen: ChangeSet, paths: Collection[str] | None, undo_max: int | Non
         )
 
 
-def _merged(chosen: ChangeSet, workspace: HeldTree, source: HeldTree) -> dict[str, bytes]:
+def _merged(
+    chosen: ChangeSet, workspace: HeldTree, source: HeldTree, restored: dict[int, int]
+) -> dict[str, bytes]:
     """Texts that others changed, too, put together. Raises: ChangesConflict."""
     merged, conflicts = dict[str, bytes](), list[str]()
     for change in chosen.changes:
         now = entry_at(workspace, change.path)
-        if _as_before(change, now):
+        if _as_before(change, now, restored):
             continue
         text = merged_text(change, now, workspace, source, chosen.bases)
         if text is None:
@@ -126,9 +128,11 @@ def _merged(chosen: ChangeSet, workspace: HeldTree, source: HeldTree) -> dict[st
     return merged
 
 
-def _as_before(change: Change, now: Entry | None) -> bool:
+def _as_before(change: Change, now: Entry | None, restored: dict[int, int]) -> bool:
     """Whether the workspace has at its path what the trial began with."""
     before = change.before
+    if now is not None and before is not None and restored.get(now.inode) == now.ctime_ns:
+        return before.inode == now.inode  # a rollback of ours gave it this time
     if change.meanwhile or before is None or now is None:
         return not change.meanwhile and before is now
     # In a directory that goes there must be nothing new.

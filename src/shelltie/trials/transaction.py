@@ -26,6 +26,7 @@ from shelltie.trials.renaming import exchange, move
 from shelltie.trials.tree_copy import remove_tree
 
 JOURNAL, RECORD = "journal.json", "record.json"
+_RESTORED = "restored.json"
 _LOCK = "lock"
 
 
@@ -163,12 +164,28 @@ def roll_back(journal: StepJournal, folder: Path) -> list[str]:
         if journal.steps:
             with _trees(journal) as trees:
                 problems += trees.reverse_all(journal.steps)
+            _note_restored(folder, trees.restored)
         if not problems:
             remove_tree(Path(journal.work))
             (folder / JOURNAL).unlink(missing_ok=True)
     except (OSError, TrialError) as error:
         problems.append(str(error))
     return problems
+
+
+def _note_restored(folder: Path, restored: dict[int, int]) -> None:
+    """Keep what a rollback moved: that alone gives it another ctime, as a change would."""
+    if restored:
+        text = json.dumps(sorted({**restored_in(folder), **restored}.items()))
+        (folder / _RESTORED).write_text(text, encoding="utf-8")
+
+
+def restored_in(folder: Path) -> dict[int, int]:
+    """The inodes that rollbacks moved, with the ctime that they have by that."""
+    try:
+        return dict(json.loads((folder / _RESTORED).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
 
 
 def work_near(workspace: HeldTree, folder: Path) -> Path:
@@ -199,6 +216,7 @@ class _Trees:
         self._workspace = workspace
         self._source = source
         self._work = work
+        self.restored: dict[int, int] = {}  # ctime by inode
 
     def do(self, step: Step) -> None:
         """Do one step. Raises: OSError, ChangesConflict."""
@@ -243,14 +261,21 @@ class _Trees:
         if step.action is Action.PUT and here == step.new:
             if inode_at(source, step.source) is not None:  # the old one, right after an exchange
                 exchange(source, step.source, self._workspace, step.path)
+                self._note(step.path)
                 return
             move(self._workspace, step.path, source, step.source)
             here = None
         if step.kept and here is None and inode_at(self._work, step.kept) is not None:
             move(self._work, step.kept, self._workspace, step.path)
+            self._note(step.path)
             here = step.old
         if here not in (step.old, None) or (here is None and step.old is not None):
             raise OSError("something else is there now")
+
+    def _note(self, path: str) -> None:
+        found = self._workspace.lstat(path)
+        if found is not None:
+            self.restored[found.st_ino] = found.st_ctime_ns
 
     def _origin(self, step: Step) -> HeldTree:
         return self._work if step.staged else self._source

@@ -18,6 +18,7 @@ from shelltie.trials.transaction import (
     StepJournal,
     inode_at,
     locked,
+    restored_in,
     roll_back,
     run_transaction,
     work_near,
@@ -25,6 +26,7 @@ from shelltie.trials.transaction import (
 from shelltie.trials.tree_copy import TreeCopy, remove_tree
 
 _UNDO = "undo"
+_WORK = "work"
 _NAMED = 10
 
 
@@ -47,15 +49,16 @@ def undo(undo_dir: Path) -> Undone:
     with locked(undo_dir), HeldTree(Path(record.workspace)) as workspace:
         if workspace.identity != record.workspace_id:
             raise ChangesUnreadable(f"{record.workspace} is another directory than before")
-        changed = [*dict.fromkeys(_changed_since(record, workspace))]
+        restored = restored_in(undo_dir / _UNDO)
+        changed = [*dict.fromkeys(_changed_since(record, workspace, restored))]
         if changed:
             named = ", ".join(map(inline, changed[:_NAMED]))
             raise ChangesConflict(
                 f"changed since it was applied, so nothing was undone: {named}", tuple(changed)
             )
         folder = undo_dir / _UNDO
-        remove_tree(folder)
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        remove_tree(folder / _WORK)
         run_transaction(_reversed(record, workspace, undo_dir / KEPT, folder), folder)
         _finish(undo_dir, folder)
     return Undone(tuple(dict.fromkeys(step.path for step in record.steps)))
@@ -98,18 +101,22 @@ def _finish(undo_dir: Path, folder: Path) -> None:
     remove_tree(folder)
 
 
-def _changed_since(record: StepJournal, workspace: HeldTree) -> Iterator[str]:
+def _changed_since(
+    record: StepJournal, workspace: HeldTree, restored: dict[int, int]
+) -> Iterator[str]:
     for step in record.steps:
         now = entry_at(workspace, step.path)
-        if step.action is Action.TAKE:
-            if now is not None:
+        if (None if now is None else now.inode) != step.new:
+            yield step.path
+        elif now is None:
+            continue
+        elif step.action is Action.RIGHTS:
+            if step.after is not None and now.mode != step.after.mode:
                 yield step.path
-        elif now is None or now.inode != step.new:
-            yield step.path
-        elif step.action is Action.PUT:
+        elif restored.get(now.inode) != now.ctime_ns:
             yield from _newer(workspace, step.path, record.committed_ns)
-        elif step.after is not None and now.mode != step.after.mode:
-            yield step.path
+        elif now.type is FileType.DIRECTORY:
+            yield from _newer_below(workspace, step.path, record.committed_ns)
 
 
 def _newer(workspace: HeldTree, path: str, committed_ns: int) -> Iterator[str]:
@@ -118,15 +125,19 @@ def _newer(workspace: HeldTree, path: str, committed_ns: int) -> Iterator[str]:
     if now is None or now.ctime_ns > committed_ns:
         yield path
     elif now.type is FileType.DIRECTORY:
-        # What its owner may not enter was not changed without a change of its mode.
-        with suppress(PermissionError):
-            for name in workspace.names(path):
-                yield from _newer(workspace, f"{path}/{name}", committed_ns)
+        yield from _newer_below(workspace, path, committed_ns)
+
+
+def _newer_below(workspace: HeldTree, path: str, committed_ns: int) -> Iterator[str]:
+    # What its owner may not enter was not changed without a change of its mode.
+    with suppress(PermissionError):
+        for name in workspace.names(path):
+            yield from _newer(workspace, f"{path}/{name}", committed_ns)
 
 
 def _reversed(record: StepJournal, workspace: HeldTree, kept: Path, folder: Path) -> StepJournal:
     """The transaction that undoes another one, with what it needs in its work directory."""
-    work = work_near(workspace, folder / "work")
+    work = work_near(workspace, folder / _WORK)
     journal = StepJournal(record.workspace, record.workspace_id, str(kept), str(work), ())
     journal.write(folder, JOURNAL)
     staged = work.parent != folder
