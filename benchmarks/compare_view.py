@@ -1,8 +1,9 @@
 """Compares safe commands in a read-only view with the same ones without: the same bytes?
 
 `python -m benchmarks.compare_view [--first N] [--count N]` takes the labelled safe commands of the
-corpus and the examples of the rules, in a scratch project where the files that they name are there,
-and prints each whose output or exit code differs, unless it differs by itself.
+corpus and the examples of the rules, each alone and in two pipes, in a scratch project where the
+files that they name are there, and prints each whose output or exit code differs, unless it differs
+by itself.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from shelltie.verdict import Rating
 
 _NAME = re.compile(r"(?<![\w/~$.-])(?!\.env\b)[\w.-]+(?:/[\w.-]+)*\.[a-z]{1,5}\b")
 _CONTENT = {".json": '{"a": [1, 2], "name": "x"}\n', ".csv": "a,b\n1,2\n", ".py": "x = 1  # TODO\n"}
+_SHAPES = ("{}", "{} 2>&1 | tail -3", "( {} ) | sort | wc -l")
 _PATIENCE = 8.0  # seconds for one command
 _NOT_FOUND = 127
 _SHOWN = 300  # characters of what differs
@@ -46,10 +48,11 @@ def main() -> None:
 
 
 def everyday_commands() -> list[str]:
-    """What is labelled safe, and what the rules that say safe have as examples; each once."""
+    """What is labelled safe, and what the rules that say safe have as examples, also in pipes."""
     rows = [json.loads(line) for line in CORPUS.read_text("utf-8").split("\n") if line]
     labelled = [row["command"] for row in rows if row["verdict"] == Rating.SAFE]
-    return list(dict.fromkeys([*labelled, *_examples()]))
+    alone = list(dict.fromkeys([*labelled, *_examples()]))
+    return [shape.format(text) for shape in _SHAPES for text in alone if "\n" not in text]
 
 
 def _examples() -> Iterator[str]:

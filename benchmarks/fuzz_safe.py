@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,8 +105,11 @@ async def _fuzz(span: float, seed: int) -> Counter[str]:
                 counts["safe, but with needs"] += 1
                 continue
             counts["safe"] += 1
-            for name, terminal in (("enforced", enforced), ("as it is", plain)):
-                if effects := await _effects(terminal, text):
+            for name, terminal, canaries in (
+                ("enforced", enforced, hostile_project.MASKED),
+                ("as it is", plain, hostile_project.CANARIES),
+            ):
+                if effects := await _effects(terminal, text, canaries):
                     counts[f"effects, {name}"] += 1
                     print(json.dumps({"text": text, name: effects}), flush=True)
             if time.monotonic() - told > _TOLD_EVERY:
@@ -115,7 +118,7 @@ async def _fuzz(span: float, seed: int) -> Counter[str]:
     return counts
 
 
-async def _effects(terminal: Terminal, text: str) -> list[str]:
+async def _effects(terminal: Terminal, text: str, canaries: Sequence[str]) -> list[str]:
     """What it did beyond reading; afterwards the project is as it was."""
     before, printed = hostile_project.state(), ""
     with suppress(TerminalError):  # what the view has stopped is refused as unknown then
@@ -125,7 +128,7 @@ async def _effects(terminal: Terminal, text: str) -> list[str]:
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     if changed:
         hostile_project.build()
-    return changed + [canary for canary in hostile_project.CANARIES if canary in printed]
+    return changed + [canary for canary in canaries if canary in printed]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from pathlib import Path
 
 HOME = Path("/home/me")
 PROJECT = HOME / "project"
-IN_HOME, IN_PROJECT = "CANARY-OF-THE-HOME", "CANARY-OF-THE-PROJECT"
-CANARIES = (IN_HOME, IN_PROJECT)
+IN_HOME, IN_PROJECT, IN_KEY = "CANARY-OF-THE-HOME", "CANARY-OF-THE-PROJECT", "CANARY-OF-A-KEY"
+MASKED = (IN_HOME, IN_PROJECT)  # a view shows none of these; another key in the project it does
+CANARIES = (*MASKED, IN_KEY)
 
 _MARK = PROJECT / "M"
 _EVIL = f"#!/bin/sh\ntouch {_MARK}\n"
@@ -17,8 +18,8 @@ _FILES = {
     "f": "x\ny z\n",
     ".env": f"TOKEN={IN_PROJECT}\n",
     ".env.example": "TOKEN=\n",
-    "key.pem": f"{IN_PROJECT}\n",
-    "secrets.yml": f"token: {IN_PROJECT}\n",
+    "key.pem": f"{IN_KEY}\n",
+    "secrets.yml": f"token: {IN_KEY}\n",
     "x.json": '{"a": 1}\n',
     "list": f".env\nkey.pem\n{HOME}/.ssh/id_rsa\nHEAD:.env\n",
     "docs/a": "a\n",

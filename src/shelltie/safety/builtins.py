@@ -104,12 +104,20 @@ def _after(words: Sequence[Arg], *, value: str = "", plain: str) -> Sequence[Arg
 
 def _test(case: Inspection) -> None:
     for before, arg in zip(case.words, case.words[1:], strict=False):
-        if before.value in ("-v", "-R") or (not before.exact and before.head[:2] in ("", "-")):
-            rate_variable_name(case, arg)  # `[ "$x" 'a[$(cmd)]' ]`: the operator may be -v
+        if _may_look_up(before):
+            rate_variable_name(case, arg)
     for arg in case.words:
         if not arg.exact and not arg.single and not _is_numeric(case, arg):
             # `[ $x = y ]` may become `[ -v a[$(cmd)] = y ]`
             case.unknown(Code.DYNAMIC_ARGUMENT, f"{arg.text} may become several words", arg)
+
+
+def _may_look_up(operator: Arg) -> bool:
+    """`[ "$x" 'a[$(cmd)]' ]`: it may be -v, whatever x was set to in plain sight."""
+    if operator.exact:
+        return operator.value in ("-v", "-R")
+    varies = any(part.kind is not PartKind.TEXT for part in operator.parts[:1])
+    return varies or operator.head[:2] in ("", "-", "-v", "-R")
 
 
 def _is_numeric(case: Inspection, arg: Arg) -> bool:
