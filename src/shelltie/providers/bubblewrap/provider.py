@@ -168,15 +168,15 @@ class BubblewrapProvider:
                 sandbox.proxy = sandbox.proxy or await open_proxy(sandbox.link, self._allowed)
         return sandbox
 
-    def spawn(self, prepared: Prepared, listen: Callable[[LeashWord], None]) -> LeashedProcess:
-        """See `Provider`."""
-        sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
-        return self.spawn_in(sandbox, prepared, listen)
-
-    def spawn_in(
-        self, sandbox: _Sandbox, prepared: Prepared, listen: Callable[[LeashWord], None]
+    def spawn(
+        self,
+        prepared: Prepared,
+        listen: Callable[[LeashWord], None],
+        sandbox: _Sandbox | None = None,
     ) -> LeashedProcess:
-        """Start it there; see `Provider.spawn`."""
+        """See `Provider`; in the `sandbox` of a trial, if that is given."""
+        if sandbox is None:
+            sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
         settings = self._policy.settings
         if settings.network == "allow" and sandbox.proxy is None:
@@ -266,7 +266,7 @@ class TrialPlace:
 
     def __init__(self, provider: BubblewrapProvider, sandbox: _Sandbox) -> None:
         self.bars = provider.bars
-        self.spawn = partial(provider.spawn_in, sandbox)  # see `Provider`
+        self.spawn = partial(provider.spawn, sandbox=sandbox)  # see `Provider`
         self._close = partial(provider.close_single, sandbox)
 
     async def ready(self, workspace: str) -> None:
