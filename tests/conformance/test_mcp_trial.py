@@ -49,7 +49,8 @@ def text_of(result: CallToolResult) -> str:
 
 
 async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: Path) -> None:
-    async with serving(tmp_path, [], says=True) as client:
+    asked = list[Question]()
+    async with serving(tmp_path, asked, says=False) as client:
         with fail_after(100):
             ran = await client.call_tool("run", {"command": "echo x >> kept", "trial": True})
             before = (project / "kept").read_text()
@@ -67,10 +68,13 @@ async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: 
     assert (text_of(applied), text_of(undone)) == ("t1 is applied", "t1 is undone")
     assert (project / "kept").read_text() == "kept\n"
     assert wrong.is_error
+    assert not asked
 
 
 @pytest.mark.parametrize("says", [True, False])
-async def test_deletions_are_a_persons_to_apply(project: Path, tmp_path: Path, says: bool) -> None:
+async def test_what_git_does_not_know_is_a_persons_to_apply(
+    project: Path, tmp_path: Path, says: bool
+) -> None:
     asked = list[Question]()
     async with serving(tmp_path, asked, says=says) as client:
         with fail_after(100):
@@ -88,7 +92,7 @@ async def test_deletions_are_a_persons_to_apply(project: Path, tmp_path: Path, s
 async def test_a_session_on_trial_is_applied_when_it_has_ended(
     project: Path, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, [], says=True) as client:
+    async with serving(tmp_path, [], says=False) as client:
         with fail_after(100):
             started = await client.call_tool(
                 "terminal_start",

@@ -92,7 +92,7 @@ async def test_changes_on_trial_are_applied_undone_or_forgotten(
     before, told = snapshot(project), list[Event]()
     async with open_terminal(told.append) as terminal:
         with fail_after(100):
-            result = await terminal.run("echo new > sub/new; echo more >> kept", trial=True)
+            result = await terminal.run("echo more >> kept; echo new > sub/new", trial=True)
             trial = trial_of(result)
             assert (result.status, trial.status) == ("success", "open")
             assert snapshot(project) == before
@@ -229,6 +229,39 @@ async def test_a_person_is_asked_with_the_diff(
     assert question.command.text.startswith("shelltie apply t1")
     assert trial_of(result).status == ("applied" if said else "open")
     assert (project / "kept").exists() is not said
+
+
+async def test_by_policy_harmless_changes_are_applied_unasked(
+    project: Path, open_terminal: Open
+) -> None:
+    settings = {f"safety_profiles_run_{it}": "trial" for it in ("unknown", "dangerous")}
+    async with open_terminal(**settings) as terminal:
+        with fail_after(60):
+            result = await terminal.run("echo changed > kept; ./unheard-of")
+            safe = await terminal.run("cat kept")
+
+    assert (project / "kept").read_text() == "changed\n"
+    assert trial_of(result).status == "applied"
+    assert (safe.trial, safe.stdout) == (None, "changed\n")
+
+
+async def test_a_sandbox_that_writes_on_trial_never_writes_a_hook(
+    project: Path, open_terminal: Open
+) -> None:
+    hook = project / ".git" / "hooks" / "pre-commit"
+    async with open_terminal(sandbox_writes="trial", limits_grace=0.5) as terminal:
+        with fail_after(150):
+            kept = await terminal.run("echo more >> kept", isolation="sandbox")
+            planted = await terminal.run(f"echo x > {hook}", isolation="sandbox")
+            late = await terminal.run(
+                "echo half >> kept; sleep 1000", isolation="sandbox", timeout=2
+            )
+
+    assert trial_of(kept).status == "applied"
+    assert (project / "kept").read_text() == "kept\nmore\n"  # and not what a limit has cut short
+    assert (trial_of(planted).status, trial_of(late).status) == ("open", "open")
+    assert any("guarded" in why for why in trial_of(planted).objections)
+    assert not hook.exists()
 
 
 async def test_what_makes_no_sense_on_trial_is_said(

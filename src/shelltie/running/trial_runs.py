@@ -26,6 +26,7 @@ from shelltie.running.on_trial import AskPerson, TrialReport, TrialRun
 from shelltie.running.options import Requester
 from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
+from shelltie.trials.effect_rules import Ask, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
 from shelltie.trials.store import Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
@@ -34,7 +35,6 @@ from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 _LINES = 30  # of a report
 _DIFF_SHOWN = 24_000  # characters of a diff in a question
 _BY_RULE = "rule"
-_UNSEEN = "nobody has looked at these changes yet"
 
 OpenPlace = Callable[[str, Path], Awaitable[Provider]]
 
@@ -205,8 +205,8 @@ class Trials:
 
     async def _allowed(self, trial: Trial, chosen: ChangeSet, requester: Requester) -> str:
         objections = _objections(chosen)
-        if trial.outcome == _INTERRUPTED:
-            objections = (f"its command was {_INTERRUPTED}", *objections)
+        if not trial.outcome.startswith(_EXITED):
+            objections = (f"its command did not come to its end: {trial.outcome}", *objections)
         if not objections:
             return _BY_RULE
         command = await anyio.to_thread.run_sync(_question, trial, chosen)
@@ -273,6 +273,7 @@ class Trials:
 
 
 _INTERRUPTED = "interrupted"
+_EXITED = "exit "
 
 
 def _read(trial: Trial) -> TrialEnd:
@@ -284,7 +285,7 @@ def _read(trial: Trial) -> TrialEnd:
 
 def _told(outcome: Outcome) -> str:
     if outcome.state is State.FINISHED:
-        return f"exit {outcome.exit.number}"
+        return f"{_EXITED}{outcome.exit.number}"
     return _INTERRUPTED if outcome.state is State.KILLED else str(outcome.state).replace("_", " ")
 
 
@@ -296,7 +297,8 @@ def _over(trial: Trial) -> str:
 
 def _objections(changes: ChangeSet) -> tuple[str, ...]:
     """Why a person should look at it first; nothing where it may be applied unasked."""
-    return (_UNSEEN,) if changes else ()
+    decision = decide(changes)
+    return decision.reasons if isinstance(decision, Ask) else ()
 
 
 def _question(trial: Trial, chosen: ChangeSet) -> Command:
