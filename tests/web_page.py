@@ -208,11 +208,12 @@ class EventStream:
 
 
 @contextmanager
-def web_page(env: Mapping[str, str], *options: str) -> Iterator[WebPage]:
+def web_page(env: Mapping[str, str], *options: str, opens: bool = False) -> Iterator[WebPage]:
     """A person types `shelltie web` at a terminal, and copies the links."""
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "tests.programs.at_terminal"]
-    argv = [*command, *SHELLTIE, "web", "--no-open", "--color", "never", *options]
+    argv = [*command, *SHELLTIE, "web", "--color", "never", *options]
+    argv += [] if opens else ["--no-open"]
     process = subprocess.Popen(
         argv, env=env, stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, start_new_session=True
     )

@@ -212,6 +212,45 @@ def test_a_page_that_a_command_of_ours_serves_cannot_steer(pair: Pair) -> None:
     one.answer()
 
 
+def test_the_link_that_is_opened_has_no_token_and_works_once(tmp_path: Path) -> None:
+    """Every process can read it on the browser's command line. The browser stays, as some do."""
+    link, browser = tmp_path / "link", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {link}.new; mv {link}.new {link}; sleep 900\n')
+    browser.chmod(0o755)
+    with (
+        own_environment(DISPLAY=":9", BROWSER=str(browser)) as env,
+        web_page(env, opens=True) as page,
+        page.stream(page.view) as stream,
+    ):
+        stream.until(lambda _: link.exists())
+        place, _, code = link.read_text(encoding="utf-8").strip().partition("#once=")
+
+        entered = page.post("/api/enter", {"code": code})
+        again = page.post("/api/enter", {"code": code})
+
+    assert place == page.url
+    assert code not in (page.view, page.steer)
+    assert entered == (200, {"token": page.steer})
+    assert again[0] == 401
+
+
+def test_without_a_display_and_without_a_terminal_it_says_so() -> None:
+    """The steering link is for a person's eyes: it goes into no pipe."""
+    with own_environment(DISPLAY="", WAYLAND_DISPLAY="") as env:
+        process = subprocess.Popen(
+            [*SHELLTIE, "web"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        link, told = process.stdout.readline(), process.stderr.readline()
+        process.terminate()
+        rest, _ = process.communicate(timeout=50)
+
+    assert b"#view=" in link
+    assert b"#steer=" not in link + rest
+    assert b"printed at a terminal only" in told
+
+
 def test_a_port_that_is_taken_and_one_that_is_none_are_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -1,6 +1,7 @@
 """`shelltie web`: the page that shows everything that runs, and what waits for a person."""
 
 import sys
+import threading
 import webbrowser
 from argparse import Namespace
 
@@ -48,5 +49,11 @@ class _Announcement:
         shows = sys.platform == "darwin" or any(environ.get(name) for name in _DISPLAYS)
         if not shows:
             print_error("there is no display here: open a link in a browser on this machine")
-        elif not webbrowser.open(link):
-            print_error("no browser was found: open a link in one on this machine")
+            return
+        # Some browsers stay in the foreground, and webbrowser.open waits for them.
+        threading.Thread(target=_open, args=(link,), daemon=True).start()
+
+
+def _open(link: str) -> None:
+    if not webbrowser.open(link):
+        print_error("no browser was found: open a link in one on this machine")
