@@ -33,7 +33,7 @@ from tests.programs import DEEDS, evil
 from tests.providers.conftest import argv_of, linked, process_of, stop
 from tests.tree import new_tag, nobody_left, tagged, until
 
-pytestmark = pytest.mark.alone  # hundreds of processes
+pytestmark = pytest.mark.xdist_group("hundreds of processes")
 
 
 @pytest.mark.parametrize("deed", DEEDS)

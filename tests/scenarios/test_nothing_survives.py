@@ -20,7 +20,7 @@ from tests.conftest import Open
 from tests.programs import DEEDS, evil, set_uid_setpriv
 from tests.tree import new_tag, nobody_left, own_children, tagged, until
 
-pytestmark = pytest.mark.alone  # hundreds of processes
+pytestmark = pytest.mark.xdist_group("hundreds of processes")
 
 ROOT = os.geteuid() == 0
 QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))

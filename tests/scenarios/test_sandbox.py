@@ -334,7 +334,7 @@ async def test_what_this_system_lacks_is_not_missed_inside(
     assert failed(result)
 
 
-@pytest.mark.alone
+@pytest.mark.xdist_group("hundreds of processes")
 @pytest.mark.proves("T2-35")
 async def test_nobody_hostile_survives_the_timeout(
     opened: Open, workspace: Path, keeper: str
