@@ -249,7 +249,8 @@ async def test_a_sandbox_that_writes_on_trial_never_writes_a_hook(
     project: Path, open_terminal: Open
 ) -> None:
     hook = project / ".git" / "hooks" / "pre-commit"
-    async with open_terminal(sandbox_writes="trial", limits_grace=0.5) as terminal:
+    settings = {"sandbox_writes": "trial", "safety_profiles_run_dangerous": "allow"}
+    async with open_terminal(**settings, limits_grace=0.5) as terminal:
         with fail_after(150):
             kept = await terminal.run("echo more >> kept", isolation="sandbox")
             planted = await terminal.run(f"echo x > {hook}", isolation="sandbox")
