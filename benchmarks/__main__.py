@@ -13,8 +13,8 @@ from benchmarks.rows import Row, table
 
 _NAMES = (
     *("spawn", "at_once", "growth", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
-    *("judge", "judging", "task_contexts", "providers", "trial", "trial_runs", "journal"),
-    "learned_limits",
+    *("judge", "judging", "task_contexts", "providers", "trial", "trial_runs", "change_sets"),
+    *("journal", "learned_limits"),
     "web",
 )
 

@@ -55,7 +55,7 @@ def test_a_change_set_says_what_happened(trees: TrialTrees) -> None:
         "type     b (file → link, → a)",
         "deleted  gone/ (2 files)",
         "changed  kept/deep/er (8 B)",
-        "added    new/ (1 files)",
+        "added    new/ (1 file)",
     ]
     report = changes.to_json()
     assert report["total"] == 9
@@ -400,7 +400,9 @@ def test_some_paths_can_be_applied_alone(trees: TrialTrees) -> None:
     (trees.upper / "new").chmod(0o750)
     before = contents(trees.workspace)
 
-    applied = apply_changes(trees.read(), ["new/inner", "gone/one"], undo_dir=trees.undo_dir)
+    applied = apply_changes(
+        trees.read(), ["./new/inner/", f"{trees.workspace}/gone/one"], undo_dir=trees.undo_dir
+    )
 
     assert applied.paths == ("gone/one", "new", "new/inner", "new/inner/file")
     assert not (trees.workspace / "new/other").exists()

@@ -24,7 +24,7 @@ from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.merge import merged_text
 from shelltie.trials.transaction import JOURNAL, RECORD, locked, restored_in, run_transaction, told
 
-UNDO_MAX = 1024**3
+UNDO_MAX = 4 * 1024**3
 _NAMED = 10  # paths in a message
 
 
@@ -102,7 +102,7 @@ def _check(chosen: ChangeSet, paths: Collection[str] | None, undo_max: int | Non
     if undo_max is not None and needed > undo_max:
         raise UndoTooLarge(
             f"it could not be undone: {human_size(needed)} of old content is more than the"
-            f" {human_size(undo_max)} that are kept"
+            f" {human_size(undo_max)} that are kept; apply only some paths, or run it outside"
         )
 
 

@@ -1,5 +1,6 @@
 """Change set of a trial: which files were added, changed or deleted, with a summary and a diff."""
 
+import posixpath
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -154,7 +155,9 @@ class ChangeSet:
         """Only these paths and what is below them, with the new directories that they lie in."""
         if paths is None:
             return self
-        wanted = {path.strip("/") for path in paths}
+        wanted = {posixpath.normpath(p.removeprefix(f"{self.workspace}/")) for p in paths}
+        if "." in wanted:
+            return self
         chosen = {c.path for c in self.changes if not wanted.isdisjoint(with_parents(c.path))}
         needed = {parent for path in chosen for parent in with_parents(path)}
         kept = {c.path for c in self.changes if c.path in chosen or (c.path in needed and c.after)}
@@ -282,7 +285,7 @@ def _line(change: Change, inside: int) -> str:
     if change.kind is ChangeKind.MODE and before is not None and change.after is not None:
         owner = "" if (before.uid, before.gid) == (entry.uid, entry.gid) else ", another owner"
         return f"mode     {name} ({before.mode:04o} → {entry.mode:04o}{owner})"
-    details = [f"{inside} files"] if inside else []
+    details = [f"{inside} file" + "s" * (inside > 1)] if inside else []
     if change.kind is ChangeKind.TYPE and before is not None:
         details.append(f"{before.type} → {entry.type}")
     elif entry.type not in (FileType.FILE, FileType.DIRECTORY):
