@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shelltie.keeper.binaries import BINARY
-from shelltie.providers.bubblewrap import provider
+from shelltie.providers.bubblewrap import bwrap, provider
 
 _AS_NOBODY = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$bwrap" "$@"'
 # Counts for the new user namespace alone, and for those inside it.
@@ -30,7 +30,7 @@ def _in_front(place: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     wrapper = place / "bwrap"
     wrapper.write_text(f"#!/bin/sh\nbwrap={shutil.which('bwrap')}\n{line}\n")
     wrapper.chmod(0o755)
-    monkeypatch.setattr(provider, "PLACES", (str(place),))
+    monkeypatch.setattr(bwrap, "PLACES", (str(place),))
     monkeypatch.setenv("SHELLTIE_SANDBOX_BWRAP", str(wrapper))  # for programs of ours
 
 

@@ -19,7 +19,7 @@ from shelltie import (
 from shelltie.errors import IsolationUnavailable
 from shelltie.keeper.link import Leash, Link
 from shelltie.model import Bar, Command, Isolation
-from shelltie.providers.bubblewrap import provider
+from shelltie.providers.bubblewrap import bwrap, provider
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.running.options import RunOptions
@@ -127,7 +127,7 @@ async def test_an_older_bubblewrap_does_with_fewer_options(
 async def test_without_bubblewrap_it_says_what_to_install(
     open_terminal: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider, "PLACES", (str(public_path),))
+    monkeypatch.setattr(bwrap, "PLACES", (str(public_path),))
     monkeypatch.setenv("PATH", str(public_path))
     async with open_terminal() as terminal:
         with pytest.raises(IsolationUnavailable, match="bubblewrap is not installed"):

@@ -10,7 +10,7 @@ import pytest
 
 from shelltie import CommandDenied, InvalidParameters, Result, Terminal
 from shelltie.errors import IsolationUnavailable
-from shelltie.providers.bubblewrap import provider
+from shelltie.providers.bubblewrap import bwrap
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import open_shell
 from tests.conftest import Open
@@ -149,7 +149,7 @@ async def test_a_bwrap_that_a_command_has_made_is_not_used(
     monkeypatch.setenv("PATH", f"{scripts}:{os.environ['PATH']}")
     async with opened() as terminal:
         found = await script(terminal, "true")
-    monkeypatch.setattr(provider, "PLACES", ())
+    monkeypatch.setattr(bwrap, "PLACES", ())
     monkeypatch.setenv("PATH", str(scripts))
     async with opened() as terminal:
         with pytest.raises(IsolationUnavailable, match="lies where commands can write"):

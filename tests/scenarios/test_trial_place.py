@@ -11,8 +11,9 @@ import pytest
 from shelltie.errors import CannotStart
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import Resources
+from shelltie.providers.bubblewrap.bwrap import explain
 from shelltie.providers.bubblewrap.overlay import Overlay, mounting
-from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace, explain
+from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.provider import Prepared
 from shelltie.settings.sections import SandboxSettings

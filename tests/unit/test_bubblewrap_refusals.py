@@ -1,6 +1,6 @@
 import pytest
 
-from shelltie.providers.bubblewrap.provider import explain
+from shelltie.providers.bubblewrap.bwrap import explain
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import anyio
-
 from shelltie.basics.frozen import mutable
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
-from shelltie.model import Resources
 from shelltie.providers.port_forward import PortForwards
 from shelltie.providers.provider import OTHER_DIRECTORY, Prepared
 from shelltie.providers.proxy.server import PORT as PROXY_PORT
@@ -48,7 +45,6 @@ _HARD_LINKED = (
     " changes such a file in place changes it for them, too. Install with UV_LINK_MODE=copy, or"
     " package-import-method=copy"
 )
-_PATIENCE = 10.0  # with a keeper that does not answer
 
 
 @mutable
@@ -308,29 +304,3 @@ def _cancel(room: Sandbox) -> None:
     if room.idle is not None:
         room.idle.cancel()
         room.idle = None
-
-
-async def answers(link: Link, shell: str = "") -> bool:
-    """Whether the keeper is there, and a shell works; it can say that a directory is no program."""
-    words: list[LeashWord] = []
-    over = anyio.Event()
-
-    def hear(word: LeashWord) -> None:
-        words.append(word)
-        if isinstance(word, Gone | Lost):
-            over.set()
-
-    argv = (shell, "-c", ":") if shell else ("/",)
-    with open(os.devnull, "r+b") as null:  # noqa: PTH123, ASYNC230  it has no disk
-        stdio = (null.fileno(), null.fileno(), null.fileno())
-        try:
-            link.spawn(argv, {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
-        except CannotStart:  # it is dead already
-            return False
-    with anyio.move_on_after(_PATIENCE):
-        await over.wait()
-        if shell:
-            return any(isinstance(word, Exited) and word.wait_status == 0 for word in words)
-        return any(isinstance(word, Failed) for word in words)
-    await link.close()
-    return False

@@ -11,14 +11,17 @@ import termios
 from collections.abc import Callable
 from typing import NamedTuple
 
+import anyio
+
 from shelltie.errors import CannotStart
 from shelltie.keeper.link import Leash, Link
-from shelltie.keeper.protocol import Gone, LeashWord, Lost, Noted
+from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Resources, TerminalSize
 from shelltie.providers import cgroup
 from shelltie.providers.provider import PortWatch, Prepared
 
 _LINUX = sys.platform == "linux"
+_ANSWERS_WITHIN = 10.0  # seconds, a keeper that is there
 _EXHAUSTED = {
     "memory": "it wanted more memory than its limit, and the kernel ended some or all of it",
     "tasks": "it wanted more processes than its limit, and was refused them",
@@ -226,3 +229,29 @@ def _stdin(data: bytes | None) -> int:
 def resize(terminal: int, size: TerminalSize) -> None:
     """Tell a pty its size."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+
+
+async def answers(link: Link, shell: str = "") -> bool:
+    """Whether the keeper is there, and a shell works; it can say that a directory is no program."""
+    words: list[LeashWord] = []
+    over = anyio.Event()
+
+    def hear(word: LeashWord) -> None:
+        words.append(word)
+        if isinstance(word, Gone | Lost):
+            over.set()
+
+    argv = (shell, "-c", ":") if shell else ("/",)
+    with open(os.devnull, "r+b") as null:  # noqa: PTH123, ASYNC230  it has no disk
+        stdio = (null.fileno(), null.fileno(), null.fileno())
+        try:
+            link.spawn(argv, {}, "/", stdio, tty=False, resources=Resources(), listen=hear)
+        except CannotStart:  # it is dead already
+            return False
+    with anyio.move_on_after(_ANSWERS_WITHIN):
+        await over.wait()
+        if shell:
+            return any(isinstance(word, Exited) and word.wait_status == 0 for word in words)
+        return any(isinstance(word, Failed) for word in words)
+    await link.close()
+    return False

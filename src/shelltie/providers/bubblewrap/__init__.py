@@ -9,7 +9,8 @@ Flow at a glance:
 3. bwrap starts a keeper inside; commands are spawned through it.
 
 Files, in reading order:
-  provider         BubblewrapProvider, and why bwrap refused
+  provider         BubblewrapProvider
+  bwrap            where the program is, and why it refused
   mounts           what is visible
   overlay          copy-on-write views for a trial
   overlay_mount    the program that mounts them

@@ -5,7 +5,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -19,66 +18,20 @@ from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
 from shelltie.providers.bubblewrap.home import shared_caches
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
-from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of, why_no_overlay
+from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy, bars_of
-from shelltie.providers.pool import Sandbox, SandboxPool, answers
+from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
 from shelltie.providers.proxy.server import open_proxy, proxy_variables
-from shelltie.providers.spawn import LeashedProcess, spawn
+from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.boundaries import checked, within
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 from shelltie.settings.network_list import expanded
-
-_NAMESPACES = (
-    "new namespace",
-    "uid map",
-    "gid map",
-    "unshare",
-    "setting up uid",
-    "No permissions",
-    "RTM_NEWADDR",
-)
-_MOST = "user/max_user_namespaces"
-_RAISE = "no more user namespaces may be made: sysctl -w user.max_user_namespaces=10000"
-_IN_CONTAINER = (
-    "it seems to run inside a container that forbids it: start that with"
-    " --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
-)
-
-
-def _setting(name: str) -> str:
-    with suppress(OSError):
-        return (Path("/proc/sys") / name).read_text(encoding="ascii").strip()
-    return ""
-
-
-def explain(said: str, setting: Callable[[str], str] = _setting) -> str:
-    """What bwrap complained of, with a remedy where we know one."""
-    last = said.splitlines()[-1].removeprefix("bwrap: ") if said else "it ended without a word"
-    if last.startswith("overlay: mount: "):
-        return why_no_overlay(last)
-    if any(mark in said for mark in _NAMESPACES):
-        switched_off = "max_*_namespaces" in said or setting(_MOST) == "0"
-        return f"{last}: {_RAISE if switched_off else _namespaces(setting)}"
-    if "mount proc" in said or "Failed to make / slave" in said:
-        return f"{last}: {_IN_CONTAINER}"
-    return last
-
-
-def _namespaces(setting: Callable[[str], str]) -> str:
-    if setting("kernel/unprivileged_userns_clone") == "0":
-        return "only root may make user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
-    if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return (
-            "AppArmor lets only listed programs make user namespaces: give /usr/bin/bwrap a profile"
-            " that allows userns, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        )
-    return f"user namespaces are forbidden here; {_IN_CONTAINER}"
-
 
 _OLDER = (
     "this bwrap does not know {}, so the sandbox is weaker than it could be: update bubblewrap"
@@ -97,7 +50,6 @@ _NO_RETRIES = {
     "CARGO_NET_RETRY": "0",
     "BUNDLE_RETRY": "0",
 }
-PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin")
 
 
 @mutable
@@ -275,20 +227,6 @@ class TrialPlace:
     async def close(self) -> None:
         """See `Provider`: then nothing is mounted any more, and what it wrote can be read."""
         await self._close()
-
-
-def find_bwrap(policy: SandboxPolicy) -> str:
-    """The program, where no command can put another: of the system if possible.
-
-    Raises: CannotStart.
-    """
-    if policy.settings.bwrap:
-        return policy.settings.bwrap
-    for place in (*PLACES, *policy.path.split(":")):
-        program = Path(place) / "bwrap"
-        if program.is_absolute() and os.access(program, os.X_OK):
-            return str(program)
-    raise CannotStart("bubblewrap is not installed: apt install bubblewrap, or its like")
 
 
 @frozen

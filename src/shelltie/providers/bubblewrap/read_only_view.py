@@ -26,13 +26,12 @@ from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
 from shelltie.providers.bubblewrap.mounts import OPTIONAL
 from shelltie.providers.bubblewrap.project_secrets import is_tracked, places_around, secrets_in
-from shelltie.providers.bubblewrap.provider import explain, find_bwrap
 from shelltie.providers.policies import SandboxPolicy
-from shelltie.providers.pool import answers
 from shelltie.providers.provider import Needs, Prepared
-from shelltie.providers.spawn import LeashedProcess, spawn
+from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.guards import RememberedFiles
 
 _ENDED = "the read-only view in which it ran, as what is rated safe does, ended meanwhile"

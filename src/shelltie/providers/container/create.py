@@ -19,7 +19,7 @@ from shelltie.keeper.joined_link import JoinedKeeper, JoinedLink
 from shelltie.providers.container.engine_api import Engine, Image
 from shelltie.providers.container.mounts import Mount, covers, order, ways
 from shelltie.providers.policies import ContainerPolicy
-from shelltie.providers.pool import answers
+from shelltie.providers.spawn import answers
 from shelltie.providers.workspace.guards import FileIdentity, identities, identity_below
 
 OWNER = "shelltie.owner"
