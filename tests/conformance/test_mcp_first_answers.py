@@ -152,6 +152,24 @@ async def test_a_changed_setting_changes_the_first_answer(
     assert second == first
 
 
+async def test_a_server_whose_rules_are_broken_answers_nothing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    rules = tmp_path / "config" / "shelltie" / "rules"
+    rules.mkdir(parents=True)
+    await served(tmp_path, LEGACY)  # so that there is something to be given early
+    (rules / "own.toml").write_text("[[rule]]\nnonsense = 1\n", encoding="utf-8")
+
+    async with raw_server(tmp_path) as client:
+        await client.send(LEGACY[0])
+        assert await client.rest() == []
+        assert await client.exit_code() == 125
+        complaints = tmp_path / "stderr"
+        assert "own.toml" in complaints.read_text(encoding="utf-8")
+        complaints.write_text("", encoding="utf-8")  # others have none
+
+
 NO_ID = b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}'
 BATCH = json.dumps([LEGACY[0]]).encode()
 STRANGE: dict[str, list[Any]] = {

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shelltie.basics.frozen import frozen
+from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
 
 _CACHED = {"initialize", "ping", "server/discover", "tools/list"}
@@ -131,21 +132,27 @@ class FirstAnswers:
 
 
 def _stamp(config: Config) -> str:
-    """Changes with Python, with every file of ours and of the SDK's, and with every setting."""
+    """Changes with Python, with every file of ours and of the SDK's, with settings and rules.
+
+    No answer depends on rules, but a server whose rules are broken leaves, and answers nothing.
+    """
     parts = [sys.version, repr(config)]
+    for folder in (paths.rules_dir(), Path(trust.RULES, "rules")):
+        with suppress(OSError):
+            parts += sorted(_signatures(str(folder), ".toml", deep=True))
     for package in ("shelltie", "mcp", "mcp_types"):
         found = find_spec(package)
-        for folder in (found and found.submodule_search_locations) or ():
+        for place in (found and found.submodule_search_locations) or ():
             # The SDK's files are not changed one by one: its folder is written anew.
-            parts += sorted(_signatures(folder, deep=package == "shelltie"))
+            parts += sorted(_signatures(place, ".py", deep=package == "shelltie"))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _signatures(folder: str, *, deep: bool) -> Iterator[str]:
+def _signatures(folder: str, suffix: str, *, deep: bool) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if deep and entry.is_dir() and entry.name != "__pycache__":
-                yield from _signatures(entry.path, deep=True)
-            elif entry.name.endswith(".py"):
+                yield from _signatures(entry.path, suffix, deep=True)
+            elif entry.name.endswith(suffix):
                 status = entry.stat()
                 yield f"{entry.path} {status.st_mtime_ns} {status.st_size}"
