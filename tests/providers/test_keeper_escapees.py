@@ -266,6 +266,7 @@ async def test_a_dead_keeper_is_noticed_by_whoever_asks_it_next(link: Link) -> N
     assert not link.alive
 
 
+@pytest.mark.alone  # a keeper without subreapers has so much time, and looks at every process
 async def test_closing_the_link_ends_everything(any_link: Link) -> None:
     tag = new_tag()
     commands = [start(any_link, "sh", "-c", f"trap '' TERM; sleep 300.{tag}; :") for _ in range(20)]
