@@ -272,11 +272,15 @@ async def test_who_is_stuck_inside_is_named_by_the_numbers_of_this_side(strange:
     async with strange("started 2 1\nstuck 2\n", before=inside, contained=True) as link:
         told = start(link, "true")
         stuck = await told.word(Stuck)
-        (other,) = (
-            one
-            for one in psutil.Process(process_of(link).pid).children(recursive=True)
-            if one.name() == "cat"
-        )
+        cats: list[psutil.Process] = []
+
+        def is_there() -> bool:
+            everybody = psutil.Process(process_of(link).pid).children(recursive=True)
+            cats[:] = [one for one in everybody if one.name() == "cat"]
+            return bool(cats)
+
+        await until(is_there)  # it was a shell when it was told of
+        (other,) = cats
 
         assert stuck.pids == (other.pid,)
         assert (await told.word(Started)).pid == other.pid
