@@ -13,6 +13,7 @@ from tests.conformance.servers import server_of
 SESSIONS = ["terminal_start", "terminal_continue", "terminal_output", "terminal_stop"]
 EVERYTHING = [
     "run",
+    "trial",
     "bash",
     *SESSIONS,
     "terminal_list",
@@ -27,6 +28,7 @@ FOLLOWING = ["terminal_continue", "terminal_output", "terminal_stop", "terminal_
 # Whether a tool only reads, may destroy, may be repeated without harm, and leaves the machine.
 ANNOTATED = {
     "run": (False, True, False, True),
+    "trial": (False, True, False, True),
     "bash": (False, True, False, True),
     "terminal_start": (False, True, False, True),
     "terminal_continue": (False, True, False, True),
@@ -68,7 +70,7 @@ async def test_every_tool_has_its_name_and_its_place(terminal: Terminal) -> None
 @pytest.mark.parametrize(
     ("group", "names"),
     [
-        ("tools_run_enabled", ["run", *FOLLOWING]),
+        ("tools_run_enabled", ["run", "trial", *FOLLOWING]),
         ("tools_bash_enabled", ["bash", *FOLLOWING]),
         ("tools_sessions_enabled", [*SESSIONS, "terminal_list"]),
         ("tools_agent_task_enabled", [*FOLLOWING, "agent_task", "agent_wait"]),
