@@ -29,6 +29,7 @@ from shelltie.events import Event, TrialChanged
 from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.settings.config import Config
+from shelltie.trials.transaction import RECORD, StepJournal
 from tests.cli import SHELLTIE, carriers, text_of
 from tests.conftest import Open
 from tests.tree import until
@@ -183,6 +184,33 @@ async def test_what_a_limit_ended_can_still_be_looked_at(
     assert (result.status, end.trial.outcome) == ("timeout", "timed out")
     assert end.changes.summary().startswith("1 file added")
     assert not (project / "half").exists()
+
+
+async def test_an_apply_that_was_killed_is_rolled_back_before_it_is_forgotten(
+    project: Path, open_terminal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """As if the process had ended there."""
+
+    def write(journal: StepJournal, folder: Path, name: str) -> None:
+        if name == RECORD:  # all is done, and nobody knows it yet
+            raise Killed
+        real(journal, folder, name)
+
+    real = StepJournal.write
+    before = (project / "kept").read_text()
+    async with open_terminal() as terminal:
+        trial = trial_of(await terminal.run("echo x > kept; echo x > sub/deep", trial=True))
+        with monkeypatch.context() as patch:
+            patch.setattr(StepJournal, "write", write)
+            with pytest.raises(Killed):
+                await trial.apply()
+        half = (project / "kept").read_text()
+        await trial.discard()
+
+    assert half != before
+    assert (project / "kept").read_text() == before
+    assert (project / "sub/deep").read_text() == "deep\n"
 
 
 async def test_several_trials_at_once_do_not_meet(project: Path, open_terminal: Open) -> None:

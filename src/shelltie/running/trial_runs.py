@@ -200,7 +200,6 @@ class Trials:
     def _apply(self, end: TrialEnd, paths: Collection[str] | None) -> Applied:
         undo_dir = end.trial.undo_dir
         undo_dir.mkdir(mode=0o700, exist_ok=True)
-        recover(undo_dir)
         return apply_changes(end.changes, paths, undo_dir=undo_dir)
 
     async def _allowed(self, trial: Trial, chosen: ChangeSet, requester: Requester) -> str:
@@ -237,6 +236,7 @@ class Trials:
             raise TrialBusy(f"{trial.id} is still running: wait for its end")
         if trial.status is not TrialStatus.OPEN:
             raise TrialOver(_over(trial))
+        await anyio.to_thread.run_sync(_settle, trial)
         return trial
 
     async def undo(self, trial_id: str, by: str = "") -> Trial:
@@ -248,6 +248,7 @@ class Trials:
         if trial.status is not TrialStatus.APPLIED:
             raise TrialOver(f"{trial.id} is {trial.status}: only what was applied can be undone")
         with self._store.locked(trial):
+            await anyio.to_thread.run_sync(_settle, trial)
             await anyio.to_thread.run_sync(undo, trial.undo_dir)
             trial = replace(trial, status=TrialStatus.UNDONE)
             self._store.save(trial)
@@ -274,6 +275,12 @@ class Trials:
 
 _INTERRUPTED = "interrupted"
 _EXITED = "exit "
+
+
+def _settle(trial: Trial) -> None:
+    """Roll back an apply or undo that was killed, before anything is read or forgotten."""
+    if trial.undo_dir.is_dir():
+        recover(trial.undo_dir)
 
 
 def _read(trial: Trial) -> TrialEnd:
