@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(600)  # up to seven runs of pytest, one after the other
+pytestmark = pytest.mark.timeout(360)  # up to seven runs of pytest, one after the other
 ROOT = Path(__file__).parents[2]
 BESIDE = "'PYTEST_XDIST_WORKER' in os.environ"
 FLAKY = f"def test_flaky(): assert not {BESIDE}, 'not alone'\n"
@@ -55,7 +55,7 @@ def _checkout(place: Path, suite: str, as_user: str = GREEN) -> None:
 def _run(place: Path, command: str) -> subprocess.CompletedProcess[str]:
     ours = ("PYTEST_", "COVERAGE_", "SECOND_RUN_DIR", "FAILURES_FILE")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    env["TEST_WORKERS"] = "1"
+    env["TEST_WORKERS"] = "2"  # with one, xdist waits forever for a worker that crashed
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plugins of our own tests are not tried here
     return subprocess.run([place / command], env=env, capture_output=True, text=True, check=False)
 
