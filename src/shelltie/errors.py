@@ -21,6 +21,9 @@ TerminalError
         TooManySessions
         RunOver
         InputFull
+        NoSuchTrial
+        TrialBusy
+        TrialOver
         IllegalTransition
         AlreadyAborted
         NoCapability

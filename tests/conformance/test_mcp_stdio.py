@@ -79,7 +79,7 @@ async def test_the_sdks_client_works_in_both_eras(mode: Any) -> None:  # noqa: A
                 tasks.start_soon(one, number)
 
     named = [*session_schemas.TOOLS, *agent.TOOLS]
-    assert [tool.name for tool in tools] == ["run", *(tool.name for tool in named)]
+    assert [tool.name for tool in tools] == ["run", "trial", *(tool.name for tool in named)]
     for number, answer in answers.items():
         assert answer["stdout"] == f"start {number}\nend {number}\n"
         assert answer["status"] == "success"

@@ -26,6 +26,8 @@ TEXT = README.read_text(encoding="utf-8")
 INSTALLERS = ("uv==0.13.8", "pipx==1.18.4")
 LINUX_X64 = (platform.system(), platform.machine()) == ("Linux", "x86_64")
 NO_TOOL_IS_MISSING = os.environ.get("REQUIRE_TOOLS") == "1"
+# What stays is ended as soon as it has said where it is.
+ENDED = "{} >it 2>&1 & until grep -q ctrl-c it; do sleep 0.1; done; kill $!; wait $!; cat it"
 EXIT_CODES = {"shelltie run --silence 5s -- 'echo working; sleep 600'": 124}  # that is its point
 
 
@@ -38,6 +40,8 @@ def make_home(place: Path) -> Path:
     project = place / "project"
     (project / "build").mkdir(parents=True)
     (project / "Makefile").write_text("test:\n\t@echo all tests pass\n")
+    (project / "migrate.sh").write_text("#!/bin/sh\necho moved > data.txt\n")
+    (project / "migrate.sh").chmod(0o755)
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     return place
 
@@ -103,7 +107,8 @@ def test_every_command_after_the_first_works_as_written(tmp_path: Path) -> None:
                 continue
             if "sandbox" in command and not NO_TOOL_IS_MISSING and not shutil.which("bwrap"):
                 continue
-            done = run_there(command, home, home / "project", *programs, **quiet)
+            line = ENDED.format(command) if command == "shelltie web" else command
+            done = run_there(line, home, home / "project", *programs, **quiet)
             assert done.returncode == EXIT_CODES.get(command, 0), (command, done.stdout)
             lines = [same_but_for_numbers(line) for line in done.stdout.splitlines()]
             for line in printed:

@@ -1,5 +1,6 @@
 """The socket of a server: who may talk to it, what it makes of garbage, and where it lives."""
 
+import asyncio
 import json
 import os
 import resource
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
@@ -365,3 +367,17 @@ async def test_a_server_does_without_where_there_is_no_place(tmp_path: Path) -> 
 
     async with Control(COMMANDS, environ) as control:
         assert control.path is None
+
+
+async def test_who_connects_while_a_server_leaves_makes_no_noise(environ: dict[str, str]) -> None:
+    noise: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: noise.append(context))
+    with socket.socket(socket.AF_UNIX) as known, socket.socket(socket.AF_UNIX) as late:
+        async with Control(COMMANDS, environ) as control:
+            known.connect(str(control.path))
+            await anyio.wait_all_tasks_blocked()
+            known.send(b"{")
+            late.connect(str(control.path))
+            await anyio.lowlevel.checkpoint()  # the loop has seen both, and tells us first
+
+    assert noise == []

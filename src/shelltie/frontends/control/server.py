@@ -1,5 +1,6 @@
 """Unix socket server in the user's runtime directory, for processes of the same user."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -59,7 +60,7 @@ class Control:
         self._environ = environ
         self._about = dict(about)
         self._started = time.time()
-        self._clients = 0
+        self._clients: set[socket.socket] = set()
         self._answering = 0
         self._answered = Pulse()
         self._tasks: TaskGroup | None = None
@@ -86,6 +87,10 @@ class Control:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
         if self._tasks is not None:
+            # Who comes in this very moment would meet the future of a task that is cancelled.
+            for ours in (self._listens, *self._clients):
+                if ours is not None and ours.fileno() != -1:
+                    asyncio.get_running_loop().remove_reader(ours)
             self._tasks.cancel_scope.cancel()
             # Not told about the error: it would be wrapped, and callers want it as it is.
             await self._tasks.__aexit__(None, None, None)
@@ -108,21 +113,22 @@ class Control:
 
     async def _welcome(self, stream: SocketStream) -> None:
         async with stream:
-            self._clients += 1
+            client = stream.extra(SocketAttribute.raw_socket)  # noqa: S610  no Django here
+            self._clients.add(client)
             try:
-                await self._converse(stream)
+                await self._converse(stream, client)
             except _GONE:
                 pass
             finally:
-                self._clients -= 1
+                self._clients.discard(client)
 
-    async def _converse(self, stream: SocketStream) -> None:
-        if self._clients > _CLIENTS_MAX:
+    async def _converse(self, stream: SocketStream, client: socket.socket) -> None:
+        if len(self._clients) > _CLIENTS_MAX:
             await _send(
                 stream, line_format.failure("BUSY", f"{_CLIENTS_MAX} clients are served already")
             )
             return
-        peer = Peer(stream.extra(SocketAttribute.raw_socket))  # noqa: S610  no Django here
+        peer = Peer(client)
         try:
             lines = BufferedByteReceiveStream(stream)
             while (line := await _receive(lines, stream)) is not None:

@@ -5,8 +5,6 @@ from dataclasses import field
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
-from shelltie.model import Command
-from shelltie.running.retry import Attempts
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
@@ -38,17 +36,6 @@ class Handover:
         """Whose trial it is, if it is one."""
         if run.trial is not None:
             self.trial_owners[run.trial.id] = owner
-
-    async def run(self, command: Command, attempts: Attempts, call: ToolCall) -> Session | None:
-        """Run it as often as there are attempts; if the last goes on, it becomes this session.
-
-        Raises: TerminalError; then nothing was started.
-        """
-        session = None
-        while (options := await attempts.next()) is not None:
-            attempts.runs.append(await self.supervisor.start(command, options))
-            session = await self.wait(FollowedRun(attempts.runs[-1]), call)
-        return session
 
     def continue_as_session(self, run: Run, owner: str) -> Session:
         """Let a run go on as a session; what it printed so far is read already."""

@@ -10,7 +10,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.errors import CommandDenied, InternalError, TerminalError
 from shelltie.frontends.api import Options, parse_options
-from shelltie.frontends.mcp.request import ToolCall
+from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COMMAND,
@@ -194,7 +194,10 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
     command, first = parse_options(given.command, given.options(), call.requester, LimitNames())
     again = config.retry.attempts if given.retry is None else given.retry
     attempts = Attempts(first, again, supervisor.max_total)
-    session = await handover.run(command, attempts, call)
+    session = None
+    while (options := await attempts.next()) is not None:
+        attempts.runs.append(await supervisor.start(command, options))
+        session = await handover.wait(FollowedRun(attempts.runs[-1]), call)
     runs, notes, output = attempts.runs, attempts.notes(), config.output
     made = report(runs[-1], output.shown, redact=output.redact, attempts=runs, notes=notes)
     printed = printed_text(runs[-1], output.shown, redact=output.redact)

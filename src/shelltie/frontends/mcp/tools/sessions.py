@@ -69,7 +69,10 @@ class SessionTools:
         limits = Limits(self._settings.bash_timeout, None, "bash.timeoutSeconds")
         options = RunOptions("bash", limits, requester=call.requester)
         attempts = Attempts(options, 0, None)
-        session = await self._handover.run(command, attempts, call)
+        session = None
+        while (again := await attempts.next()) is not None:
+            attempts.runs.append(await self._handover.supervisor.start(command, again))
+            session = await self._handover.wait(FollowedRun(attempts.runs[-1]), call)
         run = attempts.runs[-1]
         made = report(run, redact=self._settings.redact, notes=attempts.notes())
         brief = report(run, self._settings.shown, redact=self._settings.redact)
