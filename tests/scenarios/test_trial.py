@@ -31,6 +31,7 @@ from shelltie.running.options import Requester
 from shelltie.settings.config import Config
 from shelltie.trials.transaction import RECORD, StepJournal
 from tests.cli import SHELLTIE, carriers, text_of
+from tests.cli import shelltie as shelltie_cli
 from tests.conftest import Open
 from tests.tree import until
 
@@ -213,6 +214,52 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_it_is_forgotten(
     assert (project / "sub/deep").read_text() == "deep\n"
 
 
+_KILLED_AT = """
+import os, signal, sys
+from shelltie.trials.store import TrialStore
+
+def save(store, trial):
+    if trial.status == status:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(store, trial)
+
+real, TrialStore.save = TrialStore.save, save
+status, sys.argv[:2] = sys.argv[1], ["shelltie"]
+from shelltie.frontends.cli.main import program
+program()
+"""
+
+
+def test_what_was_done_and_not_written_down_is_known_all_the_same(project: Path) -> None:
+    def killed(status: str, *words: str) -> None:
+        ended = subprocess.run([sys.executable, "-c", _KILLED_AT, status, *words], check=False)
+        assert ended.returncode == -signal.SIGKILL
+
+    text_of("run", "--trial", "--", "echo more >> kept; echo new > new")
+    killed("applied", "apply", "t1", "--yes")
+    assert (project / "kept").read_text() == "kept\nmore\n"
+    assert "applied" in text_of("changes")
+    again = shelltie_cli("apply", "t1", "--yes")
+    assert b"t1 is applied; `shelltie undo t1` takes it back" in again.stderr
+
+    killed("undone", "undo", "t1")
+    assert (project / "kept").read_text() == "kept\n"
+    assert not (project / "new").exists()
+    assert "undone" in text_of("changes")
+    assert b"t1 is undone" in shelltie_cli("undo", "t1").stderr
+
+    text_of("run", "--trial", "--", "echo more >> kept")
+    killed("applied", "apply", "t2", "--yes")
+    text_of("undo", "t2")
+    assert (project / "kept").read_text() == "kept\n"
+    lines = map(json.loads, text_of("audit", "export").splitlines())
+    told = [(it["trial"], it["status"]) for it in lines if "trial" in it]
+    assert told == [
+        *(("t1", "open"), ("t1", "applied"), ("t1", "undone")),
+        *(("t2", "open"), ("t2", "applied"), ("t2", "undone")),
+    ]
+
+
 async def test_several_trials_at_once_do_not_meet(project: Path, open_terminal: Open) -> None:
     async with open_terminal() as terminal:
         results = list[Result]()
@@ -271,6 +318,23 @@ async def test_by_policy_harmless_changes_are_applied_unasked(
     assert (project / "kept").read_text() == "changed\n"
     assert trial_of(result).status == "applied"
     assert (safe.trial, safe.stdout) == (None, "changed\n")
+
+
+async def test_how_many_deletions_are_asked_about_is_a_setting(
+    project: Path, open_terminal: Open
+) -> None:
+    statuses, told = list[str](), list[str]()
+    for most in (1, 10):
+        settings = {"safety_profiles_run_unknown": "trial", "trial_deletions": most}
+        async with open_terminal(**settings) as terminal:
+            with fail_after(60):
+                trial = trial_of(await terminal.run("rm sub/deep; ./unheard-of"))
+        statuses.append(trial.status)
+        told += trial.objections
+
+    assert statuses == ["open", "applied"]
+    assert "1 files deleted: sub/deep" in told
+    assert not (project / "sub/deep").exists()
 
 
 async def test_a_sandbox_that_writes_on_trial_never_writes_a_hook(
@@ -361,8 +425,9 @@ def test_the_command_line_shows_applies_and_undoes(project: Path) -> None:
     assert (project / "kept").read_text() == "kept\n"
     assert not (project / "new").exists()
     assert "undone" in text_of("changes")
-    recorded = text_of("audit", "tail")
-    assert recorded.count(" trial ") == 3
+    recorded = [line for line in text_of("audit", "tail").splitlines() if " trial " in line]
+    assert ["t1 open" in recorded[0], "t1 undone" in recorded[2]] == [True, True]
+    assert "t1 applied: 1 file added, 1 deleted" in recorded[1]
 
 
 async def test_what_was_interrupted_is_found_and_nothing_of_it_runs(project: Path) -> None:

@@ -82,6 +82,15 @@ def test_a_project_may_not_loosen_anything(home: Path) -> None:
     assert len(config.ignored) == 2
 
 
+@pytest.mark.parametrize(("wish", "holds"), [(1, 1), (100, 10)])
+def test_a_project_has_fewer_deletions_applied_unasked_and_never_more(
+    home: Path, wish: int, holds: int
+) -> None:
+    (home / "project/.shelltie.toml").write_text(f"[trial]\ndeletions = {wish}\n", "utf-8")
+
+    assert load(home).trial.deletions == holds
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -26,9 +26,9 @@ from shelltie.running.on_trial import AskPerson, TrialReport, TrialRun
 from shelltie.running.options import Requester
 from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
-from shelltie.trials.effect_rules import Ask, decide
+from shelltie.trials.effect_rules import Ask, EffectRules, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
-from shelltie.trials.store import Trial, TrialStatus, TrialStore
+from shelltie.trials.store import INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
@@ -73,9 +73,15 @@ class Trials:
     """All trials of a supervisor, and those that others have left in the store."""
 
     def __init__(
-        self, store: TrialStore, open_place: OpenPlace, publish: Publish, ask: AskPerson
+        self,
+        store: TrialStore,
+        open_place: OpenPlace,
+        publish: Publish,
+        ask: AskPerson,
+        rules: EffectRules,
     ) -> None:
         self._ask = ask
+        self._rules = rules
         self._store = store
         self._open_place = open_place
         self._publish = publish
@@ -143,7 +149,7 @@ class Trials:
         await made.close()
         living = self._living[made.id]
         trial = replace(living.trial, status=TrialStatus.OPEN, outcome=_told(outcome))
-        end = await anyio.to_thread.run_sync(_read, trial)
+        end = await anyio.to_thread.run_sync(self._read, trial)
         forget = self._store.keep_changes
         if not end.changes:
             trial = replace(trial, status=TrialStatus.DISCARDED, why="it changed nothing")
@@ -173,7 +179,7 @@ class Trials:
 
         Raises: NoSuchTrial, TrialBusy, TrialError.
         """
-        return await anyio.to_thread.run_sync(_read, await self._open_one(trial_id))
+        return await anyio.to_thread.run_sync(self._read, await self._open_one(trial_id))
 
     async def apply(
         self, trial_id: str, paths: Collection[str] | None, requester: Requester | None
@@ -203,7 +209,7 @@ class Trials:
         return apply_changes(end.changes, paths, undo_dir=undo_dir)
 
     async def _allowed(self, trial: Trial, chosen: ChangeSet, requester: Requester) -> str:
-        objections = _objections(chosen)
+        objections = self._objections(chosen)
         if not trial.outcome.startswith(_EXITED):
             objections = (f"its command did not come to its end: {trial.outcome}", *objections)
         if not objections:
@@ -231,7 +237,7 @@ class Trials:
         living = self._living.get(trial_id)
         if living is not None and living.outcome is not None:
             await self.finish(living.made, living.outcome)
-        trial = self._store.find(trial_id)
+        trial = self._found(trial_id)
         if trial.status is TrialStatus.RUNNING:
             raise TrialBusy(f"{trial.id} is still running: wait for its end")
         if trial.status is not TrialStatus.OPEN:
@@ -239,30 +245,55 @@ class Trials:
         await anyio.to_thread.run_sync(_settle, trial)
         return trial
 
+    def _found(self, trial_id: str) -> Trial:
+        """The trial of that name; that it is applied or undone is told, if nobody lived to do so.
+
+        Raises: NoSuchTrial.
+        """
+        trial = self._store.find(trial_id)
+        if trial.status in (TrialStatus.APPLIED, TrialStatus.UNDONE):
+            with contextlib.suppress(TrialBusy), self._store.locked(trial):
+                if self._store.catch_up(trial):
+                    self._tell(trial, "", "")
+        return trial
+
     async def undo(self, trial_id: str, by: str = "") -> Trial:
         """Have the workspace as it was before its changes were applied.
 
         Raises: NoSuchTrial, TrialBusy, TrialOver, TrialError.
         """
-        trial = self._store.find(trial_id)
+        trial = self._found(trial_id)
         if trial.status is not TrialStatus.APPLIED:
             raise TrialOver(f"{trial.id} is {trial.status}: only what was applied can be undone")
         with self._store.locked(trial):
             await anyio.to_thread.run_sync(_settle, trial)
-            await anyio.to_thread.run_sync(undo, trial.undo_dir)
+            if self._store.find(trial_id).status is TrialStatus.APPLIED:
+                await anyio.to_thread.run_sync(undo, trial.undo_dir)
             trial = replace(trial, status=TrialStatus.UNDONE)
             self._store.save(trial)
+        await anyio.to_thread.run_sync(self._store.forget_contents, trial)
         self._tell(trial, "", by)
         return trial
 
     async def close(self) -> None:
         """Write down what has ended and nobody has asked about; the places are closed already."""
         for one in self._living.values():
-            ended = _INTERRUPTED if one.outcome is None else _told(one.outcome)
+            ended = INTERRUPTED if one.outcome is None else _told(one.outcome)
             with contextlib.suppress(OSError):
                 self._store.save(replace(one.trial, status=TrialStatus.OPEN, outcome=ended))
             one.made.held.close()
         self._living.clear()
+
+    def _read(self, trial: Trial) -> TrialEnd:
+        changes = read_change_set(
+            Path(trial.workspace), trial.upper, started_ns=trial.started_ns, bases=trial.bases
+        )
+        return TrialEnd(trial, changes, self._objections(changes))
+
+    def _objections(self, changes: ChangeSet) -> tuple[str, ...]:
+        """Why a person should look at it first; nothing where it may be applied unasked."""
+        decision = decide(changes, self._rules)
+        return decision.reasons if isinstance(decision, Ask) else ()
 
     def _tell(self, trial: Trial, summary: str, by: str, paths: tuple[str, ...] = ()) -> None:
         status, now = str(trial.status), time.time()
@@ -273,7 +304,6 @@ class Trials:
         )
 
 
-_INTERRUPTED = "interrupted"
 _EXITED = "exit "
 
 
@@ -283,29 +313,16 @@ def _settle(trial: Trial) -> None:
         recover(trial.undo_dir)
 
 
-def _read(trial: Trial) -> TrialEnd:
-    changes = read_change_set(
-        Path(trial.workspace), trial.upper, started_ns=trial.started_ns, bases=trial.bases
-    )
-    return TrialEnd(trial, changes, _objections(changes))
-
-
 def _told(outcome: Outcome) -> str:
     if outcome.state is State.FINISHED:
         return f"{_EXITED}{outcome.exit.number}"
-    return _INTERRUPTED if outcome.state is State.KILLED else str(outcome.state).replace("_", " ")
+    return INTERRUPTED if outcome.state is State.KILLED else str(outcome.state).replace("_", " ")
 
 
 def _over(trial: Trial) -> str:
     why = f" ({trial.why})" if trial.why else ""
     then = f"; `shelltie undo {trial.id}` takes it back" * (trial.status is TrialStatus.APPLIED)
     return f"{trial.id} is {trial.status}{why}{then}"
-
-
-def _objections(changes: ChangeSet) -> tuple[str, ...]:
-    """Why a person should look at it first; nothing where it may be applied unasked."""
-    decision = decide(changes)
-    return decision.reasons if isinstance(decision, Ask) else ()
 
 
 def _question(trial: Trial, chosen: ChangeSet) -> Command:

@@ -331,7 +331,7 @@ class SandboxSettings:
 
 @frozen
 class TrialSettings:
-    """How many trials are kept, with what they wrote and what they replaced."""
+    """What of a trial is applied unasked, and how many are kept, with what they wrote."""
 
     keep: int = setting(50, checks.count)
     """How many trials are kept; the oldest is forgotten first, with changes that nobody applied."""
@@ -339,6 +339,10 @@ class TrialSettings:
     """How many days a trial is kept."""
     size: int = 4096 * _MIB
     """How many bytes all trials may have on disk; beyond, the oldest are forgotten."""
+    deletions: int = setting(10, checks.count, project=checks.shorter)
+    """From how many deleted files on a person is asked before a trial is applied; without git, from
+    how many changed files on. Fewer are applied unasked, where nothing else speaks against it.
+    """
 
 
 @frozen

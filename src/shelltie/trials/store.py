@@ -17,10 +17,12 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
 from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy
+from shelltie.trials.transaction import RECORD
 from shelltie.trials.tree_copy import remove_tree
 
 _RECORD, _LOCK, _LAST = "trial.json", "lock", "last"
 _TEXT_MAX = 4096  # of the command, in its record
+INTERRUPTED = "interrupted"
 
 
 class TrialStatus(StrEnum):
@@ -106,18 +108,18 @@ class TrialStore:
 
         Raises: NoSuchTrial.
         """
-        trial = self._read(self._folder / trial_id) if trial_id.isalnum() else None
+        trial = _read(self._folder / trial_id) if trial_id.isalnum() else None
         if trial is None:
             known = ", ".join(one.id for one in self.all()[-5:]) or "none"
             raise NoSuchTrial(f"there is no trial {trial_id!r}; the last ones: {known}")
         if trial.status is TrialStatus.RUNNING and not self._locked(trial):
-            return replace(trial, status=TrialStatus.OPEN, outcome="interrupted")
+            return replace(trial, status=TrialStatus.OPEN, outcome=INTERRUPTED)
         return trial
 
     def all(self) -> list[Trial]:
         """All trials, the oldest first."""
         with suppress(OSError):
-            found = [self._read(place) for place in self._folder.iterdir()]
+            found = [_read(place) for place in self._folder.iterdir()]
             return sorted(filter(None, found), key=lambda trial: int(trial.id[1:]))
         return []
 
@@ -127,6 +129,14 @@ class TrialStore:
         draft = place / f"{_RECORD}.{os.getpid()}"
         draft.write_text(json.dumps(as_json(trial)), encoding="utf-8")
         draft.replace(place / _RECORD)
+
+    def catch_up(self, trial: Trial) -> bool:
+        """Save the status of a trial, if it has another one on disk; whether it had."""
+        saved = _saved(Path(trial.folder))
+        late = saved is not None and saved.status is not trial.status
+        if late:
+            self.save(trial)
+        return late
 
     @contextmanager
     def locked(self, trial: Trial) -> Iterator[None]:
@@ -189,20 +199,38 @@ class TrialStore:
             os.close(descriptor)
         return f"t{number}"
 
-    def _read(self, place: Path) -> Trial | None:
-        try:
-            said = json.loads((place / _RECORD).read_text(encoding="utf-8"))
-            trial = from_json(Trial, said)
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return replace(trial, folder=str(place)) if trial.id == place.name else None
-
     def _locked(self, trial: Trial) -> bool:
         try:
             with self.locked(trial):
                 return False
         except (TrialBusy, OSError):
             return True
+
+
+def _saved(place: Path) -> Trial | None:
+    try:
+        said = json.loads((place / _RECORD).read_text(encoding="utf-8"))
+        trial = from_json(Trial, said)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return replace(trial, folder=str(place)) if trial.id == place.name else None
+
+
+def _read(place: Path) -> Trial | None:
+    """A trial with the status that it truly has: a process that applied or undid it may have been
+    killed before it saved that. The record of a transaction is there from its commit until it is
+    undone.
+    """
+    trial = _saved(place)
+    if trial is None:
+        return None
+    committed = (trial.undo_dir / RECORD).exists()
+    if committed and trial.status in (TrialStatus.RUNNING, TrialStatus.OPEN):
+        ended = trial.outcome or INTERRUPTED
+        return replace(trial, status=TrialStatus.APPLIED, outcome=ended)
+    if not committed and trial.status is TrialStatus.APPLIED:
+        return replace(trial, status=TrialStatus.UNDONE)
+    return trial
 
 
 def _size_of_tree(top: Path, most: int = 200_000) -> int:

@@ -138,6 +138,9 @@ def _telling(known: Mapping[str, object]) -> str:
         return end if end == "exit 0" else f"✗ {end}"
     if "allowed" in known:
         return f"{'yes' if known['allowed'] else 'no'}, {known.get('reason') or known.get('by')}"
+    if "trial" in known:
+        told = f"{known['trial']} {known.get('status')}"
+        return f"{told}: {known['summary']}" if known.get("summary") else told
     for name in _TELLING:
         if known.get(name) not in (None, "", []):
             return _NAMED.get(name, "{}").format(known[name])
