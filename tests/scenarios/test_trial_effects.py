@@ -69,6 +69,8 @@ def test_a_commit_is_applied_unasked(trees: TrialTrees) -> None:
         (lambda t: t.write("src/f1.py", "x").chmod(0o4755), "gains rights when it is run"),
         (lambda t: (t.upper / "a.log").symlink_to("/etc/passwd"), "leads out"),
         (lambda t: (t.upper / "a.log").symlink_to("build/../../x"), "leads out"),
+        # `here` leads to the workspace itself, so what looks like that is the directory above it.
+        (lambda t: (t.upper / "a.log").symlink_to("here/.."), "leads out"),
         (lambda t: t.write("src", "now a file"), "another type"),
         (lambda t: [t.delete(f"src/f{n}.py") for n in range(10)], "10 files deleted"),
         (lambda t: t.delete("src"), "20 files deleted"),
@@ -98,6 +100,25 @@ def test_hooks_that_a_setting_names_are_guarded(trees: TrialTrees) -> None:
     reasons = _reasons(trees)
 
     assert "guarded: programs obey it: src/hooks, src/hooks/pre-commit, src/more.config" in reasons
+
+
+@pytest.mark.parametrize(
+    "name", ["src/f3.py", "src/f4.py", "build/hk/pre-push", "build/store/hooks/x"]
+)
+def test_what_runs_as_a_hook_is_guarded_wherever_it_lies(trees: TrialTrees, name: str) -> None:
+    workspace, own = trees.workspace, trees.workspace / "build/store"
+    (workspace / ".git").rename(own)  # as `git init --separate-git-dir` has it
+    put(workspace / ".git", f"gitdir: {own}\n")
+    put(workspace / "build/hk/_/h", "")
+    (workspace / "src/linked").symlink_to("f3.py")
+    (own / "hooks/pre-commit").symlink_to("../../../src/linked")
+    (workspace / "build/hk/_/post-merge").symlink_to("../../../src/f4.py")
+    with (own / "config").open("a") as file:
+        file.write("[core]\n\thooksPath = build/hk/_\n")
+    trees.begin()
+    trees.write(name, "#!/bin/sh\nevil\n")
+
+    assert "guarded: programs obey it" in _reasons(trees)
 
 
 def test_a_trial_cannot_have_its_files_ignored(trees: TrialTrees) -> None:

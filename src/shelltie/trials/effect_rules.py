@@ -8,6 +8,7 @@ lead out are always asked about.
 import posixpath
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import dropwhile
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import inline
@@ -158,8 +159,14 @@ def _leading_out(change_set: ChangeSet) -> Iterator[Change]:
             continue
         above = posixpath.dirname(posixpath.join(root, change.path))
         target = posixpath.normpath(posixpath.join(above, change.after.target))
-        if not f"{target}/".startswith(f"{root}/"):
+        if _goes_back(change.after.target) or not f"{target}/".startswith(f"{root}/"):
             yield change
+
+
+def _goes_back(target: str) -> bool:
+    """Whether a `..` follows a name: if that is a link, letters do not tell where it leads."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    return ".." in dropwhile(lambda part: part == "..", parts)
 
 
 def _paths(changes: Iterable[Change]) -> list[str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from shelltie.approval.git_facts import git
 from shelltie.basics.frozen import frozen
-from shelltie.providers.workspace.boundaries import obeyed
+from shelltie.providers.workspace.boundaries import obeyed, within
+from shelltie.providers.workspace.git import follow, links_in, repository_of
 from shelltie.trials.change_set import ChangeSet, FileType, with_parents
 from shelltie.trials.held_tree import HeldTree
 
 _REPOSITORIES_MAX = 16
+_OBEYED_IN_REPOSITORY = ("hooks", "config", "config.worktree", "info", "commondir", "modules")
 _NAMED_MAX = 64 * 1024  # bytes of paths on a command line; beyond, git lists all that it tracks
 
 
@@ -83,7 +85,19 @@ def _ignored(place: Path, paths: list[str]) -> set[str]:
 
 
 def _obeyed_by_git(place: Path, workspace: Path) -> Iterator[str]:
-    """Files of the workspace that git reads settings from, and where it looks for hooks."""
+    """What git reads settings from and runs as a hook, as far as it is in the workspace."""
+    inside = within((workspace,))
+    for path in (*_settings_and_hooks(place), *_own_files(place)):
+        links, real = follow(path, inside)
+        ways = [path, real, *(link.path for link in links)]
+        for hook in links_in(path):
+            links, real = follow(hook, inside)
+            ways += [real, *(link.path for link in links)]
+        yield from (str(way.relative_to(workspace)) for way in filter(inside, ways))
+
+
+def _settings_and_hooks(place: Path) -> Iterator[Path]:
+    """Files that hold settings, and directories of hooks that settings name."""
     listed = git(place, "config", "--list", "--show-origin", "--includes", "-z") or b""
     words = [os.fsdecode(word) for word in listed.split(b"\0")]
     for origin, setting in zip(words[::2], words[1::2], strict=False):
@@ -91,10 +105,19 @@ def _obeyed_by_git(place: Path, workspace: Path) -> Iterator[str]:
         name, _, value = setting.partition("\n")
         if kind != "file":  # our own, which has git run no hooks
             continue
-        for obeyed_path in (file, value) if name == "core.hookspath" else (file,):
-            path = Path(os.path.normpath(place / obeyed_path))
-            if path.is_relative_to(workspace):
-                yield str(path.relative_to(workspace))
+        yield Path(os.path.normpath(place / file))
+        if name == "core.hookspath":
+            hooks = Path(os.path.normpath(place / value))
+            yield hooks
+            if hooks.name == "_":  # husky's, which runs those beside it
+                yield hooks.parent
+
+
+def _own_files(place: Path) -> Iterator[Path]:
+    """What a repository obeys of its own; it need not lie in a directory `.git`."""
+    repository = repository_of(place / ".git")
+    if repository is not None:
+        yield from (repository / name for name in _OBEYED_IN_REPOSITORY)
 
 
 def _names(output: bytes) -> Iterable[str]:

@@ -208,7 +208,7 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
         if path.name not in _MAY_COME or os.path.lexists(path):
             _keep(git, path, within)
     hooks = (*named, *(place / "hooks" for place in repositories))
-    for path in (hook for place in hooks for hook in _links_in(place)):
+    for path in (hook for place in hooks for hook in links_in(place)):
         _keep(git, path, within)
 
 
@@ -224,7 +224,7 @@ def _keep(git: Git, path: Path, within: Within) -> None:
         git.watched.append(UnguardedName(real))
 
 
-def _links_in(hooks: Path) -> Iterator[Path]:
+def links_in(hooks: Path) -> Iterator[Path]:
     """Hooks that are kept elsewhere: the directory alone would guard the link, not the program."""
     with suppress(OSError), os.scandir(hooks) as entries:
         yield from (Path(entry.path) for entry in islice(entries, _MOST) if entry.is_symlink())
