@@ -445,6 +445,34 @@ async def test_what_was_interrupted_is_found_and_nothing_of_it_runs(project: Pat
     assert "discarded" in text_of("changes")
 
 
+_ON_A_FULL_DISK = """
+mount -t tmpfs -o size=12m none "$1"
+export XDG_STATE_HOME="$1"
+shift
+"$@" run --trial -- 'head -c 30000000 /dev/zero > big; echo x >> kept' >&2
+"$@" changes
+"$@" discard t1
+"$@" run --trial -- 'echo more >> kept'
+"$@" apply t2 --yes
+"""
+
+
+@pytest.mark.needs("unshare")
+def test_a_full_disk_can_be_emptied_again(project: Path, tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    words = ["unshare", "--mount", *users, "sh", "-c", _ON_A_FULL_DISK, "sh", str(place)]
+    done = subprocess.run([*words, *SHELLTIE], capture_output=True, text=True, check=False)
+
+    assert "No space left on device" in done.stderr
+    assert "fault of shelltie" not in done.stderr
+    assert "discarded t1" in done.stdout
+    assert "applied t2" in done.stdout
+    assert (project / "kept").read_text() == "kept\nmore\n"
+    assert not (project / "big").exists()
+
+
 @pytest.fixture
 def public_project(public_path: Path) -> Path:
     """A project of nobody's, with a home and a state directory."""

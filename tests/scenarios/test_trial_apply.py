@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,7 @@ from shelltie.errors import (
 from shelltie.trials import renaming
 from shelltie.trials.apply import apply_changes
 from shelltie.trials.change_set import ChangeKind
-from shelltie.trials.overlay_upper import compare_trees, file_clock
-from shelltie.trials.tree_copy import copy_tree, remove_tree
+from shelltie.trials.tree_copy import remove_tree
 from shelltie.trials.undo import recover, undo
 from tests.trial_trees import TrialTrees, contents, put
 
@@ -99,7 +99,7 @@ def test_a_diff_is_what_git_applies(tmp_path: Path) -> None:
     text = trees.read().diff()
     before = tmp_path / "before"
     before.mkdir()
-    copy_tree(trees.workspace, before)
+    shutil.copytree(trees.workspace, before, symlinks=True, dirs_exist_ok=True)
 
     given = text.encode("utf-8", "surrogateescape")
     subprocess.run(["git", "apply", "-"], input=given, cwd=before, check=True)
@@ -263,12 +263,7 @@ def _workspace_by_link(trees: TrialTrees, outside: Path) -> None:
 
 def _workspace_by_another(trees: TrialTrees, outside: Path) -> None:
     trees.workspace.rename(outside.parent / "elsewhere")
-    copy_tree(outside.parent / "elsewhere", _made(trees.workspace))
-
-
-def _made(path: Path) -> Path:
-    path.mkdir()
-    return path
+    shutil.copytree(outside.parent / "elsewhere", trees.workspace)
 
 
 @pytest.mark.parametrize("read_before", [True, False], ids=["after reading", "before reading"])
@@ -453,42 +448,6 @@ def test_many_files_take_one_apply(tmp_path: Path) -> None:
     assert (trees.workspace / "d/499").read_text() == "new"
     undo(trees.undo_dir)
     assert sorted(path.name for path in trees.workspace.iterdir()) == ["d"]
-
-
-def test_a_trial_on_a_full_copy_says_the_same(tmp_path: Path) -> None:
-    workspace, copy, undo_dir = (_made(tmp_path / name) for name in ("w", "copy", "undo"))
-    for name in ("same", "changed", "deleted/x", "theirs"):
-        put(workspace / name, name)
-    with (workspace / "sparse").open("wb") as file:
-        file.truncate(64 * 1024 * 1024)
-    os.link(workspace / "same", workspace / "linked")
-    started = file_clock(tmp_path)
-    copy_tree(workspace, copy)
-    copied = file_clock(tmp_path)
-    while file_clock(tmp_path) == copied:
-        pass
-    put(copy / "changed", "more")
-    put(copy / "new/file", "new")
-    remove_tree(copy / "deleted")
-    put(workspace / "theirs", "changed meanwhile")
-    put(workspace / "theirs too", "came meanwhile")
-
-    changes = compare_trees(workspace, copy, started_ns=started, copied_ns=copied)
-
-    assert (copy / "sparse").stat().st_blocks < 1000
-    assert (copy / "same").stat().st_nlink == 2
-    assert [(c.path, str(c.kind)) for c in changes.changes] == [
-        ("changed", "changed"),
-        ("new", "added"),
-        ("new/file", "added"),
-        ("deleted", "deleted"),
-        ("deleted/x", "deleted"),
-    ]
-    apply_changes(changes, undo_dir=undo_dir)
-    assert (workspace / "new/file").read_text() == "new"
-    assert not (workspace / "deleted").exists()
-    with pytest.raises(ChangesUnreadable, match="too much"):
-        copy_tree(workspace, _made(tmp_path / "second"), most_entries=3)
 
 
 # Where a rename does not do

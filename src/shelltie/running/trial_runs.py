@@ -124,8 +124,13 @@ class Trials:
         if living is not None and living.outcome is not None:
             ended = _told(living.outcome)
             living.trial = replace(living.trial, status=TrialStatus.OPEN, outcome=ended)
-            self._store.save(living.trial)
+            self._save_if_room(living.trial)
             made.held.close()
+
+    def _save_if_room(self, trial: Trial) -> None:
+        """On a full disk it counts as interrupted: it can be looked at, and no rule applies it."""
+        with contextlib.suppress(OSError):
+            self._store.save(trial)
 
     async def abandon(self, made: TrialRun) -> None:
         """Nothing was started there after all."""
@@ -155,7 +160,7 @@ class Trials:
             trial = replace(trial, status=TrialStatus.DISCARDED, why="it changed nothing")
             forget = self._store.forget_contents
         await anyio.to_thread.run_sync(forget, trial)
-        self._store.save(trial)
+        self._save_if_room(trial)
         made.held.close()
         self._living.pop(trial.id, None)
         self._tell(trial, end.changes.summary(), made.requester.caller.client)
@@ -227,8 +232,12 @@ class Trials:
         trial = await self._open_one(trial_id)
         with self._store.locked(trial):
             trial = replace(trial, status=TrialStatus.DISCARDED)
-            self._store.save(trial)
+            # Its contents go first, as on a full disk nothing could be saved: at once by a rename,
+            # so that no half of them is ever applied.
+            with contextlib.suppress(FileNotFoundError):
+                trial.upper.rename(Path(trial.folder) / "discarded")
             await anyio.to_thread.run_sync(self._store.forget_contents, trial)
+            self._store.save(trial)
         self._tell(trial, "", by)
         return trial
 
@@ -279,8 +288,7 @@ class Trials:
         """Write down what has ended and nobody has asked about; the places are closed already."""
         for one in self._living.values():
             ended = INTERRUPTED if one.outcome is None else _told(one.outcome)
-            with contextlib.suppress(OSError):
-                self._store.save(replace(one.trial, status=TrialStatus.OPEN, outcome=ended))
+            self._save_if_room(replace(one.trial, status=TrialStatus.OPEN, outcome=ended))
             one.made.held.close()
         self._living.clear()
 

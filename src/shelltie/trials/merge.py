@@ -17,7 +17,7 @@ def keep_bases(change_set: ChangeSet, folder: Path) -> None:
     """Copy the text of each changed file as the trial began with it, for a merge later on.
 
     Do it right after the trial: what was changed since then cannot be a base.
-    Raises: OSError.
+    Raises: OSError; then no half of a text is left.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     room = _BASES_MAX
@@ -31,7 +31,15 @@ def keep_bases(change_set: ChangeSet, folder: Path) -> None:
             content = workspace.read(change.path, _TEXT_MAX)
             if content is not None and b"\0" not in content:
                 room -= len(content)
-                (folder / _name(change.path)).write_bytes(content)
+                _write_whole(folder / _name(change.path), content)
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def merged_text(

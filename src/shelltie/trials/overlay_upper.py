@@ -57,29 +57,19 @@ def read_change_set(
     """
     with HeldTree(workspace) as lower, HeldTree(upper, ours=True) as held:
         comparison = _Comparison(lower, held, started_ns, "user" if userxattr else "trusted")
-        found = _change_set(comparison, lower, upper, started_ns, hidden=False)
+        found = _change_set(comparison, lower, upper, started_ns)
     change_set = replace(found, bases=bases)
     if bases is not None and not bases.exists():
-        keep_bases(change_set, bases)
+        with suppress(OSError):  # a full disk: then nothing is merged
+            keep_bases(change_set, bases)
     return change_set
 
 
-def compare_trees(workspace: Path, copy: Path, *, started_ns: int, copied_ns: int) -> ChangeSet:
-    """What a trial changed in a full copy of the workspace, as `copy_tree` makes it.
-
-    The times are those of `file_clock` before and after the copying: what was not touched since is
-    not read. Raises: ChangesUnreadable.
-    """
-    with HeldTree(workspace) as lower, HeldTree(copy, ours=True) as held:
-        comparison = _Comparison(lower, held, started_ns, "", copied_ns)
-        return _change_set(comparison, lower, copy, started_ns, hidden=True)
-
-
 def _change_set(
-    comparison: "_Comparison", lower: HeldTree, source: Path, started_ns: int, *, hidden: bool
+    comparison: "_Comparison", lower: HeldTree, source: Path, started_ns: int
 ) -> ChangeSet:
     try:
-        walk = comparison.directory("", merged=True, hidden=hidden)
+        walk = comparison.directory("", merged=True, hidden=False)
         found = [*islice(walk, ENTRIES_MAX + 1)]
         changes = tuple(comparison.finish(found[:ENTRIES_MAX]))
     except OSError as error:
@@ -103,12 +93,10 @@ class _Comparison:
         upper: HeldTree,
         started_ns: int,
         namespace: str,
-        copied_ns: int | None = None,
     ) -> None:
         self._lower = lower
         self._upper = upper
         self._started_ns = started_ns
-        self._copied_ns = copied_ns  # of a full copy
         self._prefix = f"{namespace}.overlay."
         self._device = lower.identity[0]
         self._room = _COMPARED_MAX
@@ -130,19 +118,12 @@ class _Comparison:
             seen = {*names}
             for name in self._lower.names(path):
                 inner = f"{path}/{name}" if path else name
-                if name not in seen and not self._is_newer_than_copy(inner):
+                if name not in seen:
                     yield from self._deleted(inner)
-
-    def _is_newer_than_copy(self, path: str) -> bool:
-        """Whether it is not in the copy because it was not there, or elsewhere, at that time."""
-        found = self._lower.lstat(path) if self._copied_ns is not None else None
-        return found is not None and found.st_ctime_ns > self._started_ns
 
     def _entry(self, path: str, *, merged: bool, hidden: bool) -> Iterator[Change]:
         after = entry_at(self._upper, path)
         assert after is not None
-        if self._is_untouched(after):
-            return
         before = entry_at(self._lower, path) if merged else None
         if self._is_whiteout(path, after):
             if before is not None:
@@ -157,12 +138,6 @@ class _Comparison:
                 yield from self._deleted_below(path)
         else:
             yield from self._same_type(path, before, after)
-
-    def _is_untouched(self, after: Entry) -> bool:
-        """Whether it is a file as it was copied."""
-        if self._copied_ns is None or after.type is FileType.DIRECTORY:
-            return False
-        return after.ctime_ns <= self._copied_ns
 
     def _made_directory(
         self, path: str, before: Entry | None, after: Entry, *, hidden: bool

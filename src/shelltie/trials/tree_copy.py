@@ -1,6 +1,6 @@
 """Copy of a directory tree: reflinks (FICLONE) where possible, holes, links, modes and times kept.
 
-For trials where there is no overlay, and to move things between file systems.
+To move things between file systems.
 """
 
 import errno
@@ -16,28 +16,17 @@ from shelltie.trials.held_tree import HeldTree
 
 _FICLONE = 0x40049409
 _CHUNK = 1024 * 1024
-COPY_MAX_BYTES = 2 * 1024**3
-COPY_MAX_ENTRIES = 100_000
 
 
 class TreeCopy:
     """Copies entries from one tree to another; names of one file stay names of one file.
 
-    `room` is how many bytes and entries may be copied. Raises: ChangesUnreadable beyond, OSError.
+    Raises: ChangesUnreadable for a device, OSError.
     """
 
-    def __init__(
-        self,
-        source: HeldTree,
-        target: HeldTree,
-        *,
-        most_bytes: int | None = None,
-        most_entries: int | None = None,
-    ) -> None:
+    def __init__(self, source: HeldTree, target: HeldTree) -> None:
         self._source = source
         self._target = target
-        self._bytes = most_bytes
-        self._entries = most_entries
         self._linked: dict[tuple[int, int], str] = {}
 
     def copy(self, path: str, to: str) -> None:
@@ -45,7 +34,6 @@ class TreeCopy:
         found = self._source.lstat(path)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self._count(found)
         key = found.st_dev, found.st_ino
         if not stat.S_ISDIR(found.st_mode) and key in self._linked:
             self._link(self._linked[key], to)
@@ -69,16 +57,6 @@ class TreeCopy:
             os.mknod(name, stat.S_IFMT(found.st_mode) | 0o600, dir_fd=directory)
         else:
             raise ChangesUnreadable(f"{path} is a device, which is not copied")
-
-    def _count(self, found: os.stat_result) -> None:
-        if self._entries is not None:
-            self._entries -= 1
-        if self._bytes is not None and stat.S_ISREG(found.st_mode):
-            self._bytes -= found.st_blocks * 512
-        if (self._entries is not None and self._entries < 0) or (
-            self._bytes is not None and self._bytes < 0
-        ):
-            raise ChangesUnreadable("there is too much in it to be copied")
 
     def _link(self, old: str, new: str) -> None:
         from_directory = os.dup(self._target.place(old)[0])  # the next place closes it
@@ -106,23 +84,6 @@ class TreeCopy:
         ):
             copy_content(old.fileno(), new.fileno())
             _copy_attributes(old.fileno(), new.fileno())
-
-
-def copy_tree(
-    workspace: Path,
-    target: Path,
-    *,
-    most_bytes: int = COPY_MAX_BYTES,
-    most_entries: int = COPY_MAX_ENTRIES,
-) -> None:
-    """A copy of all that is in a workspace, into an empty directory, for a trial without overlay.
-
-    Raises: ChangesUnreadable if it is too much, OSError.
-    """
-    with HeldTree(workspace) as source, HeldTree(target) as held:
-        copy = TreeCopy(source, held, most_bytes=most_bytes, most_entries=most_entries)
-        for name in source.names(""):
-            copy.copy(name, name)
 
 
 def copy_content(old: int, new: int) -> None:
