@@ -204,6 +204,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
+@pytest.mark.alone  # a busy keeper has hundreds of descriptors wait for it
 @pytest.mark.usefixtures("current_binary")
 @pytest.mark.parametrize(("keeper", "count"), [("c", 300), ("python", 300), ("portable", 10)])
 @pytest.mark.parametrize("shot", ["server", "keeper and server"])

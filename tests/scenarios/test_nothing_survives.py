@@ -159,6 +159,7 @@ async def test_who_stops_its_leash_and_keeper_does_not_outlive_a_shot_server(
     await until(lambda: not psutil.pid_exists(int(printed)))
 
 
+@pytest.mark.alone  # its limit counts every process of the user
 @pytest.mark.needs("setpriv")
 @pytest.mark.proves("TX-8")
 async def test_a_fork_bomb_is_held_by_its_limit_and_ended(open_terminal: Open) -> None:

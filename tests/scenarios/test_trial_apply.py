@@ -117,7 +117,7 @@ def test_a_diff_is_bounded_and_names_binary_files(tmp_path: Path) -> None:
     changes = trees.read()
 
     assert "Binary files a/bin and b/bin differ\n" in changes.diff()
-    assert changes.diff(limit=1000).endswith("# 1 more files are not shown: the diff is too long\n")
+    assert changes.diff(limit=1000).endswith("# 1 files are not shown: the diff is too long\n")
 
 
 # All or nothing

@@ -1,5 +1,6 @@
 """What a trial changed is applied unasked, or asked about, by its effect."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,8 +46,8 @@ def test_what_git_tracks_or_ignores_is_applied_unasked(trees: TrialTrees) -> Non
     assert decide(trees.read()) == Apply()
 
 
-def test_a_commit_is_applied_unasked(trees: TrialTrees) -> None:
-    for name in ("objects/12/3456", "refs/heads/main", "logs/HEAD", "index", "COMMIT_EDITMSG"):
+def test_what_is_staged_is_applied_unasked(trees: TrialTrees) -> None:
+    for name in ("objects/12/3456", "index", "COMMIT_EDITMSG"):
         trees.write(f".git/{name}", "x")
 
     assert _reasons(trees) == ""
@@ -60,6 +61,14 @@ def test_a_commit_is_applied_unasked(trees: TrialTrees) -> None:
         (lambda t: t.delete("notes.txt"), "git does not know it: notes.txt"),
         (lambda t: t.write(".git/hooks/pre-commit", "x"), "guarded"),
         (lambda t: t.write(".git/config", "x"), "guarded"),
+        (lambda t: t.write(".git/refs/heads/main", "x"), "guarded"),
+        (lambda t: t.write(".git/refs/replace/12", "x"), "guarded"),
+        (lambda t: t.write(".git/packed-refs", "x"), "guarded"),
+        (lambda t: t.write(".git/objects/info/alternates", "/x"), "guarded"),
+        (lambda t: t.write(".git/rebase-merge/git-rebase-todo", "exec x"), "guarded"),
+        (lambda t: t.write("build/HEAD", "ref: refs/heads/x"), "guarded"),
+        (lambda t: t.write(".gitignore", "*"), "guarded"),
+        (lambda t: t.write("src/.gitattributes", "* filter=x"), "guarded"),
         (lambda t: t.write(".git/info/attributes", "x"), "guarded"),
         (lambda t: t.write(".git/commondir", "x"), "guarded"),
         (lambda t: t.write("build/.git/config", "x"), "guarded"),
@@ -126,7 +135,33 @@ def test_a_trial_cannot_have_its_files_ignored(trees: TrialTrees) -> None:
     trees.write("new.py", "x")
 
     assert "new, and git neither tracks nor ignores it: new.py" in _reasons(trees)
-    assert _reasons(trees, EffectRules(untracked=True)) == ""
+    assert _reasons(trees, EffectRules(untracked=True)) == "guarded: programs obey it: .gitignore"
+
+
+def test_what_is_only_staged_is_not_known(trees: TrialTrees) -> None:
+    trees.write("evil.sh", "x")
+    put(trees.workspace / "evil.sh", "y")
+    subprocess.run(["git", "-C", trees.workspace, "add", "evil.sh"], check=True)
+    (trees.workspace / "evil.sh").unlink()
+
+    assert "new, and git neither tracks nor ignores it: evil.sh" in _reasons(trees)
+
+
+def test_objects_are_added_and_not_overwritten(trees: TrialTrees) -> None:
+    pack = next(p for p in (trees.workspace / ".git/objects").rglob("*") if p.is_file())
+    trees.write(str(pack.relative_to(trees.workspace)), "")
+
+    assert "guarded" in _reasons(trees)
+
+
+def test_programs_that_the_settings_of_git_name_are_guarded(trees: TrialTrees) -> None:
+    subprocess.run(
+        ["git", "-C", trees.workspace, "config", "filter.cl.clean", "sh src/f1.py %f"], check=True
+    )
+    trees.begin()
+    trees.write("src/f1.py", "evil")
+
+    assert "guarded" in _reasons(trees)
 
 
 def test_each_repository_is_asked_about_its_own(trees: TrialTrees) -> None:

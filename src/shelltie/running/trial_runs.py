@@ -30,6 +30,7 @@ from shelltie.trials.effect_rules import Ask, EffectRules, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
 from shelltie.trials.store import INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
+from shelltie.trials.unified_diff import NOT_ALL
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _LINES = 30  # of a report
@@ -200,8 +201,11 @@ class Trials:
             by = await self._allowed(end.trial, chosen, requester)
         with self._store.locked(end.trial):
             applied = await anyio.to_thread.run_sync(self._apply, end, paths)
+            left = len(end.changes.changes) - len(chosen.changes)
             told = ", ".join(applied.merged)
             why = f"merged with what others changed: {told}" if told else ""
+            if left:
+                why = "; ".join(filter(None, (why, f"{left} other changes are discarded")))
             trial = replace(end.trial, status=TrialStatus.APPLIED, why=why)
             self._store.save(trial)
         await anyio.to_thread.run_sync(self._store.forget_contents, trial)
@@ -343,6 +347,7 @@ def _question(trial: Trial, chosen: ChangeSet) -> Command:
             *(f"# {line}" for line in chosen.lines()),
             f"# by: {trial.command}",
             f"# sha256 of all changes: {digest}",
+            f"# all of it: shelltie changes {trial.id} --diff",
             chosen.diff(limit=_DIFF_SHOWN),
         )
     )
@@ -350,6 +355,7 @@ def _question(trial: Trial, chosen: ChangeSet) -> Command:
 
 
 def _verdict(text: str, objections: tuple[str, ...]) -> Verdict:
-    span = Span(0, len(text.partition("\n")[0]))
+    # All of it has to be shown; where the diff is cut, nobody has seen all of it.
+    span = Span(0, len(text) + text.endswith(NOT_ALL))
     reasons = (Reason(Code.CHANGES_STATE, Rating.DANGEROUS, why, span) for why in objections)
     return Verdict(Rating.DANGEROUS, reasons=tuple(reasons))

@@ -16,12 +16,11 @@ from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, FileType, 
 from shelltie.trials.git_knowledge import GitKnowledge, look_up, obeyed_names
 
 _NAMED = 5
-# What git itself writes while it works. All else in a repository it obeys, or may come to obey.
-_GIT_WRITES = ("objects", "refs", "logs", "lfs", "rebase-merge", "rebase-apply", "sequencer")
-_GIT_STATE = (
-    *("HEAD", "index", "packed-refs", "shallow", "COMMIT_EDITMSG", "MERGE_MSG", "*_HEAD"),
-    *("MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "gc.log", "gc.pid", "*.lock"),
-)
+# What git itself writes, and what takes nothing away and is not obeyed: new objects, its index.
+_GIT_ADDS = ("objects", "lfs")
+_GIT_STATE = ("index", "COMMIT_EDITMSG", "gc.log", "gc.pid", "*.lock")
+# They say what git knows, and so what is applied unasked; a HEAD makes a repository of a directory.
+_STEERS_GIT = (".gitignore", ".gitattributes", ".gitmodules", "HEAD")
 # Git removes these when it is done with them; other deletions in a repository lose something.
 _GIT_REMOVES = ("rebase-merge", "rebase-apply", "sequencer")
 _GIT_CLEARS = ("MERGE_*", "AUTO_MERGE", "SQUASH_MSG", "*_HEAD", "gc.log", "gc.pid", "*.lock")
@@ -110,11 +109,14 @@ def _is_guarded(change: Change, guarded: frozenset[str]) -> bool:
         return True
     inside = _git_part(change.path)
     if inside is None:
-        return False
-    first, _, rest = inside.partition("/")
+        return change.path.rpartition("/")[2] in _STEERS_GIT
     if change.now.type not in (FileType.FILE, FileType.DIRECTORY):
         return True
-    return first not in _GIT_WRITES and (bool(rest) or not _matches(first, _GIT_STATE))
+    first, _, rest = inside.partition("/")
+    if first in _GIT_ADDS:
+        changed = change.kind is not ChangeKind.ADDED and not change.is_directory
+        return changed or rest.startswith("info")
+    return bool(rest) or not _matches(first, _GIT_STATE)
 
 
 def _loses_history(change: Change) -> bool:

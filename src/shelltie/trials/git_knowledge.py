@@ -72,10 +72,16 @@ def _by_repository(change_set: ChangeSet, tree: HeldTree) -> dict[str, list[str]
 
 
 def _tracked(place: Path, paths: list[str]) -> set[str] | None:
-    """Those in the index; `None` if there is no repository, or git does not answer."""
+    """Those in the index and the last commit; `None` if there is no repository, or no answer.
+
+    The index alone says little: a trial that only adds to it is applied unasked.
+    """
     named = paths if sum(map(len, paths)) < _NAMED_MAX else []
     output = git(place, "--literal-pathspecs", "ls-files", "-z", "--cached", "--", *named)
-    return None if output is None else {*_names(output)} & {*paths}
+    if output is None:
+        return None
+    committed = git(place, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", *named)
+    return {*_names(output)} & {*_names(committed or b"")} & {*paths}
 
 
 def _ignored(place: Path, paths: list[str]) -> set[str]:
@@ -106,6 +112,9 @@ def _settings_and_hooks(place: Path) -> Iterator[Path]:
         if kind != "file":  # our own, which has git run no hooks
             continue
         yield Path(os.path.normpath(place / file))
+        # Programs that git runs: file monitors, filters, drivers, aliases.
+        words_in = (Path(os.path.normpath(place / word.strip("!'\""))) for word in value.split())
+        yield from (word for word in words_in if word.is_file())
         if name == "core.hookspath":
             hooks = Path(os.path.normpath(place / value))
             yield hooks

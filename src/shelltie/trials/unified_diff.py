@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from shelltie.basics.frozen import frozen
 
 DIFF_MAX = 1024 * 1024
+NOT_ALL = "files are not shown: the diff is too long\n"  # ends a diff that is cut
 _LINES_MAX = 2000  # compared line by line, beyond what is equal at both ends
 _CONTEXT = 3
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
@@ -26,27 +27,29 @@ class DiffEntry:
 
 
 def unified_diff(entries: Iterable[DiffEntry], limit: int = DIFF_MAX) -> str:
-    """The diff of all entries; it ends with a line that says so when there is no room for more."""
+    """The diff of all entries; it ends with `NOT_ALL` when some of them are not in it."""
     parts, room = list[str](), limit
     left_out = 0
     for entry in entries:
-        text = "" if left_out else _entry(entry)
-        room -= len(text)
-        if left_out or room < 0:
+        text = _entry(entry) if room > 0 else None
+        if text is None or len(text) > room:
             left_out += 1
+            room = room if text is None else 0
         else:
             parts.append(text)
+            room -= len(text)
     if left_out:
-        parts.append(f"# {left_out} more files are not shown: the diff is too long\n")
+        parts.append(f"# {left_out} {NOT_ALL}")
     return "".join(parts)
 
 
-def _entry(entry: DiffEntry) -> str:
+def _entry(entry: DiffEntry) -> str | None:
     old_mode, new_mode = entry.old_mode, entry.new_mode
     if old_mode and new_mode and old_mode[:3] != new_mode[:3]:  # a link and a file: as two
         gone = DiffEntry(entry.path, old_mode, None, entry.old, lambda: b"")
         come = DiffEntry(entry.path, None, new_mode, lambda: b"", entry.new)
-        return _entry(gone) + _entry(come)
+        both = _entry(gone), _entry(come)
+        return None if None in both else "".join(map(str, both))
     before, after = _quoted("a/", entry.path), _quoted("b/", entry.path)
     head = [f"diff --git {before} {after}"]
     if old_mode is None:
@@ -58,7 +61,9 @@ def _entry(entry: DiffEntry) -> str:
     old, new = entry.old(), entry.new()
     from_name = before if old_mode else "/dev/null"
     to_name = after if new_mode else "/dev/null"
-    if old is None or new is None or b"\0" in old or b"\0" in new:
+    if old is None or new is None:
+        return None
+    if b"\0" in old or b"\0" in new:
         return "\n".join([*head, f"Binary files {from_name} and {to_name} differ", ""])
     if old == new:
         return "\n".join([*head, ""])

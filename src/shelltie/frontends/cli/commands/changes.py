@@ -27,7 +27,9 @@ def main(args: Namespace) -> int:
         return await trials.look(args.id)
 
     end = with_trials(look)
-    if args.diff:
+    if args.diff and sys.stdout.isatty():  # what is in a file may steer a terminal
+        print("\n".join(map(visible_text.inline, end.changes.diff().split("\n"))), end="")
+    elif args.diff:
         sys.stdout.buffer.write(end.changes.diff().encode("utf-8", "surrogateescape"))
     elif args.json:
         told = as_json(end.report())

@@ -35,7 +35,7 @@ class TrialArguments:
 
     id: str = required("From `run`.", minLength=1)
     action: str = required("What to do.", enum=list(_ACTIONS))
-    paths: list[str] | None = optional("Only these.")
+    paths: list[str] | None = optional("Only these.", minItems=1)
 
 
 _OUTPUT: dict[str, Any] = {
