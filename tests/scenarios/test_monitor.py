@@ -72,7 +72,8 @@ async def test_a_monitor_hears_every_server_live_and_no_secret() -> None:
     assert "swordfish" not in json.dumps(watcher.seen)
     ready = [event for event in watcher.seen if event["type"] == "run:ready"]
     assert {event["server"] for event in ready} == {one.pid, two.pid}
-    assert ready[0]["client"] == "test 1"
+    # Of the first, the monitor may have met only the end.
+    assert ready[-1]["client"] == "test 1"
 
 
 async def test_events_have_numbers_and_nobody_gets_one_twice() -> None:

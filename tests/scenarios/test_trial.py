@@ -187,8 +187,9 @@ async def test_what_a_limit_ended_can_still_be_looked_at(
     assert not (project / "half").exists()
 
 
-async def test_an_apply_that_was_killed_is_rolled_back_before_it_is_forgotten(
-    project: Path, open_terminal: Open, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("then", ["discard", "list", "another trial"])
+async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
+    project: Path, open_terminal: Open, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     class Killed(BaseException):
         """As if the process had ended there."""
@@ -207,7 +208,12 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_it_is_forgotten(
             with pytest.raises(Killed):
                 await trial.apply()
         half = (project / "kept").read_text()
-        await trial.discard()
+        if then == "discard":
+            await trial.discard()
+        elif then == "list":
+            assert [one.id for one in terminal.trials.list()] == ["t1"]
+        else:
+            assert (await terminal.run("cat kept", trial=True)).stdout == before
 
     assert half != before
     assert (project / "kept").read_text() == before

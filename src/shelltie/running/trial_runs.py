@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, replace
-from shelltie.errors import CannotStart, TerminalError, TrialBusy, TrialOver
+from shelltie.errors import CannotStart, TerminalError, TrialBusy, TrialError, TrialOver
 from shelltie.events import Publish, TrialChanged
 from shelltie.model import Command, Outcome, RunId, State
 from shelltie.providers.provider import Provider
@@ -96,6 +96,7 @@ class Trials:
         Raises: CannotStart.
         """
         await anyio.to_thread.run_sync(self._store.prune)
+        await anyio.to_thread.run_sync(self._settle_killed)
         trial = self._store.new(workspace, command.text, run)
         with contextlib.ExitStack() as undoing:
             undoing.callback(self._store.delete, trial)
@@ -176,8 +177,16 @@ class Trials:
 
     # What is done with one that is over
 
+    def _settle_killed(self) -> None:
+        """Roll back each apply that was killed, before its half is taken for what people wrote."""
+        for trial in self._store.all():
+            if trial.status is TrialStatus.OPEN:
+                with contextlib.suppress(TrialError):  # it is being applied just now
+                    _settle(trial)
+
     def list(self) -> list[Trial]:
         """All that are kept, the oldest first."""
+        self._settle_killed()
         return [self._store.find(trial.id) for trial in self._store.all()]
 
     async def look(self, trial_id: str) -> TrialEnd:

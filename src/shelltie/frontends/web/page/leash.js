@@ -31,6 +31,6 @@ export function draw({ element, fill, text }, run, now, brief = false) {
   element.dataset.state = state;
   element.setAttribute("aria-valuenow", Math.round(share * 100));
   fill.style.transform = `scaleX(${share.toFixed(4)})`;
-    if (state === "calm") setText(text, brief ? clock(left) : `${next.limit} limit ${span(next.span)}: ${clock(left)} left`);
+  if (state === "calm") setText(text, brief ? clock(left) : `${next.limit} limit ${span(next.span)}: ${clock(left)} left`);
   else setText(text, brief ? `ends in ${Math.ceil(left)} s` : `ends in ${left < 60 ? `${Math.ceil(left)} s` : clock(left)} ${after(run, next.limit)}`);
 }
