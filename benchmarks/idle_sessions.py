@@ -16,7 +16,7 @@ from shelltie.model import Command, Limits, State, TerminalSize
 from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.sessions.registry import Sessions
-from shelltie.settings.sections import SessionLimits, Waiting
+from shelltie.settings.all_settings import SessionLimits, Waiting
 
 _WANTED = 1000
 _SLEEP = ["/bin/sleep", "600"]

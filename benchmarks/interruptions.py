@@ -14,11 +14,11 @@ from pathlib import Path
 import anyio
 
 from benchmarks.labelled import CORPUS
-from shelltie.approval.irreversible import decide
+from shelltie.approval.decision import decide
 from shelltie.assemble import judge_of
 from shelltie.model import Command
+from shelltie.settings.all_settings import PRESETS
 from shelltie.settings.config import Config
-from shelltie.settings.sections import PRESETS
 from shelltie.verdict import Decision, Rating, Verdict
 
 PROFILES = ("run", "session", "bash")

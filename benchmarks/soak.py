@@ -30,7 +30,7 @@ from shelltie.record import queries
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import open_shell
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 _AT_ONCE = 12
 _SETTLED = 20.0  # seconds for the last process of a round to be gone

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.measuring import TRUE, Samples, bare_spawn, fresh_terminal, take_turns
 from benchmarks.rows import Goal, Of, Row
-from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import AllowlistFile
 from shelltie.contexts.context import Executed
+from shelltie.contexts.program_access import Access
 from shelltie.contexts.registry import Contexts
 
 

@@ -14,7 +14,7 @@ from shelltie.model import Command, Limits, TerminalSize
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.settings.sections import SessionLimits, Waiting
+from shelltie.settings.all_settings import SessionLimits, Waiting
 
 _COUNT = 200
 _LIMITS = [2 + 0.015 * turn for turn in range(_COUNT)]

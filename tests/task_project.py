@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 
 from shelltie import Terminal, TerminalError
-from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
+from shelltie.contexts.program_access import Access
 from shelltie.contexts.registry import Contexts
 from shelltie.events import ContextEvent, Event
 from shelltie.frontends.mcp.tools.contexts import by_field
-from shelltie.frontends.reports import context as tasks
+from shelltie.frontends.reports import context_report as tasks
 from shelltie.frontends.reports.terminal_events import as_terminal_event
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 from tests.tree import tagged, until
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"

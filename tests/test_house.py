@@ -135,8 +135,10 @@ def test_a_folder_lists_its_files_in_reading_order(folder: Path) -> None:
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     packages = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     programs = {path.name for path in folder.glob("*.c")}
+    data = {path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")}
 
-    assert sorted(listed) == sorted(modules | packages | programs)
+    assert sorted(set(listed) - data) == sorted(modules | packages | programs)
+    assert all(name in text for name in data)
     assert "\n\nResponsibilities: " in text
     assert len(flow.split("\n\nFlow at a glance:")[1].splitlines()) <= 6
     assert all(len(line.split(maxsplit=1)) == 2 for line in listing.splitlines())
@@ -187,7 +189,7 @@ def test_every_requirement_has_a_test_or_a_reason() -> None:
 def test_every_setting_is_described_below_its_field() -> None:
     bare = [key for key in SETTINGS if not describe(key).meaning]
 
-    assert not bare, "write a docstring below the field in settings/sections.py"
+    assert not bare, "write a docstring below the field in settings/all_settings.py"
     assert all(describe(key).meaning.endswith(".") for key in SETTINGS)
 
 

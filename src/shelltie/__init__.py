@@ -40,7 +40,7 @@ _HOMES = {
     "shelltie.approval.question": ("Answer", "Question", "Scope"),
     "shelltie.settings.config": ("Config",),
     "shelltie.settings.layers": ("load",),
-    "shelltie.settings.sections": ("TaskLimits",),
+    "shelltie.settings.all_settings": ("TaskLimits",),
     "shelltie.errors": (
         "AlreadyAborted",
         "CannotStart",
@@ -59,10 +59,10 @@ _HOMES = {
         "WaitFailed",
     ),
     "shelltie.frontends.api": ("FinishedTrial", "Options", "Terminal", "run", "run_sync"),
-    "shelltie.frontends.reports.run": ("Result", "report"),
+    "shelltie.frontends.reports.run_report": ("Result", "report"),
     "shelltie.frontends.service.service": ("TerminalService", "TerminalState"),
     "shelltie.frontends.service.tools": ("ServiceTool", "TerminalPlugin", "tools_of"),
-    "shelltie.frontends.service.provider": (
+    "shelltie.frontends.service.terminal_provider": (
         "ExecuteCommandOptions",
         "ExecuteCommandResult",
         "InteractiveSessionOptions",

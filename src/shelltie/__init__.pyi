@@ -33,8 +33,9 @@ from shelltie.errors import (
     WaitFailed,
 )
 from shelltie.frontends.api import FinishedTrial, Options, Terminal, run, run_sync
-from shelltie.frontends.reports.run import Result, report
-from shelltie.frontends.service.provider import (
+from shelltie.frontends.reports.run_report import Result, report
+from shelltie.frontends.service.service import TerminalService, TerminalState
+from shelltie.frontends.service.terminal_provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
     InteractiveSessionOptions,
@@ -43,7 +44,6 @@ from shelltie.frontends.service.provider import (
     SessionStatus,
     TerminalProvider,
 )
-from shelltie.frontends.service.service import TerminalService, TerminalState
 from shelltie.frontends.service.tools import ServiceTool, TerminalPlugin, tools_of
 from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import (
@@ -59,9 +59,9 @@ from shelltie.model import (
     TerminalSize,
 )
 from shelltie.running.run import Run
+from shelltie.settings.all_settings import TaskLimits
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
-from shelltie.settings.sections import TaskLimits
 from shelltie.shell.parse import parse_compound_command, split_compound_words
 from shelltie.verdict import Code, Decision, Rating, Reason, Verdict
 

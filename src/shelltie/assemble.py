@@ -54,8 +54,8 @@ from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rule_examples import open_rules
 from shelltie.safety.rule_set import RuleFile
 from shelltie.settings import paths, trust
+from shelltie.settings.all_settings import SafetyProfile
 from shelltie.settings.config import Config
-from shelltie.settings.sections import SafetyProfile
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
 from shelltie.telemetry.metrics import Metrics
@@ -291,7 +291,7 @@ def _trials(config: Config, sandboxes: Any, publish: Publish, ask: AskPerson) ->
 
     from shelltie.running.trial_runs import Trials
     from shelltie.trials.effect_rules import EffectRules
-    from shelltie.trials.store import TrialBounds, TrialStore
+    from shelltie.trials.trial_store import TrialBounds, TrialStore
 
     kept = config.trial
     bounds = TrialBounds(kept.keep, kept.days * 86400, kept.size)

@@ -14,7 +14,7 @@ from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.server import build_server, task_contexts
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
 from shelltie.sessions.registry import Sessions
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 
 def server_of(terminal: Terminal, config: Config) -> Server[Any]:

@@ -9,7 +9,7 @@ from mcp import Client
 from shelltie import Config
 from shelltie.events import Event, RunStarted
 from shelltie.frontends.mcp.tools import session_schemas
-from shelltie.settings.sections import ApprovalTimeouts
+from shelltie.settings.all_settings import ApprovalTimeouts
 from shelltie.verdict import Rating
 from tests.conformance.servers import server_of
 from tests.conformance.test_mcp_confirm import Person

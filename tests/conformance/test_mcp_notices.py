@@ -15,7 +15,7 @@ from shelltie import Config
 from shelltie.events import LimitNear, LimitReached, SilentButWorking
 from shelltie.frontends.mcp.log_messages import data_of
 from shelltie.frontends.mcp.progress import Status, line
-from shelltie.frontends.reports.session import SessionReport, continued_text
+from shelltie.frontends.reports.session_report import SessionReport, continued_text
 from shelltie.model import Limit, Limits, RunId, Sample
 from shelltie.running.messages import warning_before_limit
 from shelltie.running.watchdog import Warn

@@ -12,8 +12,8 @@ from anyio.abc import ByteStream, SocketAttribute
 from mcp import Client
 
 from shelltie import Config
-from shelltie.frontends.service.provider import ExecuteCommandOptions
 from shelltie.frontends.service.service import TerminalService
+from shelltie.frontends.service.terminal_provider import ExecuteCommandOptions
 from tests.cli import carriers
 from tests.conformance.servers import server_of
 from tests.conftest import Open

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shelltie.basics.validate import InvalidValue
-from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import AllowlistFile, parse
 from shelltie.contexts.argument_filter import ArgumentRules, Denied, FilterLevel, refusal
+from shelltie.contexts.program_access import Access
 from shelltie.errors import CannotStart, CommandDenied, InvalidParameters
 
 RULES = ["allow", "allow_exactly", "deny", "free_text_after"]

@@ -12,7 +12,7 @@ from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.policies import ContainerPolicy, SandboxPolicy
 from shelltie.providers.provider import Provider
-from shelltie.settings.sections import ContainerSettings
+from shelltie.settings.all_settings import ContainerSettings
 from tests.containers import IMAGE
 from tests.sandboxes import become_nobody
 

@@ -15,7 +15,7 @@ from shelltie.providers.contract import ObservedCommand
 from shelltie.providers.policies import ContainerPolicy, SandboxPolicy
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.providers.workspace.guards import RememberedFiles
-from shelltie.settings.sections import ContainerSettings, SandboxSettings
+from shelltie.settings.all_settings import ContainerSettings, SandboxSettings
 from tests.containers import IMAGE
 
 pytestmark = pytest.mark.needs("bwrap")

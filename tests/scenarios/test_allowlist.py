@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from shelltie import Terminal
-from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import PROJECT_FILE, find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
+from shelltie.contexts.program_access import Access
 from shelltie.errors import CommandDenied, CommandNotAllowed, UnsafeArguments
-from shelltie.frontends.reports.run import Result
+from shelltie.frontends.reports.run_report import Result
 from tests.conftest import Open
 
 SYSTEM = "/usr/bin:/bin"

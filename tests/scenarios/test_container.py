@@ -22,7 +22,7 @@ from shelltie.providers.container.create import OWNER
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import Start, open_shell
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine

@@ -11,7 +11,7 @@ from shelltie.events import Escalated, Event
 from shelltie.model import Command, Ended, Limits
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from tests.conftest import Open
 
 NO_LIMIT = RunOptions(None, Limits(None, None, "no limit"))

@@ -15,7 +15,7 @@ from shelltie.running import procfs
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session, SessionReading
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from tests.tree import until
 
 NO_LIMIT = RunOptions(None, Limits(None, None, "no limit"))

@@ -10,7 +10,7 @@ from shelltie.errors import CommandDenied, InvalidParameters, IsolationUnavailab
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
 from shelltie.sessions.shell_pipe import PASSED_TEXT_MAX
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from tests.conftest import Open
 from tests.sandboxes import become_nobody, forbid_namespaces
 

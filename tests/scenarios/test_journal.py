@@ -36,7 +36,7 @@ from shelltie.record.tables import plain
 from shelltie.running.options import Requester
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import Start, open_shell
-from shelltie.settings.sections import Retention
+from shelltie.settings.all_settings import Retention
 from tests.conftest import Open
 from tests.served import served
 from tests.tree import until

@@ -18,7 +18,7 @@ from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
 from shelltie.record.retention import trim
 from shelltie.record.writer import Terms, Writer
-from shelltie.settings.sections import AuditSettings, Retention
+from shelltie.settings.all_settings import AuditSettings, Retention
 
 # Forks, as starting a Python for each would spread them over a second.
 AT_ONCE = """
@@ -27,7 +27,7 @@ from pathlib import Path
 from shelltie.record.facts import Fact
 from shelltie.record.recovery import recover
 from shelltie.record.retention import trim
-from shelltie.settings.sections import Retention
+from shelltie.settings.all_settings import Retention
 from shelltie.record.writer import Terms, Writer
 def write(path, go):
     writer = Writer(Terms(path, path.parent))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from shelltie import Terminal
-from shelltie.frontends.reports.run import Result
+from shelltie.frontends.reports.run_report import Result
 from shelltie.keeper.link import Link
 from shelltie.providers.proxy.server import NetworkProxy, open_proxy
 from shelltie.running.run import Run

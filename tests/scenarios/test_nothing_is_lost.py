@@ -8,7 +8,7 @@ import pytest
 
 from shelltie import Terminal
 from shelltie.frontends.api import parse_options
-from shelltie.frontends.reports.run import report
+from shelltie.frontends.reports.run_report import report
 from shelltie.model import Command, Stream
 from shelltie.running.options import RunOptions
 from tests.conftest import Open

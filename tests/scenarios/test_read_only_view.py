@@ -11,12 +11,12 @@ from anyio import fail_after
 from mcp import Client
 
 from shelltie import CommandDenied, Config, assemble
-from shelltie.environment.secret_places import HOME, PROJECT, SYSTEM
+from shelltie.environment.masked_places import HOME, PROJECT, SYSTEM
 from shelltie.errors import IsolationUnavailable
 from shelltie.frontends.cli.main import main
-from shelltie.frontends.reports.run import report
-from shelltie.frontends.service.provider import ExecuteCommandOptions
+from shelltie.frontends.reports.run_report import report
 from shelltie.frontends.service.service import TerminalService
+from shelltie.frontends.service.terminal_provider import ExecuteCommandOptions
 from shelltie.safety.protected_names import secrecy
 from shelltie.verdict import Rating
 from tests.conformance.servers import server_of

@@ -22,9 +22,9 @@ from shelltie.events import (
     RunReady,
     RunStarted,
 )
-from shelltie.frontends.reports import agent, state_names
-from shelltie.frontends.reports.agent import AgentTask
-from shelltie.frontends.reports.run import report
+from shelltie.frontends.reports import agent_report, state_names
+from shelltie.frontends.reports.agent_report import AgentTask
+from shelltie.frontends.reports.run_report import report
 from shelltie.model import State
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until
@@ -239,7 +239,7 @@ async def test_every_face_names_the_same_end_in_its_own_words(terminal: Terminal
     told = report(run).to_json()
     assert (told["status"], told["timeoutReason"]) == ("timeout", "no_output_timeout")
     assert (told["exitCode"], told["terminationMode"]) == (-1, "soft")
-    agents: dict[str, Any] = {**agent.answer(task)}
+    agents: dict[str, Any] = {**agent_report.answer(task)}
     assert (agents["success"], agents["error"]["code"]) == (False, "EIDLE")
     assert agents["error"]["kind"] == "inactivity"
     assert state_names.terminal_state(run.state) == "TimedOut"

@@ -13,7 +13,7 @@ from shelltie.output.store import Store
 from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 pytest.importorskip("pyte")
 

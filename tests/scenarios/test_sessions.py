@@ -14,7 +14,7 @@ from shelltie.running.options import RunOptions
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
 from shelltie.sessions.wait_rule import AT_ONCE
-from shelltie.settings.sections import SessionLimits, Waiting
+from shelltie.settings.all_settings import SessionLimits, Waiting
 from tests.conftest import Open
 from tests.tree import until
 

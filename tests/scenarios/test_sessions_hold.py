@@ -14,7 +14,7 @@ from shelltie.basics.safe_regex import compile_for_output
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session, SessionReading
 from shelltie.sessions.shell import ShellSession, open_shell
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from tests.conftest import Open
 from tests.event_loop import turns_during
 from tests.scenarios.test_sessions import start

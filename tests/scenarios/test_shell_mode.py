@@ -12,7 +12,7 @@ from shelltie.errors import CommandDenied, InvalidParameters, RunOver, SessionBu
 from shelltie.events import CommandJudged, CommandRefused, Event
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from shelltie.verdict import Rating
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left

@@ -16,7 +16,7 @@ from shelltie.providers.container import engine_api as engines
 from shelltie.providers.container.engine_api import Engine
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.policies import ContainerPolicy
-from shelltie.settings.sections import ContainerSettings
+from shelltie.settings.all_settings import ContainerSettings
 from tests.cli import SHELLTIE
 from tests.conftest import Open
 from tests.tree import until

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shelltie import Terminal
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged
 

@@ -9,7 +9,7 @@ import pytest
 from shelltie import Terminal
 from shelltie.contexts.argument_filter import FilterLevel
 from shelltie.frontends.reports.terminal_events import as_terminal_event
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 from tests.conftest import Open
 from tests.task_project import Caller, Project
 from tests.tree import until

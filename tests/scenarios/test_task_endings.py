@@ -9,7 +9,7 @@ from shelltie import Terminal
 from shelltie.errors import KillFailed
 from shelltie.model import Outcome
 from shelltie.running.run import Run
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 from tests.task_project import Caller, Project
 from tests.tree import new_tag, nobody_left, tagged, until
 

@@ -10,13 +10,13 @@ import pytest
 from shelltie import Config
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse, UnknownSession
 from shelltie.events import Event, Publish, RunStarted
-from shelltie.frontends.service.provider import (
+from shelltie.frontends.service.service import TerminalService
+from shelltie.frontends.service.terminal_provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
     InteractiveSessionOptions,
     OutputWaitOptions,
 )
-from shelltie.frontends.service.service import TerminalService
 from tests.tree import new_tag, nobody_left, tagged, until
 
 OPTIONS = ExecuteCommandOptions()

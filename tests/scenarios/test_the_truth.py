@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shelltie import EscalationStep, InvalidParameters, Resources, Terminal, run_sync
-from shelltie.frontends.reports.run import Result
+from shelltie.frontends.reports.run_report import Result
 from tests.conftest import Open, write_policy
 
 SEVEN = (

@@ -222,7 +222,7 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
 
 _KILLED_AT = """
 import os, signal, sys
-from shelltie.trials.store import TrialStore
+from shelltie.trials.trial_store import TrialStore
 
 def save(store, trial):
     if trial.status == status:

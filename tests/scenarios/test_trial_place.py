@@ -16,7 +16,7 @@ from shelltie.providers.bubblewrap.overlay import Overlay, mounting
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.provider import Prepared
-from shelltie.settings.sections import SandboxSettings
+from shelltie.settings.all_settings import SandboxSettings
 
 pytestmark = pytest.mark.needs("bwrap")
 

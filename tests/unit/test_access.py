@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.contexts.access import Access, Lookup, replaceable
 from shelltie.contexts.allowlist import AllowlistFile, find_allowlist, parse
 from shelltie.contexts.argument_filter import FilterLevel
+from shelltie.contexts.program_access import Access, Lookup, replaceable
 from shelltie.errors import CannotStart, CommandNotAllowed, InvalidParameters, UnsafeArguments
 
 Allow = Callable[..., Access]

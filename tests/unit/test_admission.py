@@ -13,7 +13,7 @@ from shelltie.providers.local import LocalProvider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Demands, Placement
-from shelltie.settings.sections import ApprovalTimeouts, SafetyProfile
+from shelltie.settings.all_settings import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Decision, Rating, Verdict
 
 RUNS = SafetyProfile()

@@ -5,8 +5,8 @@ import pytest
 from shelltie.agents.advice import FailedTask, advise
 from shelltie.agents.agent_limits import agent_limits
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.reports.agent import name_of, suggestions
-from shelltie.settings.sections import AgentTaskSettings
+from shelltie.frontends.reports.agent_report import name_of, suggestions
+from shelltie.settings.all_settings import AgentTaskSettings
 
 
 @pytest.mark.parametrize(

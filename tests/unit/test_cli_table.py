@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from shelltie.basics.lazy_regex import lazy
-from shelltie.frontends.cli.terminal import Style, cut, table
+from shelltie.frontends.cli.console import Style, cut, table
 
 STYLE = lazy(r"\033\[\d+m")
 

@@ -6,8 +6,8 @@ import pytest
 from shelltie.contexts.allowlist import PROJECT_FILE
 from shelltie.errors import ConfigWrong
 from shelltie.settings import layers, trust
+from shelltie.settings.all_settings import PRESETS
 from shelltie.settings.config import Config
-from shelltie.settings.sections import PRESETS
 from shelltie.verdict import Decision, Rating
 
 

@@ -4,7 +4,7 @@ import time
 
 from shelltie.approval.question import Question
 from shelltie.frontends.mcp.confirm import message
-from shelltie.frontends.reports.question import without_secrets
+from shelltie.frontends.reports.question_report import without_secrets
 from shelltie.model import Command
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 

@@ -16,7 +16,7 @@ from shelltie.providers.container.mounts import (
     visible,
 )
 from shelltie.providers.policies import ContainerPolicy
-from shelltie.settings.sections import ContainerSettings
+from shelltie.settings.all_settings import ContainerSettings
 
 HOME = Path("/home/somebody")
 OUTSIDE = {

@@ -25,7 +25,7 @@ from shelltie.events import (
     ContextRefused,
     Leaked,
 )
-from shelltie.frontends.reports.context import CONTEXT_ERROR_CODES, failure
+from shelltie.frontends.reports.context_report import CONTEXT_ERROR_CODES, failure
 from shelltie.frontends.reports.terminal_events import as_terminal_event, event_type
 from shelltie.model import ExitStatus, Limit, Limits, Outcome, RunId, State
 

@@ -7,7 +7,7 @@ from shelltie.contexts.fields import limits_for
 from shelltie.environment.child import sift
 from shelltie.errors import WrongFields
 from shelltie.model import Limits
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 
 BASE = sift({"PATH": "/usr/bin:/bin", "HOME": "/home/me"})
 

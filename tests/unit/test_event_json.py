@@ -1,7 +1,7 @@
 import pytest
 
 from shelltie.events import Asker, ContextClosed, ContextOpened, ContextRefused, Event, SessionNamed
-from shelltie.frontends.reports.events import EventJson
+from shelltie.frontends.reports.event_report import EventJson
 from shelltie.model import RunId
 
 ASKER = Asker("term-BUILD-1", "BUILD", "agent-1")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from shelltie import Config
-from shelltie.approval.irreversible import decide
+from shelltie.approval.decision import decide
 from shelltie.assemble import judge_of
 from shelltie.model import Command
-from shelltie.settings.sections import PRESETS
+from shelltie.settings.all_settings import PRESETS
 from shelltie.verdict import Decision
 
 

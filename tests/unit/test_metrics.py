@@ -37,7 +37,7 @@ from shelltie.model import (
     RunId,
     State,
 )
-from shelltie.settings.sections import Thresholds
+from shelltie.settings.all_settings import Thresholds
 from shelltie.telemetry.alerts import Alerts, Measured, examine
 from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Decision, Rating, Verdict

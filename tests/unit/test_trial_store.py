@@ -7,8 +7,8 @@ import pytest
 
 from shelltie.basics.frozen import replace
 from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy
-from shelltie.trials.store import TrialBounds, TrialStatus, TrialStore
 from shelltie.trials.tree_copy import remove_tree
+from shelltie.trials.trial_store import TrialBounds, TrialStatus, TrialStore
 
 
 @pytest.fixture

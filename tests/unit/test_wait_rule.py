@@ -6,7 +6,7 @@ import pytest
 
 from shelltie.model import Sighting
 from shelltie.sessions.wait_rule import AT_ONCE, Looks, answer_at
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 WAITING = Waiting(least=0.2, settle=0.5, most=5)
 

@@ -9,7 +9,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
 from shelltie.model import Limits
-from shelltie.settings.sections import AgentTaskSettings
+from shelltie.settings.all_settings import AgentTaskSettings
 
 # Seconds of silence and in all. What runs elsewhere has limits of its own there.
 MODES: dict[str, tuple[float | None, float | None]] = {

@@ -10,7 +10,7 @@ from shelltie.environment import child, variable_kinds
 from shelltie.environment.child import Sifted
 from shelltie.errors import InvalidParameters, WrongFields
 from shelltie.model import Limits
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 
 _TASK = lazy(r"[A-Za-z0-9._-]{1,128}")
 _AGENT = lazy(r"[A-Za-z0-9._:@/+-]{1,128}")

@@ -18,8 +18,8 @@ from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
 from shelltie.contexts import fields
-from shelltie.contexts.access import Access
 from shelltie.contexts.context import Context, Executed, StillRunning
+from shelltie.contexts.program_access import Access
 from shelltie.environment import child as variables
 from shelltie.errors import (
     CannotStart,
@@ -39,7 +39,7 @@ from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
-from shelltie.settings.sections import TaskLimits
+from shelltie.settings.all_settings import TaskLimits
 
 _TOMBSTONES = 1000
 _LEAVING: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 1.0))

@@ -9,7 +9,7 @@ Flow at a glance:
 
 Files, in reading order:
   inherited       our own environment
-  secret_places   where credentials are kept on disk
+  masked_places   where credentials are kept on disk: a read-only view masks them
   variable_kinds  what a variable is, by name and value; secret names: output/secret_variable_names
   child           the environment that a command gets
 """

@@ -20,7 +20,7 @@ from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.control.presence import Presence
 from shelltie.frontends.reports import terminal_events
-from shelltie.frontends.reports.run import Result, report
+from shelltie.frontends.reports.run_report import Result, report
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import (
     Caller,
@@ -37,9 +37,9 @@ from shelltie.running.on_trial import TrialReport
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
+from shelltie.settings.all_settings import StateSettings
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
-from shelltie.settings.sections import StateSettings
 
 PYTHON_NAMES = LimitNames("timeout", "silence")
 

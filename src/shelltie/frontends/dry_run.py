@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from shelltie.approval.irreversible import decide
+from shelltie.approval.decision import decide
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
-from shelltie.frontends.reports.run import (
+from shelltie.frontends.reports.run_report import (
     UsualReport,
     limits_report,
     reasons_report,

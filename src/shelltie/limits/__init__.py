@@ -9,10 +9,12 @@ Flow at a glance:
 3. `experience` may raise them to what such commands needed before.
 
 Files, in reading order:
-  policy        categories and patterns
-  older_format  the older way to write them
-  policy_file   the file on disk
-  resolve       the limits of one command
-  experience    what is usual, and what follows
-  lint          traps in patterns
+  policy               categories and patterns
+  default_policy.json  the policy that comes with us
+  policy.schema.json   what a policy's file may say
+  older_format         the older way to write them
+  policy_file          the file on disk
+  resolve              the limits of one command
+  experience           what is usual, and what follows
+  lint                 traps in patterns
 """

@@ -13,8 +13,8 @@ import shelltie
 from shelltie.basics.frozen import frozen
 from shelltie.model import Bar
 from shelltie.settings import paths
+from shelltie.settings.all_settings import ContainerSettings, SandboxSettings
 from shelltie.settings.config import Config
-from shelltie.settings.sections import ContainerSettings, SandboxSettings
 
 
 @frozen

@@ -9,7 +9,7 @@ from shelltie.record.append import ChainWriter
 from shelltie.record.chain import TRIMMED
 from shelltie.record.facts import Fact
 from shelltie.record.tables import plain
-from shelltie.settings.sections import Retention
+from shelltie.settings.all_settings import Retention
 
 _DAY = 86400.0
 _LEAST = 100  # entries that are kept, however little may be

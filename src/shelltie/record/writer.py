@@ -26,8 +26,8 @@ from shelltie.record.database import (
 )
 from shelltie.record.facts import Fact, folded
 from shelltie.record.retention import trim
+from shelltie.settings.all_settings import AuditSettings
 from shelltie.settings.files import file_identity
-from shelltie.settings.sections import AuditSettings
 
 _OTHERS = "SELECT 1 FROM servers WHERE settled = 0 AND id != ? LIMIT 1"
 _BACKLOG_MAX = 20_000  # facts that are kept while the file cannot be written

@@ -11,7 +11,7 @@ from functools import partial
 import anyio.to_thread
 
 from shelltie.approval.broker import Broker
-from shelltie.approval.irreversible import decide
+from shelltie.approval.decision import decide
 from shelltie.approval.kinds import ProvedKind, prove
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
@@ -41,7 +41,7 @@ from shelltie.running.on_trial import LazyTrials, TrialRun
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.run import Run
-from shelltie.settings.sections import ApprovalTimeouts, SafetyProfile
+from shelltie.settings.all_settings import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
 _UNSEEN = (

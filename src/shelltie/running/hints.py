@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
-from shelltie.environment.secret_places import HOME, SYSTEM
+from shelltie.environment.masked_places import HOME, SYSTEM
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, RefusedHost, State
 from shelltie.shell.split import segments, strip_prefixes
 

@@ -23,7 +23,7 @@ from shelltie.model import (
     Survivors,
 )
 from shelltie.running.terms import RunTerms
-from shelltie.settings.sections import AdaptiveSettings, BreakerSettings, LimitSettings
+from shelltie.settings.all_settings import AdaptiveSettings, BreakerSettings, LimitSettings
 
 _TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 

@@ -28,7 +28,7 @@ from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
 from shelltie.trials.effect_rules import Ask, EffectRules, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
-from shelltie.trials.store import INTERRUPTED, Trial, TrialStatus, TrialStore
+from shelltie.trials.trial_store import INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
 from shelltie.trials.unified_diff import NOT_ALL
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict

@@ -18,7 +18,7 @@ from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.session import Session
-from shelltie.settings.sections import SessionLimits, Waiting
+from shelltie.settings.all_settings import SessionLimits, Waiting
 
 _TASK_SESSION = lazy(r"term-.+-\d{13,}")
 _REMEMBERED = 1000  # of those that are gone

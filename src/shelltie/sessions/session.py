@@ -22,7 +22,7 @@ from shelltie.running.run import Run
 from shelltie.sessions.line_readings import Unfinished
 from shelltie.sessions.pattern_search import Finder
 from shelltie.sessions.wait_rule import AT_ONCE, Looks, answer_at
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 _READ_MAX = 4 * 1024 * 1024  # bytes that one reading may hold
 _SIZE_MAX = 1000

@@ -37,7 +37,7 @@ from shelltie.sessions.shell_pipe import (
     MarkFilter,
     PassedPipe,
 )
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 from shelltie.verdict import Rating, Verdict
 
 _TEXT_MAX = 1024 * 1024

@@ -6,7 +6,7 @@ input: then the answer is there, however soon that is.
 """
 
 from shelltie.model import Sighting
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 _QUIET = 0.1  # seconds without output before it is worth asking whether it waits for input
 _AGAIN = 0.1  # and until a second look

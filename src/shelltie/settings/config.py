@@ -10,10 +10,10 @@ from shelltie.basics.frozen import fields, frozen, is_record, replace
 from shelltie.basics.validate import known_instead, one_of
 from shelltie.errors import ConfigWrong
 from shelltie.model import Resources
-from shelltie.settings import sections
+from shelltie.settings import all_settings as sections
+from shelltie.settings.all_settings import Check, Merge, StateSettings, no_setting, setting
 from shelltie.settings.checks import cpus, flag, number, size, text, texts
 from shelltie.settings.paths import state_dir
-from shelltie.settings.sections import Check, Merge, StateSettings, no_setting, setting
 
 _LISTED_MAX = 40  # names in an error; more than a screen of them helps nobody
 

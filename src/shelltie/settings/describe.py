@@ -14,9 +14,9 @@ from typing import Any
 
 from shelltie import model
 from shelltie.basics.frozen import fields, frozen, is_record
-from shelltie.settings import checks, config, sections
+from shelltie.settings import all_settings, checks, config
+from shelltie.settings.all_settings import Merge
 from shelltie.settings.config import SETTINGS, Config, Setting
-from shelltie.settings.sections import Merge
 from shelltie.settings.toml_list import as_value
 
 FIRST_VERSION = "0.1.0"
@@ -94,7 +94,7 @@ def _docstring(setting: Setting) -> str:
 def _docstrings() -> Mapping[tuple[str, str], str]:
     """By class and field."""
     found: dict[tuple[str, str], str] = {}
-    for module in (sections, config, model):
+    for module in (all_settings, config, model):
         found |= _docstrings_of(module)
     return found
 

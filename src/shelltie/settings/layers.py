@@ -14,6 +14,7 @@ from pathlib import Path
 from shelltie.basics.frozen import mutable, replace
 from shelltie.errors import ConfigWrong
 from shelltie.settings import trust
+from shelltie.settings.all_settings import StateSettings
 from shelltie.settings.config import (
     PRESET_KEY,
     SETTINGS,
@@ -30,7 +31,6 @@ from shelltie.settings.paths import (
     trust_file,
     user_file,
 )
-from shelltie.settings.sections import StateSettings
 
 _FILE_MAX = 1024 * 1024
 

@@ -22,7 +22,7 @@ from shelltie.events import (
     RunReady,
 )
 from shelltie.model import RunId
-from shelltie.settings.sections import Thresholds
+from shelltie.settings.all_settings import Thresholds
 from shelltie.telemetry.metrics import Metrics
 from shelltie.telemetry.prometheus import exposition, to_json
 

@@ -31,5 +31,5 @@ Files, in reading order:
   apply_plan     the steps for a change set
   apply          apply_changes(), undo_size()
   undo           undo(), recover()
-  store          trials on disk: numbers, locks, bounds
+  trial_store    trials on disk: numbers, locks, bounds
 """

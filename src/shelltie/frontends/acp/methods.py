@@ -20,7 +20,7 @@ from shelltie.errors import (
 )
 from shelltie.frontends.acp.protocol import TerminalExit, known, variables
 from shelltie.frontends.acp.terminal_host import TerminalHost
-from shelltie.frontends.reports.run import refusal_report
+from shelltie.frontends.reports.run_report import refusal_report
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602

@@ -10,7 +10,7 @@ from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics.visible_text import brief, inline
 from shelltie.frontends.reports.hidden_operands import hides_operand
-from shelltie.frontends.reports.question import is_short, without_secrets
+from shelltie.frontends.reports.question_report import is_short, without_secrets
 
 _WIDTH = 100
 _TITLE = 200

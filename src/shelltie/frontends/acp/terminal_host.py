@@ -35,7 +35,7 @@ from shelltie.frontends.acp.protocol import (
 )
 from shelltie.frontends.acp.terminal import HostedTerminal, chosen, signal_number
 from shelltie.frontends.acp.timeouts import TerminalPolicy, limits_of
-from shelltie.frontends.reports.run import rating_of
+from shelltie.frontends.reports.run_report import rating_of
 from shelltie.model import Caller, Command, RunId, State, TerminalSize
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run

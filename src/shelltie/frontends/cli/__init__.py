@@ -6,17 +6,17 @@ timeout has them. Start-up matters: only the named subcommand is imported.
 Flow at a glance:
 1. `main` parses with `parser`, and imports `commands/NAME.py`.
 2. The command works here (run, check, audit), or over the control socket (ps, kill, approve).
-3. `terminal` prints; an error becomes one line on stderr and an exit code.
+3. `console` prints; an error becomes one line on stderr and an exit code.
 
 Files, in reading order:
   main           entry point, dispatch, exit codes
   parser         the grammar
   help_text      groups and examples of `--help`
-  terminal       colours, tables, JSON, error messages
+  console        colours, tables, JSON, error messages
   commands/      one file for each subcommand, named as typed
   find_run       a run or session in all servers
   find_question  a pending question in all servers
-  on_trial       trials for those who apply, discard or undo
+  open_trials    trials for those who apply, discard or undo
   watch_pending  pending --watch: answers questions with single keys
   tty_prompt     asks the person at the terminal
   pass_through   a run's output to our own stdout

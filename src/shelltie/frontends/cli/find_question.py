@@ -13,7 +13,7 @@ from shelltie.basics.ids import as_short_id
 from shelltie.basics.visible_text import inline
 from shelltie.environment.inherited import inherited
 from shelltie.errors import NoServerAnswer, NoSuchQuestion
-from shelltie.frontends.cli.terminal import Style, print_error, width
+from shelltie.frontends.cli.console import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.question_row import from_json, to_json

@@ -18,8 +18,8 @@ from shelltie.errors import (
     TerminalError,
     UnknownRun,
 )
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED, SHELLTIE_FAILED
-from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
 from shelltie.frontends.control.run_row import RunRow, exit_from_json

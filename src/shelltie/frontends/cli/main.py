@@ -19,8 +19,8 @@ from shelltie.errors import (
     OutputNotKept,
     TerminalError,
 )
+from shelltie.frontends.cli import console
 from shelltie.frontends.cli import parser as arguments
-from shelltie.frontends.cli import terminal
 from shelltie.settings import paths
 
 NOT_DONE = 1  # there is nothing of that name, or nothing to show
@@ -79,26 +79,26 @@ def program() -> NoReturn:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; the exit code."""
-    terminal.ready_streams()
+    console.ready_streams()
     try:
         code = _obey(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        terminal.forget_stdout()
+        console.forget_stdout()
         return NOBODY_READS
     except KeyboardInterrupt:
         return INTERRUPTED
     except TerminalError as error:
-        terminal.print_error(str(error))
+        console.print_error(str(error))
         return of_error(error)
     except OSError as error:
-        terminal.print_error(_DELETED if paths.is_deleted() else str(error))
+        console.print_error(_DELETED if paths.is_deleted() else str(error))
         return SHELLTIE_FAILED
     except Exception as error:  # noqa: BLE001  1 would look like the command's own exit code
         if str(error) != _NO_THREAD:
             sys.excepthook(type(error), error, error.__traceback__)
-        terminal.print_error(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
+        console.print_error(_TOO_MANY if str(error) == _NO_THREAD else _OUR_FAULT)
         return SHELLTIE_FAILED
     return code
 

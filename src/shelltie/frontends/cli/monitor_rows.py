@@ -6,7 +6,7 @@ from typing import Any
 
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
-from shelltie.frontends.cli.terminal import Style, columns
+from shelltie.frontends.cli.console import Style, columns
 from shelltie.record.past_runs import end_of
 
 Event = Mapping[str, Any]

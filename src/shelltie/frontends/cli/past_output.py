@@ -8,7 +8,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_size
 from shelltie.errors import OutputNotKept
 from shelltie.events import RunLost
-from shelltie.frontends.cli.terminal import width
+from shelltie.frontends.cli.console import width
 from shelltie.output.timing_file import SUFFIX, pieces
 from shelltie.record import past_runs, queries
 from shelltie.record.past_runs import PastRun

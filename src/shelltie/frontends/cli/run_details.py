@@ -7,7 +7,7 @@ from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration, human_size, local_time
 from shelltie.errors import OutputNotKept
 from shelltie.frontends.cli import past_output
-from shelltie.frontends.cli.terminal import Style, columns, print_json, wrap
+from shelltie.frontends.cli.console import Style, columns, print_json, wrap
 from shelltie.output.text import clean
 from shelltie.record.past_runs import PastRun, facts_of, find
 from shelltie.settings import paths

@@ -10,8 +10,8 @@ from shelltie.approval.always import keys_line, offered_scopes
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.approval.card import hides_danger
 from shelltie.approval.question import Answer, Question, Scope
+from shelltie.frontends.cli.console import Style, width
 from shelltie.frontends.cli.find_question import scope_of, styled
-from shelltie.frontends.cli.terminal import Style, width
 
 _TTY = "/dev/tty"
 _LINE_MAX = 4096

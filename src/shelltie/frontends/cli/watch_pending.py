@@ -14,6 +14,7 @@ import anyio
 from shelltie.approval.always import KEYS, keys_line, offered_scopes
 from shelltie.approval.card import hides_danger
 from shelltie.approval.question import Answer, Scope
+from shelltie.frontends.cli.console import Style, print_error, width
 from shelltie.frontends.cli.find_question import (
     FoundQuestion,
     answer,
@@ -22,7 +23,6 @@ from shelltie.frontends.cli.find_question import (
     everything,
     show,
 )
-from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.settings.config import Config
 
 _EVERY = 0.5

@@ -13,7 +13,7 @@ from pathlib import Path
 from shelltie.environment import child
 from shelltie.events import Event
 from shelltie.frontends.control.line_format import MessageFields
-from shelltie.frontends.reports.events import EventJson
+from shelltie.frontends.reports.event_report import EventJson
 from shelltie.running.interfaces import Bus
 
 

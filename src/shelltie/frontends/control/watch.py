@@ -18,7 +18,7 @@ from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.run_row import WAIT_MAX
 from shelltie.frontends.control.server import Perform
 from shelltie.frontends.control.socket_dirs import WATCH, existing
-from shelltie.frontends.reports.events import EventJson
+from shelltie.frontends.reports.event_report import EventJson
 from shelltie.running.interfaces import Bus, Measures
 
 _SECONDS = number_of("seconds")

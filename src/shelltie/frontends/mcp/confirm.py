@@ -34,7 +34,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
 from shelltie.frontends.mcp.request import RequestContext
 from shelltie.frontends.reports.hidden_operands import hides_operand
-from shelltie.frontends.reports.question import is_short, without_secrets
+from shelltie.frontends.reports.question_report import is_short, without_secrets
 
 _KEY, _SCOPE = "allow", "scope"
 _SCOPES = {

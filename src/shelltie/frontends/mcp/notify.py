@@ -28,7 +28,7 @@ from shelltie.frontends.mcp.request import FollowedRun, RequestContext, owner_of
 from shelltie.model import RunId
 from shelltie.running.interfaces import Bus
 from shelltie.sessions.registry import Sessions
-from shelltie.settings.sections import Pace
+from shelltie.settings.all_settings import Pace
 
 _log = logging.getLogger(__name__)
 

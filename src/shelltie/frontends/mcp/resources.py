@@ -12,7 +12,7 @@ from shelltie.assemble import profiles
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import UnknownSession
 from shelltie.frontends.mcp.recent_runs import Recent
-from shelltie.frontends.reports.policy import policy_report
+from shelltie.frontends.reports.policy_report import policy_report
 from shelltie.limits.policy_file import PolicyFile
 from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.text import excerpt

@@ -9,7 +9,7 @@ from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 
 @frozen

@@ -28,9 +28,9 @@ from pydantic import ValidationError
 from shelltie.assemble import assemble, policy_file
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import brief
-from shelltie.contexts.access import Access
 from shelltie.contexts.allowlist import find_allowlist
 from shelltie.contexts.argument_filter import FilterLevel
+from shelltie.contexts.program_access import Access
 from shelltie.contexts.registry import Contexts
 from shelltie.environment import child
 from shelltie.errors import InternalError, TerminalError

@@ -6,15 +6,15 @@ Flow at a glance: an Outcome, Session, Context or Event comes in, a dict in came
 
 Files, in reading order:
   state_names      how each front-end names the same state, limit and end
-  run              Result: a run
+  run_report       Result: a run
   text_for_models  the same as a text
-  session          SessionReport: a session
-  context          task contexts
-  agent            agent tasks
+  session_report   SessionReport: a session
+  context_report   task contexts
+  agent_report     agent tasks
   lost_run         runs whose server died
-  question         an approval question without secrets
+  question_report  an approval question without secrets
   hidden_operands  whether a mark hides what a command acts on
-  events           every event
+  event_report     every event
   terminal_events  `terminal:command:executed` and its kin
-  policy           the timeout policy
+  policy_report    the timeout policy
 """

@@ -8,7 +8,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_size, iso_utc
 from shelltie.errors import InvalidParameters
 from shelltie.events import RunLost
-from shelltie.frontends.reports.session import RedactedReading, SessionReport, visible
+from shelltie.frontends.reports.session_report import RedactedReading, SessionReport, visible
 from shelltie.output.redact import NEAR, Redactor
 from shelltie.output.text import decode
 from shelltie.running.options import Requester

@@ -6,7 +6,7 @@ Pure.
 from collections.abc import Iterator
 
 from shelltie.basics.times import human_duration
-from shelltie.frontends.reports.run import Result, next_steps
+from shelltie.frontends.reports.run_report import Result, next_steps
 from shelltie.running.on_trial import TrialReport
 
 _LIMITS = {"exec_timeout": "total", "no_output_timeout": "silence"}

@@ -13,15 +13,15 @@ from shelltie.environment import child
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse
 from shelltie.events import Publish
 from shelltie.frontends.control.presence import Presence
-from shelltie.frontends.service.local import LocalTerminal
-from shelltie.frontends.service.provider import (
+from shelltie.frontends.service.local_terminal import LocalTerminal
+from shelltie.frontends.service.settings import AgentSettings, service_config
+from shelltie.frontends.service.terminal_provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
     InteractiveSessionOptions,
     SessionProvider,
     TerminalProvider,
 )
-from shelltie.frontends.service.settings import AgentSettings, service_config
 from shelltie.model import Caller, Command
 from shelltie.running.options import Requester, new_run_id
 from shelltie.running.supervisor import Supervisor

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 _Value = TypeVar("_Value")
 _Checks = Mapping[str, Callable[[object], object]]

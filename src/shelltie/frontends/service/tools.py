@@ -8,20 +8,20 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.validate import json_text, known_instead
 from shelltie.errors import ConfigWrong, InvalidParameters, TerminalError, UnknownSession, parameter
 from shelltie.frontends import about
-from shelltie.frontends.reports.session import (
+from shelltie.frontends.reports.session_report import (
     refusal_text,
     result_text,
     stopped_text,
     table_text,
 )
-from shelltie.frontends.service.provider import (
+from shelltie.frontends.service.service import SessionPlace, TerminalService
+from shelltie.frontends.service.settings import SCHEMA
+from shelltie.frontends.service.terminal_provider import (
     ExecuteCommandOptions,
     InteractiveSessionOptions,
     InteractiveTerminalOutput,
     OutputWaitOptions,
 )
-from shelltie.frontends.service.service import SessionPlace, TerminalService
-from shelltie.frontends.service.settings import SCHEMA
 from shelltie.output.text import crop
 
 _CROPPED = "\n[...Output truncated...]"

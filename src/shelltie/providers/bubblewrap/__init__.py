@@ -9,13 +9,13 @@ Flow at a glance:
 3. bwrap starts a keeper inside; commands are spawned through it.
 
 Files, in reading order:
-  provider         BubblewrapProvider
-  bwrap            where the program is, and why it refused
-  mounts           what is visible
-  overlay          copy-on-write views for a trial
-  overlay_mount    the program that mounts them
-  home             toolchains, no credentials
-  seccomp          BPF filter
-  read_only_view   where what is rated safe runs
-  project_secrets  .env files, which it masks
+  provider              BubblewrapProvider
+  bwrap                 where the program is, and why it refused
+  mounts                what is visible
+  overlay               copy-on-write views for a trial
+  overlay_mount         the program that mounts them
+  home                  toolchains, no credentials
+  seccomp               BPF filter
+  read_only_view        where what is rated safe runs
+  find_project_secrets  .env files, which it masks
 """

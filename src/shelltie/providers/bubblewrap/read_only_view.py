@@ -20,15 +20,15 @@ from typing import BinaryIO
 import anyio
 
 from shelltie.basics.frozen import frozen, mutable, replace
-from shelltie.environment.secret_places import HOME, SYSTEM
+from shelltie.environment.masked_places import HOME, SYSTEM
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
+from shelltie.providers.bubblewrap.find_project_secrets import is_tracked, places_around, secrets_in
 from shelltie.providers.bubblewrap.mounts import OPTIONAL
-from shelltie.providers.bubblewrap.project_secrets import is_tracked, places_around, secrets_in
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.provider import Needs, Prepared
 from shelltie.providers.spawn import LeashedProcess, answers, spawn

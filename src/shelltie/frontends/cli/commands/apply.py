@@ -5,9 +5,9 @@ from argparse import Namespace
 
 from shelltie.frontends.cli.find_question import confirmed
 from shelltie.frontends.cli.main import NOT_DONE
-from shelltie.frontends.cli.on_trial import requester, with_trials
+from shelltie.frontends.cli.open_trials import requester, with_trials
 from shelltie.running.trial_runs import TrialEnd, Trials
-from shelltie.trials.store import Trial
+from shelltie.trials.trial_store import Trial
 
 
 def main(args: Namespace) -> int:

@@ -11,8 +11,8 @@ from shelltie.approval.kinds import Kind, ProvedKind
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
+from shelltie.frontends.cli.console import print_error, print_json, table, width
 from shelltie.frontends.cli.find_question import NOT_DONE
-from shelltie.frontends.cli.terminal import print_error, print_json, table, width
 from shelltie.settings import paths, toml_list
 
 _HEAD = ("ID", "SINCE", "IN", "ALLOWED")

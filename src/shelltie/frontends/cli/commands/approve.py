@@ -10,6 +10,7 @@ from shelltie.approval.question import RETRY, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, NoSuchQuestion
+from shelltie.frontends.cli.console import Style, print_error, width
 from shelltie.frontends.cli.find_question import (
     NOT_DONE,
     answer,
@@ -19,7 +20,6 @@ from shelltie.frontends.cli.find_question import (
     find,
     show,
 )
-from shelltie.frontends.cli.terminal import Style, print_error, width
 
 _HOW_FAR = {
     Scope.ONCE: "this once",

@@ -16,6 +16,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from shelltie.errors import NoServerAnswer
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_run import (
     FoundRun,
     describe_exit,
@@ -31,7 +32,6 @@ from shelltie.frontends.cli.safe_replay import (
     until_detached,
     without_questions,
 )
-from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control import client
 
 _REPLAYED = 64 * 1024  # bytes of earlier output, so that there is something to see

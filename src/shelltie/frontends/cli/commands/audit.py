@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shelltie.basics import visible_text
 from shelltie.basics.times import local_clock
-from shelltie.frontends.cli.terminal import Style, list_table, marked, print_json
+from shelltie.frontends.cli.console import Style, list_table, marked, print_json
 from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
 from shelltie.record.chain import Checked

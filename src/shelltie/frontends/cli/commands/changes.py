@@ -8,11 +8,11 @@ from shelltie.basics import visible_text
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
-from shelltie.frontends.cli.on_trial import with_trials
-from shelltie.frontends.cli.terminal import print_json, table
-from shelltie.frontends.reports.run import next_steps
+from shelltie.frontends.cli.console import print_json, table
+from shelltie.frontends.cli.open_trials import with_trials
+from shelltie.frontends.reports.run_report import next_steps
 from shelltie.running.trial_runs import TrialEnd, Trials
-from shelltie.trials.store import Trial
+from shelltie.trials.trial_store import Trial
 
 
 def main(args: Namespace) -> int:

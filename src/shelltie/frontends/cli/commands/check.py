@@ -12,11 +12,11 @@ import anyio
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import InvalidParameters
+from shelltie.frontends.cli.console import Style, columns, print_json, stdin_bytes, wrap
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED
 from shelltie.frontends.cli.run_details import words_of
-from shelltie.frontends.cli.terminal import Style, columns, print_json, stdin_bytes, wrap
 from shelltie.frontends.dry_run import DryRun, DryRunAnswer
-from shelltie.frontends.reports.run import (
+from shelltie.frontends.reports.run_report import (
     UsualReport,
     reasons_report,
 )

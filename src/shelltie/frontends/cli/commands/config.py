@@ -13,8 +13,8 @@ from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics import visible_text
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, InvalidParameters
+from shelltie.frontends.cli.console import Style, marked, print_error, print_json, wrap
 from shelltie.frontends.cli.find_question import REFUSED
-from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, wrap
 from shelltie.settings import edit, paths
 from shelltie.settings.config import SETTINGS, checked, nearest
 from shelltie.settings.describe import Description, describe

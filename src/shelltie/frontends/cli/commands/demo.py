@@ -14,8 +14,8 @@ from shelltie.events import Event, LimitNear, LimitReached
 from shelltie.frontends.about import start_command
 from shelltie.frontends.api import Terminal
 from shelltie.frontends.cli.commands.run import explain
-from shelltie.frontends.cli.terminal import Style, marked
-from shelltie.frontends.reports.run import report
+from shelltie.frontends.cli.console import Style, marked
+from shelltie.frontends.reports.run_report import report
 from shelltie.model import EscalationStep
 
 # Three levels; nobody below the first heeds SIGTERM, and one leaves the session to hide.

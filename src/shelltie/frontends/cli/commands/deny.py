@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from shelltie.approval.question import Answer
 from shelltie.errors import NoSuchQuestion
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_question import NOT_DONE, answer, find
-from shelltie.frontends.cli.terminal import print_error
 
 
 def main(args: Namespace) -> int:

@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
-from shelltie.frontends.cli.on_trial import with_trials
+from shelltie.frontends.cli.open_trials import with_trials
 from shelltie.running.trial_runs import Trials
-from shelltie.trials.store import Trial
+from shelltie.trials.trial_store import Trial
 
 
 def main(args: Namespace) -> int:

@@ -7,8 +7,8 @@ from argparse import Namespace
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration, local_clock
 from shelltie.errors import InvalidParameters
+from shelltie.frontends.cli.console import Style, columns, failure_mark, list_table, print_json
 from shelltie.frontends.cli.run_details import show
-from shelltie.frontends.cli.terminal import Style, columns, failure_mark, list_table, print_json
 from shelltie.record.history import project_of
 from shelltie.record.past_runs import HistoryFilter, PastRun, latest
 from shelltie.settings import paths

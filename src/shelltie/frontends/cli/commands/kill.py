@@ -11,6 +11,7 @@ from typing import Any, cast
 from shelltie.basics import visible_text
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.commands.ps import show
+from shelltie.frontends.cli.console import Style, print_error, width
 from shelltie.frontends.cli.find_question import confirmed
 from shelltie.frontends.cli.find_run import (
     FoundRun,
@@ -20,7 +21,6 @@ from shelltie.frontends.cli.find_run import (
     list_runs,
 )
 from shelltie.frontends.cli.main import NOT_DONE, SHELLTIE_FAILED, WRONG_USAGE
-from shelltie.frontends.cli.terminal import Style, print_error, width
 from shelltie.frontends.control import client
 from shelltie.frontends.control.run_row import exit_from_json
 

@@ -15,6 +15,7 @@ from shelltie.errors import (
     TerminalError,
 )
 from shelltie.frontends.cli import past_output
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_run import (
     FoundRun,
     OutputPiece,
@@ -23,7 +24,6 @@ from shelltie.frontends.cli.find_run import (
     find,
     read,
 )
-from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
 from shelltie.model import ExitStatus
 from shelltie.output.text import Cleaner, clean, decode, whole_end

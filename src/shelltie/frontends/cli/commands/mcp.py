@@ -7,8 +7,8 @@ from typing import cast
 
 from shelltie.frontends.about import start_command
 from shelltie.frontends.cli import parser as arguments
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.main import import_whole
-from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.jsonl import own_wire
 from shelltie.frontends.mcp.early_reader import EarlyReader
 from shelltie.frontends.mcp.first_answers import FirstAnswers

@@ -8,7 +8,7 @@ from typing import Any, cast
 from shelltie.basics import visible_text
 from shelltie.environment.inherited import inherited
 from shelltie.errors import NoServerAnswer
-from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json
+from shelltie.frontends.cli.console import Style, marked, print_error, print_json
 from shelltie.frontends.control import client
 from shelltie.frontends.control.client import Server
 from shelltie.telemetry.prometheus import exposition, from_json, merged, to_json

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 
 from shelltie.environment.inherited import inherited
+from shelltie.frontends.cli.console import Style, print_error
 from shelltie.frontends.cli.monitor_rows import MonitorRows
-from shelltie.frontends.cli.terminal import Style, print_error
 from shelltie.frontends.control import monitor_socket
 
 

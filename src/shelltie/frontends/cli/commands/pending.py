@@ -13,6 +13,7 @@ from shelltie.approval.question import Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import NoSuchQuestion
+from shelltie.frontends.cli.console import Style, print_error, print_json, table, width
 from shelltie.frontends.cli.find_question import (
     NOT_DONE,
     FoundQuestion,
@@ -21,7 +22,6 @@ from shelltie.frontends.cli.find_question import (
     find,
     show,
 )
-from shelltie.frontends.cli.terminal import Style, print_error, print_json, table, width
 from shelltie.frontends.cli.watch_pending import PendingWatch
 from shelltie.settings.layers import load
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from shelltie.assemble import policy_file
 from shelltie.basics.times import human_duration
 from shelltie.errors import TerminalError
-from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, wrap
-from shelltie.frontends.reports.policy import policy_report
+from shelltie.frontends.cli.console import Style, marked, print_error, print_json, table, wrap
+from shelltie.frontends.reports.policy_report import policy_report
 from shelltie.limits.lint import lint
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.policy_file import PROJECT_FILE, SCHEMA_FILE, SHIPPED_FILE, PolicyFile

@@ -9,8 +9,7 @@ import anyio
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration, human_size
 from shelltie.frontends.cli import past_output
-from shelltie.frontends.cli.find_run import FoundRun, as_json, list_runs, names
-from shelltie.frontends.cli.terminal import (
+from shelltie.frontends.cli.console import (
     Style,
     columns,
     failure_mark,
@@ -18,6 +17,7 @@ from shelltie.frontends.cli.terminal import (
     print_error,
     print_json,
 )
+from shelltie.frontends.cli.find_run import FoundRun, as_json, list_runs, names
 from shelltie.model import State
 from shelltie.record.past_runs import end_of
 

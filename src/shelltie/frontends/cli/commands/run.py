@@ -23,8 +23,7 @@ from shelltie.errors import (
 from shelltie.events import Event, LimitNear, SilentButWorking, Unusual
 from shelltie.frontends.api import Options, Terminal
 from shelltie.frontends.cli import main as exits
-from shelltie.frontends.cli.pass_through import OutputForwarder
-from shelltie.frontends.cli.terminal import (
+from shelltie.frontends.cli.console import (
     Style,
     cut,
     forget_stdout,
@@ -33,8 +32,9 @@ from shelltie.frontends.cli.terminal import (
     print_json,
     stdin_bytes,
 )
+from shelltie.frontends.cli.pass_through import OutputForwarder
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
-from shelltie.frontends.reports.run import Result, next_steps, refusal_report, report
+from shelltie.frontends.reports.run_report import Result, next_steps, refusal_report, report
 from shelltie.model import (
     Caller,
     Ended,

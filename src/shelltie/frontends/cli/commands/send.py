@@ -3,9 +3,9 @@
 from argparse import Namespace
 
 from shelltie.errors import InvalidParameters, NoServerAnswer
+from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_run import failed, find, write
 from shelltie.frontends.cli.main import WRONG_USAGE
-from shelltie.frontends.cli.terminal import print_error
 from shelltie.frontends.control.run_row import INPUT_MAX
 from shelltie.sessions import keys
 

@@ -9,7 +9,7 @@ from shelltie.assemble import policy_file
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
-from shelltie.frontends.cli.terminal import Style, columns, list_table, print_json
+from shelltie.frontends.cli.console import Style, columns, list_table, print_json
 from shelltie.limits.experience import Usual, proposed, usual
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import Limits

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.basics import visible_text
+from shelltie.frontends.cli.console import Style, marked, print_error, print_json, table, width
 from shelltie.frontends.cli.find_question import NOT_DONE, REFUSED, confirmed
-from shelltie.frontends.cli.terminal import Style, marked, print_error, print_json, table, width
 from shelltie.settings import paths, trust
 from shelltie.settings.layers import load
 from shelltie.settings.trust import Snapshot, Trusted

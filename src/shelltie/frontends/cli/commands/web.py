@@ -6,7 +6,7 @@ import webbrowser
 from argparse import Namespace
 
 from shelltie.environment.inherited import inherited
-from shelltie.frontends.cli.terminal import Style, print_error
+from shelltie.frontends.cli.console import Style, print_error
 from shelltie.frontends.web.server import PageLinks, serve_page
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")

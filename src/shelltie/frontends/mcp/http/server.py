@@ -32,9 +32,9 @@ from shelltie.frontends.mcp.http.listener import Listener
 from shelltie.frontends.mcp.http.request_ids import UniqueRequestIds
 from shelltie.frontends.mcp.server import Figures, Forget, Leave, serve
 from shelltie.settings import paths
+from shelltie.settings.all_settings import HttpSettings
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
-from shelltie.settings.sections import HttpSettings
 
 # Bytes of a request: the SDK's own default. While JSON is read nobody else has a turn; the worst
 # that fits, half a million small objects, takes 0.1 to 0.2 seconds; 20 MB took half a second.

@@ -36,13 +36,13 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
     sendable,
 )
-from shelltie.frontends.reports import agent
-from shelltie.frontends.reports.agent import AgentTask, Heartbeats, TaskAnswer
-from shelltie.frontends.reports.run import refusal_report
+from shelltie.frontends.reports import agent_report
+from shelltie.frontends.reports.agent_report import AgentTask, Heartbeats, TaskAnswer
+from shelltie.frontends.reports.run_report import refusal_report
 from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
+from shelltie.settings.all_settings import AgentTaskSettings
 from shelltie.settings.config import Config
-from shelltie.settings.sections import AgentTaskSettings
 
 _KEPT_MOST, _KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
 
@@ -218,7 +218,7 @@ class AgentTools:
         task = AgentTask(f"task-{self._ids.new()}", run, self._beats, redact=self._redact)
         session = await self._handover.wait(FollowedRun(run, task.id, task.activity), call)
         if session is None:
-            return _result(agent.answer(task))
+            return _result(agent_report.answer(task))
         self._forget_old()
         kept = self._kept[task.id] = _StartedTask(call.owner, task, session)
         return _result(_goes_on(kept))
@@ -237,7 +237,7 @@ class AgentTools:
             return _result(_goes_on(kept))
         kept.session.mark_delivered(0, kept.session.position)  # nobody needs it any more
         self._kept.pop(task.id, None)
-        return _result(agent.answer(task))
+        return _result(agent_report.answer(task))
 
     def _find(self, task_id: str, owner: str) -> _StartedTask:
         self._forget_old()
@@ -276,13 +276,13 @@ def _goes_on(kept: _StartedTask) -> TaskAnswer:
         f'It goes on as task {name}. Call agent_wait with {{"taskId": "{name}"}} until it has'
         f" ended; do not start it again. terminal_stop ends it ({kept.session.id})."
     )
-    return agent.answer(kept.task) | more | {"hint": hint}
+    return agent_report.answer(kept.task) | more | {"hint": hint}
 
 
 def refused(error: TerminalError) -> CallToolResult:
     """Why nothing was run."""
     more = refusal_report(error) if isinstance(error, CommandDenied) else None
-    return _result(agent.failure(error.code, str(error), more))
+    return _result(agent_report.failure(error.code, str(error), more))
 
 
 def _result(answer: dict[str, Any]) -> CallToolResult:

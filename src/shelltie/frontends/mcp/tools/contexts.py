@@ -29,7 +29,7 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
     wire_names,
 )
-from shelltie.frontends.reports import context
+from shelltie.frontends.reports import context_report
 from shelltie.output.redact import Redactor
 from shelltie.running.run import Run
 
@@ -86,7 +86,7 @@ _MOMENT = {"type": "string", "format": "date-time"}
 _MOMENT_OR_NULL = or_null(_MOMENT)
 # What every answer may have instead of the rest.
 _FAILURE: Schema = {
-    "error": {"enum": [*context.CONTEXT_ERROR_CODES]},
+    "error": {"enum": [*context_report.CONTEXT_ERROR_CODES]},
     "message": TEXT,
     "details": {"type": "object"},
 }
@@ -233,7 +233,9 @@ async def answer(contexts: Contexts, call: ToolCall) -> CallToolResult:
     Raises: TerminalError.
     """
     return _result(
-        await context.CALLS[call.name](contexts, by_field(call.name, call.arguments), call.owner)
+        await context_report.CALLS[call.name](
+            contexts, by_field(call.name, call.arguments), call.owner
+        )
     )
 
 
@@ -248,10 +250,10 @@ async def execute(
     def started(run: Run) -> None:
         call.follow(FollowedRun(run))
 
-    done = await context.execute(
+    done = await context_report.execute(
         contexts, by_field(call.name, call.arguments), call.owner, call.until, started
     )
-    answer = context.command_answer(done, contexts.limits.output)
+    answer = context_report.command_answer(done, contexts.limits.output)
     if isinstance(done, StillRunning):
         session = handover.continue_as_session(done.run, call.owner)
         answer |= running_fields(session, shown=not answer["truncated"])
@@ -262,8 +264,8 @@ async def execute(
 
 def refused(error: TerminalError) -> CallToolResult:
     """Why there is nothing else to answer."""
-    return _result(context.failure(error))
+    return _result(context_report.failure(error))
 
 
-def _result(answer: context.ContextAnswer) -> CallToolResult:
+def _result(answer: context_report.ContextAnswer) -> CallToolResult:
     return result(answer, ok=answer["success"] is True)

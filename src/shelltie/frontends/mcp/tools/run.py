@@ -36,7 +36,7 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     schema_of,
 )
-from shelltie.frontends.reports.run import Result, printed_text, refusal_report, report
+from shelltie.frontends.reports.run_report import Result, printed_text, refusal_report, report
 from shelltie.frontends.reports.text_for_models import run_text
 from shelltie.model import ISOLATION_LEVELS, Bar, LimitNames
 from shelltie.running.retry import MOST, Attempts

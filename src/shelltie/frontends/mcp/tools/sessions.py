@@ -18,9 +18,9 @@ from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fiel
 from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import lean, read, result
 from shelltie.frontends.reports import lost_run
-from shelltie.frontends.reports import session as said
-from shelltie.frontends.reports.run import report, status_of, timeout_reason
-from shelltie.frontends.reports.session import RedactedReading
+from shelltie.frontends.reports import session_report as said
+from shelltie.frontends.reports.run_report import report, status_of, timeout_reason
+from shelltie.frontends.reports.session_report import RedactedReading
 from shelltie.model import Command, LimitNames, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
@@ -30,7 +30,7 @@ from shelltie.running.retry import Attempts
 from shelltie.sessions import keys
 from shelltie.sessions.session import Session, SessionReading, checked_size
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 _LONG = 64 * 1024
 _ALWAYS = ("id", "output", "position", "complete", "running", "status")

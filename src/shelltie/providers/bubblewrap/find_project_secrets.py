@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from shelltie.environment.secret_places import PROJECT
+from shelltie.environment.masked_places import PROJECT
 
 _ABOVE = 5  # directories that are looked into, from the given one upwards
 _INDEX_MAX = 64 * 1024 * 1024  # bytes

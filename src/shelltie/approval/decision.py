@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 from shelltie.approval.deletions import deleted_paths
 from shelltie.basics.lazy_regex import lazy
-from shelltie.settings.sections import SafetyProfile
+from shelltie.settings.all_settings import SafetyProfile
 from shelltie.verdict import Code, Decision, Judged, Rating, Reason, Verdict
 
 # What left this machine, or was the system's own, is gone whatever else is in the workspace. The

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from shelltie.errors import CommandDenied, InvalidParameters, UnknownSession
 from shelltie.frontends.api import Options, parse_options
-from shelltie.frontends.reports.run import report
-from shelltie.frontends.reports.session import merged, refusal_text
-from shelltie.frontends.service.provider import (
+from shelltie.frontends.reports.run_report import report
+from shelltie.frontends.reports.session_report import merged, refusal_text
+from shelltie.frontends.service.terminal_provider import (
     ExecuteCommandOptions,
     ExecuteCommandResult,
     InteractiveSessionOptions,
@@ -25,7 +25,7 @@ from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import keys
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
-from shelltie.settings.sections import Waiting
+from shelltie.settings.all_settings import Waiting
 
 DEFAULT_TIMEOUT = 120.0
 _NO_LIMIT = Limits(None, None, "sessions have no limit")

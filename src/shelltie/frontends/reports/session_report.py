@@ -9,7 +9,7 @@ from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import inline
 from shelltie.errors import CommandDenied, RefusedByPerson, TerminalError, TooManySessions
-from shelltie.frontends.reports.run import (
+from shelltie.frontends.reports.run_report import (
     Result,
     refusal_report,
     status_of,
