@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from benchmarks.labelled import CORPUS
-from shelltie.approval.decision import decide
+from shelltie.approval.decision import decide_by_profile
 from shelltie.assemble import judge_of
 from shelltie.model import Command
 from shelltie.settings.all_settings import PRESETS
@@ -49,7 +49,7 @@ def counted(
     place = str(workspace)
     return {
         (preset, name): Counter(
-            decide(getattr(profiles, name), text, verdict, place, place)
+            decide_by_profile(getattr(profiles, name), text, verdict, place, place)
             for text, verdict in verdicts
         )
         for preset, profiles in PRESETS.items()

@@ -11,7 +11,7 @@ from anyio import fail_after
 from mcp import Client
 
 from shelltie import CommandDenied, Config, assemble
-from shelltie.environment.masked_places import HOME, PROJECT, SYSTEM
+from shelltie.environment.masked_places import IN_HOME, IN_PROJECT, IN_SYSTEM
 from shelltie.errors import IsolationUnavailable
 from shelltie.frontends.cli.main import main
 from shelltie.frontends.reports.run_report import report
@@ -203,7 +203,7 @@ async def test_where_it_is_required_nothing_safe_runs_without_a_view(open_termin
             await terminal.run("pwd")
 
 
-@pytest.mark.parametrize("name", [*(f"~/{name}" for name in HOME), *PROJECT, *SYSTEM])
+@pytest.mark.parametrize("name", [*(f"~/{name}" for name in IN_HOME), *IN_PROJECT, *IN_SYSTEM])
 def test_what_is_masked_is_secret_to_the_rules_as_well(name: str) -> None:
     masked_alone = ("/etc/shelltie", "/sys/kernel/debug", "/sys/kernel/tracing")
 

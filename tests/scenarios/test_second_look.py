@@ -86,7 +86,7 @@ async def test_a_second_parser_that_fails_agrees_with_nothing(program: str, tmp_
 async def test_a_second_parser_that_hangs_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shelltie.safety.judge._PATIENCE", 0.5)
+    monkeypatch.setattr("shelltie.safety.judge._SHFMT_TIMEOUT", 0.5)
     sleeper = tmp_path / "sleeper"
     sleeper.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     sleeper.chmod(0o755)

@@ -98,16 +98,16 @@ async def test_a_signal_ends_the_wait_for_an_engine_that_drips(
 async def test_patience_is_with_a_whole_answer_and_an_answer_has_an_end(
     public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "SHORT", 0.5)
+    monkeypatch.setattr(engines, "QUESTION_TIMEOUT", 0.5)
     async with strange(public_path, lambda _: None, drips=b" "):
-        async with Engine(public_path / "sock", patience=0.5) as engine:
+        async with Engine(public_path / "sock", change_timeout=0.5) as engine:
             with anyio.fail_after(50):
                 with pytest.raises(Silent, match="does not answer"):
                     await engine.image(IMAGE)
                 with pytest.raises(Silent, match="does not answer"):
                     await engine.start("name")
     (public_path / "sock").unlink(missing_ok=True)
-    monkeypatch.setattr(engines, "SHORT", 20)
+    monkeypatch.setattr(engines, "QUESTION_TIMEOUT", 20)
     async with strange(public_path, lambda _: said(b" " * (9 * 1024 * 1024))):
         async with Engine(public_path / "sock") as engine:
             with pytest.raises(CannotStart, match="answers more than"):
@@ -167,7 +167,7 @@ async def test_an_engine_that_hangs_is_asked_once_and_not_for_what_it_never_made
     public_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engines, "SHORT", 0.5)
+    monkeypatch.setattr(engines, "QUESTION_TIMEOUT", 0.5)
     async with strange(public_path, lambda _: None) as asked:
         async with open_terminal(**settings) as terminal:
             auto = await terminal.run("echo ran", isolation="auto")
@@ -183,7 +183,7 @@ async def test_what_a_hanging_engine_was_told_to_make_is_removed_at_the_end_if_i
     public_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engines, "PATIENCE", 0.5)
+    monkeypatch.setattr(engines, "CHANGE_TIMEOUT", 0.5)
 
     def answers(line: str) -> bytes | None:
         if line.startswith("POST"):

@@ -64,15 +64,15 @@ class Clock(Broker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patience: list[float | None] = []
+        self.answer_timeout: list[float | None] = []
 
     async def ask(
         self,
         question: Question,  # noqa: ARG002  a broker's name
-        patience: float | None = None,
+        answer_timeout: float | None = None,
         own: Channel | None = None,  # noqa: ARG002  a broker's name
     ) -> Answer:
-        self.patience.append(patience)
+        self.answer_timeout.append(answer_timeout)
         return Answer(allowed=True)
 
 
@@ -84,10 +84,10 @@ class Breaks(Clock):
         self._box = box
 
     async def ask(
-        self, question: Question, patience: float | None = None, own: Channel | None = None
+        self, question: Question, answer_timeout: float | None = None, own: Channel | None = None
     ) -> Answer:
         self._box.works = False
-        return await super().ask(question, patience, own)
+        return await super().ask(question, answer_timeout, own)
 
 
 class Decider(Admission):
@@ -141,13 +141,13 @@ async def test_nothing_that_is_given_to_a_live_shell_is_safe() -> None:
     decider.judge = Believer()
 
     await decider.admit_into(RunId("x"), Command("ls"), Requester(), live_shell=False)
-    without = len(broker.patience)
+    without = len(broker.answer_timeout)
     await decider.admit_into(RunId("x"), Command("ls"), Requester(), live_shell=True)
 
     judged = [event.verdict for event in decider.published if isinstance(event, CommandJudged)]
     assert [verdict.rating for verdict in judged] == [Rating.SAFE, Rating.UNKNOWN]
     assert "alias" in judged[1].reasons[0].message
-    assert (without, len(broker.patience)) == (0, 1)
+    assert (without, len(broker.answer_timeout)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ async def test_the_shorter_patience_holds(
     broker = Clock()
     decider = Decider(broker, ApprovalTimeouts(dangerous=configured))
 
-    await decider.about("rm -rf x", RunOptions(requester=Requester(patience=own)))
+    await decider.about("rm -rf x", RunOptions(requester=Requester(answer_timeout=own)))
 
-    assert broker.patience == [held]
+    assert broker.answer_timeout == [held]
 
 
 async def test_a_place_is_asked_once_whether_it_is_ready_and_again_after_a_question() -> None:

@@ -20,7 +20,7 @@ from shelltie.approval.broker import (
     CallbackChannel,
     Later,
 )
-from shelltie.approval.question import NOBODY, RETRY, Answer, Question, Scope
+from shelltie.approval.question import LATE_ANSWER_WINDOW, NOBODY, Answer, Question, Scope
 from shelltie.errors import InvalidParameters
 from shelltie.model import Command
 from shelltie.verdict import Rating, Verdict
@@ -359,7 +359,7 @@ async def test_a_late_question_and_a_late_yes_expire(reachable: Broker, clock: C
     other = await late(reachable, "rm -rf other")
     await reachable.answer(other.id, other.digest, YES)
 
-    clock.now += RETRY
+    clock.now += LATE_ANSWER_WINDOW
 
     assert reachable.pending() == []
     with pytest.raises(InvalidParameters):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shelltie import Config
-from shelltie.approval.decision import decide
+from shelltie.approval.decision import decide_by_profile
 from shelltie.assemble import judge_of
 from shelltie.model import Command
 from shelltie.settings.all_settings import PRESETS
@@ -22,7 +22,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def decided(text: str, workspace: Path, preset: str) -> Decision:
     verdict = judge_of(Config(), workspace).first(Command(text, cwd=str(workspace)))
-    return decide(PRESETS[preset].run, text, verdict, str(workspace), str(workspace))
+    return decide_by_profile(PRESETS[preset].run, text, verdict, str(workspace), str(workspace))
 
 
 @pytest.mark.proves("D12")

@@ -104,7 +104,7 @@ def test_the_newest_thousand_stay(tmp_path: Path) -> None:
     (tmp_path / "00000.times").touch()
     folder = ShortOutputs(tmp_path, at_once)
 
-    for number in range(1500, 1500 + module._TURN + 1):
+    for number in range(1500, 1500 + module._SWEEP_EVERY + 1):
         store = Store(kept=folder.new(RunId(f"{number:05}"), {}))
         store.add(Stream.STDOUT, memoryview(b"x"))
         store.keep()

@@ -105,8 +105,8 @@ def test_there_are_never_more_than_200_whoever_makes_them(tmp_path: Path) -> Non
 def test_they_never_take_more_than_is_allowed_however_few_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", 16 * MB)  # instead of a gigabyte
-    monkeypatch.setattr(module, "_TURN_BYTES", MB)
+    monkeypatch.setattr(module, "_BYTES_KEPT", 16 * MB)  # instead of a gigabyte
+    monkeypatch.setattr(module, "_SWEEP_EVERY_BYTES", MB)
     spools = Spools(tmp_path, MB, at_once)
 
     sizes = []

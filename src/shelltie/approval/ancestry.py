@@ -19,7 +19,7 @@ from shelltie.keeper.helper_program import output_of
 
 _DEPTH_MAX = 256
 _LOOKS = 8
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _KEEPER = "shelltie-keeper"
 _PYKEEPER = "pykeeper.py"
 _MARK = b"SHELLTIE_RUN="  # in the environment of every command of ours
@@ -160,7 +160,7 @@ def processes_by_ps() -> dict[int, ProcessView]:
     """Everybody, where there is no /proc; the age of a process is then unknown."""
     found: dict[int, ProcessView] = {}
     command = ["/bin/ps", "-axww", "-o", "pid=,ppid=,command="]
-    printed = output_of(command, timeout=_PATIENCE) or b""
+    printed = output_of(command, timeout=_TIMEOUT) or b""
     for line in printed.decode("utf-8", "replace").split("\n"):
         numbers, words = line.split()[:2], line.split()[2:]
         if len(numbers) == 2:

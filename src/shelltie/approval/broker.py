@@ -16,7 +16,7 @@ import anyio.to_thread
 from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of
 from shelltie.approval.kind_rules import KindRules
-from shelltie.approval.question import NOBODY, RETRY, Answer, Pending, Question, Scope
+from shelltie.approval.question import LATE_ANSWER_WINDOW, NOBODY, Answer, Pending, Question, Scope
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, InvalidParameters
 from shelltie.verdict import Rating
@@ -100,7 +100,8 @@ class _Open:
 
     def keep_late(self, now: float) -> None:
         """It is no longer waited for, and may be answered for a while."""
-        self.late, self.until, self.expires_at = True, now + RETRY, time.time() + RETRY
+        self.late, self.until = True, now + LATE_ANSWER_WINDOW
+        self.expires_at = time.time() + LATE_ANSWER_WINDOW
 
 
 class Broker:
@@ -155,9 +156,9 @@ class Broker:
         self._channels.remove(channel)
 
     async def ask(
-        self, question: Question, patience: float | None = None, own: Channel | None = None
+        self, question: Question, answer_timeout: float | None = None, own: Channel | None = None
     ) -> Answer:
-        """The answer; it never takes longer than `patience` seconds, if that is not `None`.
+        """The answer; it never takes longer than `answer_timeout` seconds, if that is not `None`.
 
         Whoever wants the command may be asked, too, through a channel of their `own`. Whoever is
         cancelled here takes the question back.
@@ -172,13 +173,13 @@ class Broker:
         if (problem := self._why_not(question, channels)) is not None:
             return _no(problem)
         one = self._list(question)
-        one.expires_at = None if patience is None else time.time() + patience
+        one.expires_at = None if answer_timeout is None else time.time() + answer_timeout
         for hear in self.on_waiting:
             hear(question)
         try:
-            with anyio.move_on_after(patience):
+            with anyio.move_on_after(answer_timeout):
                 await self._hear(one, channels)
-            answer = one.answer or self._silence(one, patience)
+            answer = one.answer or self._silence(one, answer_timeout)
         except BaseException:
             self._drop(one)
             raise
@@ -270,10 +271,10 @@ class Broker:
             await one.over.wait()
             tasks.cancel_scope.cancel()
 
-    async def _give_up_undelivered(self, one: _Open, patience: float) -> None:
+    async def _give_up_undelivered(self, one: _Open, answer_timeout: float) -> None:
         """Let the caller go who waits for an answer to what is put to no person."""
         await one.unheard.wait()
-        until = anyio.current_time() + patience
+        until = anyio.current_time() + answer_timeout
         while (left := max(until, self._watched_until) - anyio.current_time()) > 0:
             one.put = one.put or self._watched_until > until
             await anyio.sleep(left)
@@ -314,24 +315,25 @@ class Broker:
         if one.late:
             # Whoever repeats the call is told, once.
             self._drop(one)
-            self._retries[one.question.digest] = (self._clock() + RETRY, answer)
+            self._retries[one.question.digest] = (self._clock() + LATE_ANSWER_WINDOW, answer)
         return answer
 
-    def _silence(self, one: _Open, patience: float | None) -> Answer:
+    def _silence(self, one: _Open, answer_timeout: float | None) -> Answer:
         if one.comes_back:
             one.keep_late(self._clock())
             return _no("whoever wants it is asked, and repeats the call with the answer")
         dangerous = one.question.verdict.rating is Rating.DANGEROUS
         unreached = one.unreached or (one.unheard.is_set() and not one.put)
-        if self._approve_unknown and not dangerous and patience is not None and not unreached:
+        if self._approve_unknown and not dangerous and answer_timeout is not None and not unreached:
             return Answer(allowed=True, by="timeout", reason="nobody objected in time")
-        told = _what_happened(one, patience, unreached=unreached)
+        told = _what_happened(one, answer_timeout, unreached=unreached)
         if not self.reachable:
             return _no(UNASKED if unreached else told)
         one.keep_late(self._clock())
         return _no(
             f"{told}. A person says yes with `shelltie approve {one.question.id}`; then repeat the"
-            f" same call (within {human_duration(RETRY)})" + self._disowned(one.question)
+            f" same call (within {human_duration(LATE_ANSWER_WINDOW)})"
+            + self._disowned(one.question)
         )
 
     def _disowned(self, question: Question) -> str:
@@ -405,13 +407,14 @@ class Broker:
         self._retries = {name: kept for name, kept in self._retries.items() if kept[0] > now}
 
 
-def _what_happened(one: _Open, patience: float | None, *, unreached: bool) -> str:
+def _what_happened(one: _Open, answer_timeout: float | None, *, unreached: bool) -> str:
     """Why there is no answer; that nobody could be asked is not that nobody answered."""
     if unreached:
         return "nobody could be asked now, because no dialogue or terminal of a person is open"
     if one.unheard.is_set():
         return "nobody answered: the dialogue was closed without an answer"
-    return "nobody answered" + (f" within {human_duration(patience)}" if patience else "")
+    within = f" within {human_duration(answer_timeout)}" if answer_timeout else ""
+    return f"nobody answered{within}"
 
 
 def _length(question: Question) -> int:

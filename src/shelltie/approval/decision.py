@@ -17,7 +17,7 @@ _JOB = lazy(r"(?<![&<>])&(?!&)")
 _ENDED = lazy(r"(?:[ \t]*[0-9]?>[ \t]*(?:/dev/null|&[0-9]))*[ \t]*(?:&&|\|\||;|\n|$)")
 
 
-def decide(
+def decide_by_profile(
     profile: SafetyProfile, text: str, verdict: Verdict, cwd: str, workspace: str
 ) -> Decision:
     """What follows from the verdict about a text; `cwd` must be absolute."""

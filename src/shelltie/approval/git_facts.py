@@ -7,7 +7,7 @@ from pathlib import Path
 from shelltie.environment import child
 from shelltie.keeper.helper_program import output_of
 
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"  # no git of the workspace
 _KEPT = ("HOME", "PATH", "XDG_CONFIG_HOME")  # where the person's own settings are
 
@@ -23,5 +23,5 @@ def git(
     env = {name: own[name] for name in _KEPT if name in own}
     env |= {**child.hardened_git(), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     return output_of(
-        [program, *words], stdin, timeout=_PATIENCE, env=env, cwd=directory, codes=(0, *codes)
+        [program, *words], stdin, timeout=_TIMEOUT, env=env, cwd=directory, codes=(0, *codes)
     )

@@ -19,7 +19,7 @@ NOBODY = "nobody"  # who answered when there was no answer
 _HEAD = 128 * 1024
 _IDS = ShortIds()
 
-RETRY = 600.0  # how long a late question may be answered, and a late answer be used
+LATE_ANSWER_WINDOW = 600.0  # how long a late question may be answered, and a late answer be used
 
 
 class Scope(StrEnum):

@@ -1,7 +1,7 @@
 """Where credentials are kept: places that a read-only view masks, in a home and of the system."""
 
 # Relative to the home. Each is secret to the rules of `safety/` as well.
-HOME = (
+IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".vault-token", ".netrc"),
     *("_netrc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".pypirc", ".git-credentials", ".token"),
     *(".htpasswd", ".s3cfg", ".boto", ".databrickscfg", ".terraformrc", ".tsh", ".oci", ".hgrc"),
@@ -25,11 +25,11 @@ HOME = (
     *(".npmrc", ".yarnrc.yml", ".wgetrc", ".curlrc", "Library/Keychains"),
 )
 # In a project, unless git tracks it.
-PROJECT = (
+IN_PROJECT = (
     *(".env", ".env.local", ".env.development", ".env.development.local", ".env.dev"),
     *(".env.production", ".env.production.local", ".env.prod", ".env.staging", ".env.test"),
 )
-SYSTEM = (
+IN_SYSTEM = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),
     *("/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/security/opasswd"),
     *("/etc/wireguard", "/etc/ipsec.secrets", "/etc/NetworkManager/system-connections"),

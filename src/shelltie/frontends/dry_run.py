@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from shelltie.approval.decision import decide
+from shelltie.approval.decision import decide_by_profile
 from shelltie.assemble import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
@@ -92,7 +92,7 @@ class DryRun:
         verdict = await self._judge.judge(command)
         limits = resolve(self._policy, text, AskedLimits())
         limits, usual = await self._learned.limits(text, limits, self._policy.max_total)
-        decision = decide(self._profile, text, verdict, self._place, self._workspace)
+        decision = decide_by_profile(self._profile, text, verdict, self._place, self._workspace)
         stricter = decision is not self._profile.for_rating(verdict.rating)
         key = "irreversible" if stricter else str(verdict.rating)
         return DryRunAnswer(text, verdict, decision, key, limits, usual)

@@ -10,7 +10,7 @@ from shelltie.keeper.hardening import bare_environment
 
 BINARY = Path(__file__).with_name("shelltie-keeper")
 SCRIPT = Path(__file__).with_name("pykeeper.py")
-_PATIENCE = 5.0  # with a program that only says its version
+_VERSION_TIMEOUT = 5.0  # with a program that only says its version
 
 
 class KeeperKind(StrEnum):
@@ -38,6 +38,6 @@ def _binary_runs() -> bool:
     try:
         words, null = [str(BINARY), "--version"], subprocess.DEVNULL
         with subprocess.Popen(words, stdout=null, env=bare_environment()) as process:
-            return process.wait(_PATIENCE) == 0
+            return process.wait(_VERSION_TIMEOUT) == 0
     except (OSError, subprocess.TimeoutExpired):
         return False

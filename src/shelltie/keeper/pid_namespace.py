@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-_MOST = 4096  # processes to look at
+_PROCESSES_MAX = 4096  # processes to look at
 
 
 def ask_who_sends(receiver: socket.socket) -> None:
@@ -55,7 +55,7 @@ def descendants(pid: int) -> Iterator[int]:
     queue = [pid]
     for one in queue:  # which grows meanwhile
         children = [child for task in _tasks(one) for child in _numbers(f"{task}/children")]
-        queue += children[: max(0, _MOST - len(queue))]
+        queue += children[: max(0, _PROCESSES_MAX - len(queue))]
         yield from children
 
 

@@ -10,7 +10,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.keeper.helper_program import output_of
 
 _PROC = Path("/proc")
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 
 
 @frozen
@@ -77,7 +77,7 @@ def _started_by_proc(pid: int) -> str | None:
 
 def _started_by_ps(pid: int) -> str | None:
     command = ["/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    state, _, moment = (output_of(command, timeout=_PATIENCE) or b"").decode().partition(" ")
+    state, _, moment = (output_of(command, timeout=_TIMEOUT) or b"").decode().partition(" ")
     return None if not moment or state.startswith("Z") else moment.strip()
 
 

@@ -18,7 +18,7 @@ from shelltie.model import Limits, Sample
 KEPT = 200  # runs of one shape; older ones say nothing about the project as it is now
 _FACTOR = 3.0
 _SLACK_MAX, _DECAY = 4.0, 0.9
-_SILENCE_MOST = 900.0
+_SILENCE_MAX = 900.0
 _CAP = 3600.0
 _LEAST_IDLE, _LEAST_SILENT, _LEAST_SLOW = 3.0, 10.0, 5.0
 
@@ -117,7 +117,7 @@ def proposed(limits: Limits, known: Usual, cap: float | None = None) -> Limits:
     if limits.literal:
         return limits
     beyond = _FACTOR * (1 + 2 / math.sqrt(known.n)) * known.slack
-    total, silent = limits.total, min(_SILENCE_MOST, beyond * known.silence_longest)
+    total, silent = limits.total, min(_SILENCE_MAX, beyond * known.silence_longest)
     if limits.by_policy:
         total = _raised(total, min(cap or _CAP, beyond * known.longest))
     elif total is not None:

@@ -13,7 +13,7 @@ from shelltie.model import RunId
 from shelltie.output.spool_folder import Aside
 from shelltie.output.timing_file import SUFFIX, TimingFile
 
-_MOST, _TURN = 1000, 50  # files; so many more are made before somebody counts them
+_FILES_KEPT, _SWEEP_EVERY = 1000, 50  # files; so many more are made before somebody counts them
 _ENDING = ".log"
 
 WithoutSecrets = Callable[[str], str]
@@ -31,7 +31,7 @@ class ShortOutputs:
         self._aside = aside
         self._redact = redact
         # By chance, so that of many processes with one command each some count, and not all.
-        self._left = 1 + os.urandom(1)[0] % _TURN
+        self._left = 1 + os.urandom(1)[0] % _SWEEP_EVERY
 
     def new(self, run: RunId, secrets: Mapping[str, str]) -> "ShortOutput":
         """For a run that begins now."""
@@ -41,7 +41,7 @@ class ShortOutputs:
     def _made(self) -> None:
         self._left -= 1
         if self._left <= 0:
-            self._left = _TURN
+            self._left = _SWEEP_EVERY
             with suppress(RuntimeError):  # everything is being closed: the next one does it
                 self._aside(self.sweep)
 
@@ -49,7 +49,7 @@ class ShortOutputs:
         """Remove the oldest; their names sort by time."""
         with suppress(OSError):
             names = sorted(name for name in os.listdir(self._folder) if name.endswith(_ENDING))  # noqa: PTH208  a thousand Paths are slow
-            for name in names[: max(0, len(names) - _MOST + _TURN)]:
+            for name in names[: max(0, len(names) - _FILES_KEPT + _SWEEP_EVERY)]:
                 path = self._folder / name
                 path.unlink(missing_ok=True)
                 path.with_suffix(SUFFIX).unlink(missing_ok=True)

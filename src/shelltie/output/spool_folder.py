@@ -12,8 +12,8 @@ from shelltie.output.timing_file import SUFFIX, TimingFile
 
 # No more than this at any time. To look at all of them is dear, so it is done when some were made
 # or much was written, and leaves room for as many and as much again.
-_MOST, _TURN = 200, 10  # files
-_MOST_BYTES, _TURN_BYTES = 1024 * 1024 * 1024, 64 * 1024 * 1024
+_FILES_KEPT, _SWEEP_EVERY = 200, 10  # files
+_BYTES_KEPT, _SWEEP_EVERY_BYTES = 1024 * 1024 * 1024, 64 * 1024 * 1024
 
 Aside = Callable[[Callable[[], None]], object]
 
@@ -30,7 +30,7 @@ class Spools:
         self._cap = cap
         self._aside = aside
         self._files_left = 1  # until the next look
-        self._bytes_left = _TURN_BYTES
+        self._bytes_left = _SWEEP_EVERY_BYTES
         self._crowded = False  # there was too much that is still written to
 
     def new(self, run: RunId, threshold: int, *, timed: bool) -> Spool:
@@ -50,7 +50,7 @@ class Spools:
 
     def _sweep_if(self, due: bool) -> None:
         if due:
-            self._files_left, self._bytes_left = _TURN, _TURN_BYTES
+            self._files_left, self._bytes_left = _SWEEP_EVERY, _SWEEP_EVERY_BYTES
             with suppress(RuntimeError):  # everything is being closed: the next one does it
                 self._aside(self.sweep)
 
@@ -60,7 +60,10 @@ class Spools:
         crowded = False
         with suppress(OSError):
             for _, length, path in sorted(self._files(), reverse=True):
-                fits = files < _MOST - _TURN and size + length <= _MOST_BYTES - _TURN_BYTES
+                fits = (
+                    files < _FILES_KEPT - _SWEEP_EVERY
+                    and size + length <= _BYTES_KEPT - _SWEEP_EVERY_BYTES
+                )
                 if not fits and _removed(path):
                     continue
                 files, size, crowded = files + 1, size + length, not fits

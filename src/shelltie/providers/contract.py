@@ -25,7 +25,7 @@ from shelltie.providers.provider import Prepared, Process, Provider
 
 ContractCheck = Callable[[Provider, Path], Awaitable[None]]
 
-_PATIENCE = 20.0
+_ANSWER_TIMEOUT = 20.0
 _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 # It hides in sessions of its own, ignores what it can and has lost its parent.
 _HIDES = "(trap '' TERM HUP INT; setsid sh -c 'sleep 300 & sleep 300' & ) ; echo ready; sleep 300"
@@ -45,7 +45,7 @@ class ObservedCommand:
 
     async def over(self) -> Gone | Lost:
         """The last word; no other may follow."""
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_ANSWER_TIMEOUT):
             while not self.words or not isinstance(self.words[-1], Gone | Lost):
                 await self._more.wait()
         last = self.words[-1]
@@ -54,7 +54,7 @@ class ObservedCommand:
 
     async def heard(self, kind: type[LeashWord]) -> None:
         """Wait for a word of that kind."""
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_ANSWER_TIMEOUT):
             while not any(isinstance(word, kind) for word in self.words):
                 await self._more.wait()
 
@@ -68,7 +68,7 @@ class ObservedCommand:
     async def read(self, fd: int, until: bytes | None = None) -> bytes:
         """What comes, to its end or until that was there."""
         printed = b""
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_ANSWER_TIMEOUT):
             while until is None or until not in printed:
                 await anyio.wait_readable(fd)
                 try:

@@ -23,7 +23,7 @@ OUTSIDE = "127.0.0.1"
 PORTS_MAX = 32  # of one command
 CONNECTIONS_MAX = 256  # of one command, at a time; further ones wait
 _LOOK_EVERY = 1.0  # seconds; the kernel tells nobody that a socket listens
-_PATIENCE = 10.0  # seconds for a keeper, or whoever listens, to answer
+_CONNECT_TIMEOUT = 10.0  # seconds for a keeper, or whoever listens, to answer
 _PRIVILEGED = 1024  # below it a port is a service of the machine: never taken by its number
 
 
@@ -37,7 +37,7 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._inner: socket.socket | None = None  # before it is there, where it will come
         self._open_streams = 2
-        self._patience = self._loop.call_later(_PATIENCE, self.abort)
+        self._timeout = self._loop.call_later(_CONNECT_TIMEOUT, self.abort)
         try:
             self._inner = link.ask_socket(listener.version)
         except OSError:
@@ -67,7 +67,7 @@ class _Connection:
         if inner.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.abort()
             return
-        self._patience.cancel()
+        self._timeout.cancel()
         for one in (inner, self._outer):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         SocketStream(self._outer, inner, self._ended)
@@ -88,7 +88,7 @@ class _Connection:
         self._close()
 
     def _close(self) -> None:
-        self._patience.cancel()
+        self._timeout.cancel()
         for one in (self._outer, self._inner):
             if one is not None and one.fileno() >= 0:
                 self._loop.remove_reader(one)

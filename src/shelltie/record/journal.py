@@ -25,7 +25,7 @@ from shelltie.record.writer import Terms, Writer
 UNRECORDED = "not recorded"  # how the warning about it begins
 UNANCHORED = "recorded, but a rewrite would not show"
 _LAG = 0.05  # seconds that an event may wait for others to be written with it
-_LONG, _SHORT = 5.0, 1.0  # seconds to wait for a record that must be, or should be
+_WAIT_REQUIRED, _WAIT_WISHED = 5.0, 1.0  # seconds to wait for a record that must be, or should be
 _LEAVING, _BRIEF = 3.0, 0.5
 _LONG_TEXT = 4096
 
@@ -102,12 +102,12 @@ class Journal:
         if self._written_at_once():
             return self._verdict()
         if self.problem is None or self._required:
-            with anyio.move_on_after(_LONG if self._required else _SHORT) as patience:
+            with anyio.move_on_after(_WAIT_REQUIRED if self._required else _WAIT_WISHED) as scope:
                 mark = anyio.Event()
                 self._marks.append(mark)
                 self._wake.set()
                 await mark.wait()
-            if patience.cancelled_caught:
+            if scope.cancelled_caught:
                 self.problem = self.problem or "it is locked, or the disk is slow"
         return self._verdict()
 

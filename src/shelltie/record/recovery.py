@@ -25,7 +25,7 @@ from shelltie.record.facts import Body, Fact
 from shelltie.record.tables import LOST
 
 MARK = "SHELLTIE_RUN"  # in the environment of every command of ours
-_PATIENCE = 2.0  # seconds for what was killed to be gone
+_GONE_TIMEOUT = 2.0  # seconds for what was killed to be gone
 _SERVERS = """
     SELECT id, pid, started, boot, namespace FROM servers WHERE settled = 0 AND id != ?"""
 # Of all that died at once: each reads a whole table.
@@ -196,7 +196,7 @@ def _body(lost: RunLost) -> Body:
 def _end_leftovers(orphans: Mapping[RunId, _Orphan]) -> dict[RunId, list[int]]:
     """Kill whoever is left of these runs, until nobody is; who it was, by run."""
     ended: dict[RunId, list[int]] = {}
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _GONE_TIMEOUT
     while orphans and time.monotonic() < deadline:
         killed = [(run, pid) for pid, started, run in _leftovers(orphans) if _kill(pid, started)]
         if not killed:  # nobody is left, or nobody whom we may touch
@@ -230,7 +230,7 @@ def _kill(pid: int, started: str) -> bool:
             if process_identity.started(pid) != started:
                 return False
             signal.pidfd_send_signal(handle, signal.SIGKILL)
-            select.select([handle], [], [], _PATIENCE / 4)
+            select.select([handle], [], [], _GONE_TIMEOUT / 4)
         finally:
             os.close(handle)
         return True

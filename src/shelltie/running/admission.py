@@ -11,7 +11,7 @@ from functools import partial
 import anyio.to_thread
 
 from shelltie.approval.broker import Broker
-from shelltie.approval.decision import decide
+from shelltie.approval.decision import decide_by_profile
 from shelltie.approval.kinds import ProvedKind, prove
 from shelltie.approval.question import NOBODY, Question
 from shelltie.basics.frozen import frozen
@@ -266,7 +266,7 @@ class Admission:
         Raises: CommandDenied.
         """
         limit = self.approval_timeouts.for_rating(verdict.rating, None)
-        requester = replace(requester, patience=_shorter(limit, requester.patience))
+        requester = replace(requester, answer_timeout=_shorter(limit, requester.answer_timeout))
         question = partial(
             Question.about,
             verdict=verdict,
@@ -311,7 +311,7 @@ class Admission:
         cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         profile = self._profiles[options.profile]
         workspace = self.placement.workspace_for(options)
-        return decide(profile, command.text, verdict, cwd, workspace)
+        return decide_by_profile(profile, command.text, verdict, cwd, workspace)
 
     async def _isolated_instead(
         self, placed: Placed, verdict: Verdict, options: RunOptions
@@ -352,13 +352,13 @@ class Admission:
         requester = options.requester
         if instead is not None:
             # A yes that was given before counts, and the question stays for one that comes late.
-            requester = replace(requester, patience=0.0)
+            requester = replace(requester, answer_timeout=0.0)
         try:
-            patience = _shorter(
+            answer_timeout = _shorter(
                 self.approval_timeouts.for_rating(verdict.rating, options.profile),
-                requester.patience,
+                requester.answer_timeout,
             )
-            requester = replace(requester, patience=patience)
+            requester = replace(requester, answer_timeout=answer_timeout)
             kinds = kinds and placed[0] is self.placement.default
             kind = await self._kind_of(command, verdict, options) if kinds else None
             question = partial(
@@ -402,7 +402,7 @@ class Admission:
         with _keeping_its_number(command.cwd):
             question = about(command)
             self._publish(ApprovalAsked(run, time.time(), question.id))
-            answer = await self.broker.ask(question, requester.patience, requester.channel)
+            answer = await self.broker.ask(question, requester.answer_timeout, requester.channel)
         self._publish(
             ApprovalAnswered(
                 run,

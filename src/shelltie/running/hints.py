@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
-from shelltie.environment.masked_places import HOME, SYSTEM
+from shelltie.environment.masked_places import IN_HOME, IN_SYSTEM
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, RefusedHost, State
 from shelltie.shell.split import segments, strip_prefixes
 
@@ -350,7 +350,7 @@ def stopped_by_view(said: str, bars: Set[Bar], home: str) -> tuple[Bar, ...]:
     denied = [line for line in said.splitlines() if _DENIED.search(line)]
     if Bar.NETWORK in bars and denied and "socket" in said.lower():
         found.append(Bar.NETWORK)
-    masked = (*(f"{home}/{name}" for name in HOME), *SYSTEM)
+    masked = (*(f"{home}/{name}" for name in IN_HOME), *IN_SYSTEM)
     if any(_names(line, masked) for line in denied):
         found.append(Bar.FILES)
     return tuple(dict.fromkeys(found))

@@ -13,7 +13,7 @@ from shelltie.model import Command, Stream
 from shelltie.running.run import Run
 
 _MARK = "__shelltie_path__"
-_PATIENCE = 3.0
+_ANSWER_TIMEOUT = 3.0
 
 
 class LoginPath:
@@ -36,7 +36,7 @@ class LoginPath:
         question = self._question
         if self._answered or question is None:
             return
-        with anyio.move_on_after(_PATIENCE - question.elapsed):
+        with anyio.move_on_after(_ANSWER_TIMEOUT - question.elapsed):
             await question.wait()
         self._conclude(question)
 
@@ -52,4 +52,4 @@ class LoginPath:
             self.path = child.join_paths(parts[1], inherited)
             self.source = f"login shell {self._shell}"
         else:
-            self.source = f"inherited ({self._shell} gave no answer in {_PATIENCE:.0f} s)"
+            self.source = f"inherited ({self._shell} gave no answer in {_ANSWER_TIMEOUT:.0f} s)"

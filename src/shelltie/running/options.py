@@ -49,7 +49,7 @@ class Requester:
 
     caller: Caller = field(default_factory=Caller)
     channel: Channel | None = None
-    patience: float | None = None
+    answer_timeout: float | None = None
 
 
 @frozen

@@ -10,7 +10,7 @@ from shelltie.running.options import RunOptions
 from shelltie.running.run import Run
 from shelltie.verdict import Rating
 
-MOST = 2
+RETRIES_MAX = 2
 _FIRST_BACKOFF = 0.5  # seconds before what could not be started is tried again; then twice as long
 _CAP = 3600.0
 
@@ -31,7 +31,7 @@ class Attempts:
     def __init__(self, options: RunOptions, again: int, longest: float | None) -> None:
         self.runs: list[Run] = []
         self._options = options
-        self._again = min(again, MOST)
+        self._again = min(again, RETRIES_MAX)
         self._longest = longest
         self._pause = _FIRST_BACKOFF
 
@@ -75,8 +75,8 @@ def checked(given: object) -> int:
 
     Raises: InvalidParameters.
     """
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MOST:
-        raise InvalidParameters(f"retry must be a number from 0 to {MOST}, not {given!r}")
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= RETRIES_MAX:
+        raise InvalidParameters(f"retry must be a number from 0 to {RETRIES_MAX}, not {given!r}")
     return given
 
 

@@ -61,7 +61,7 @@ from shelltie.running.on_trial import TrialRun
 from shelltie.running.procfs import ProcessRow
 from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
-    DRAIN_MOST,
+    DRAIN_MAX,
     DRAIN_QUIET,
     FOR_SURVIVORS,
     HANG_UP,
@@ -454,7 +454,7 @@ class Run:
     def _drain_ends(self) -> float:
         assert self._drain_since is not None
         quiet = max(self._drain_since, self._watchdog.last) + DRAIN_QUIET
-        return min(quiet, self._drain_since + DRAIN_MOST)
+        return min(quiet, self._drain_since + DRAIN_MAX)
 
     def _wake(self, now: float) -> None:
         if self._process is not None:

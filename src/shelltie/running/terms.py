@@ -8,7 +8,7 @@ from shelltie.limits.experience import Experience
 from shelltie.model import Escalation, EscalationStep, Limits, Survivors
 
 DRAIN_QUIET = 0.2  # how long a pipe that somebody still holds must be silent to count as read
-DRAIN_MOST = 2.0
+DRAIN_MAX = 2.0
 SHOT_WAIT = 1.0  # for the keeper to sweep after a leash that had to be shot
 HANG_UP = EscalationStep(signal.SIGHUP, 0.5)  # then whoever ignores that, too, is ended as usual
 # Whoever outlives its command has had its time.

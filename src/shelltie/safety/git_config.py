@@ -23,7 +23,7 @@ _PLAIN_LINE = lazy(
     r"|[ \t]*(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*=[ \t]*(?P<value>[^\"\\#;\n\r]*?)[ \t]*|[ \t]*"
 )
 _GIT_PLACES = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
-_PATIENCE = 5.0
+_ANSWER_TIMEOUT = 5.0
 
 _RUNS = lazy(
     r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|hookspath|gitproxy|alternaterefscommand)"
@@ -187,7 +187,7 @@ def _by_git(text: str) -> tuple[tuple[str, str], ...] | None:
     argv = [git, "config", "--file", "-", "--no-includes", "--list", "-z"]
     env = {"PATH": _GIT_PLACES, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", "LC_ALL": "C"}
     given = text.encode("utf-8", "surrogateescape")
-    output = output_of(argv, given, timeout=_PATIENCE, env=env, cwd="/")
+    output = output_of(argv, given, timeout=_ANSWER_TIMEOUT, env=env, cwd="/")
     if output is None:
         return None
     entries = output.decode("utf-8", "surrogateescape").split("\0")

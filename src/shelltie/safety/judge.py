@@ -36,7 +36,7 @@ _SHOWN_MAX = 20
 _SHORT = 512
 _FEW = Most(commands=30, words=300, characters=_SHORT)
 _ALL = Most()
-_PATIENCE = 5.0  # it takes a hundredth of a second, but not on a busy machine
+_SHFMT_TIMEOUT = 5.0  # it takes a hundredth of a second, but not on a busy machine
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Ts = TypeVarTuple("Ts")
@@ -171,7 +171,9 @@ class Judge:
             return script.plain
         # In a thread: asyncio takes twice as long to start a process.
         given = script.text.encode("utf-8", "surrogatepass")
-        asked = partial(output_of, [self._shfmt, *SHFMT_ARGS], given, timeout=_PATIENCE, env={})
+        asked = partial(
+            output_of, [self._shfmt, *SHFMT_ARGS], given, timeout=_SHFMT_TIMEOUT, env={}
+        )
         output = await anyio.to_thread.run_sync(asked)
         agreed = output is not None and await self._beside(command, agree, script, output) is None
         if len(text) <= _REMEMBERED_LENGTH:

@@ -10,7 +10,7 @@ from shelltie.settings.all_settings import Waiting
 
 _QUIET = 0.1  # seconds without output before it is worth asking whether it waits for input
 _AGAIN = 0.1  # and until a second look
-_PAUSE_MOST = 2.0  # and how often it is asked at least while it neither prints nor waits
+_PAUSE_MAX = 2.0  # and how often it is asked at least while it neither prints nor waits
 
 
 AT_ONCE = Waiting(0.0, 0.0, 0.0)
@@ -54,7 +54,7 @@ class Looks:
         before, self._before = self._before, seen if self._waits(seen) else None
         if self._before is None:
             self.next_at = now + self._pause
-            self._pause = min(2 * self._pause, _PAUSE_MOST)
+            self._pause = min(2 * self._pause, _PAUSE_MAX)
             return False
         self.next_at = now + _AGAIN
         return before is not None and before.foreground_cpu == self._before.foreground_cpu

@@ -125,10 +125,10 @@ class AgentProcess:
     async def say_goodbye(self) -> None:
         """Its input has ended; give it a moment to leave by itself, then end it."""
         self._close_input()
-        for number, patience in ((None, self._grace), (signal.SIGTERM, _GRACE)):
+        for number, grace in ((None, self._grace), (signal.SIGTERM, _GRACE)):
             if number is not None and self._process is not None:
                 self._process.signal(number)
-            with anyio.move_on_after(patience):
+            with anyio.move_on_after(grace):
                 await self.ended.wait()
                 return
 

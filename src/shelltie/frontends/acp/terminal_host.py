@@ -41,7 +41,7 @@ from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
-_MOST = 200  # terminals that were not released
+_TERMINALS_MAX = 200  # terminals that were not released
 _SHELL = lazy(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
 
 
@@ -60,7 +60,7 @@ class HostSettings:
 
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profile: str = "acp"
-    most: int = _MOST
+    most: int = _TERMINALS_MAX
     redact: bool = False
 
 

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from shelltie.model import Stream
 
 _PIECE = select.PIPE_BUF  # a pipe that is ready takes this much without blocking
-_LOOK_AGAIN = 100  # milliseconds; the kernel does not wake a poll when patience ends
+_LOOK_AGAIN = 100  # milliseconds; the kernel does not wake a poll when `keep_waiting` turns false
 _DESCRIPTORS = {Stream.STDOUT: 1, Stream.STDERR: 2}
 
 
 class OutputForwarder:
-    """Writes, and waits for a slow reader as long as it has `patience`.
+    """Writes, and waits for a slow reader as long as `keep_waiting` says.
 
     A slow reader slows the command down, as it would without us. One who reads nothing at all must
     not keep a limit from ending the command: what finds no reader in time is counted in `lost`.
     """
 
-    def __init__(self, patience: Callable[[], bool], on_problem: Callable[[], None]) -> None:
+    def __init__(self, keep_waiting: Callable[[], bool], on_problem: Callable[[], None]) -> None:
         self.lost = 0
         self.problem: OSError | None = None
         self.at_line_start = True
-        self._patience = patience
+        self._keep_waiting = keep_waiting
         self._on_problem = on_problem
         self._polls = {descriptor: select.poll() for descriptor in _DESCRIPTORS.values()}
         for descriptor, poll in self._polls.items():
@@ -54,7 +54,7 @@ class OutputForwarder:
         poll = self._polls[descriptor]
         if poll.poll(0):
             return True
-        while self._patience():
+        while self._keep_waiting():
             if poll.poll(_LOOK_AGAIN):
                 return True
         return False

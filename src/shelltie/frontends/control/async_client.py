@@ -8,7 +8,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control import line_format
 
-_PATIENCE = 5.0
+_ANSWER_TIMEOUT = 5.0
 _TROUBLE = (
     OSError,
     anyio.EndOfStream,
@@ -25,7 +25,7 @@ async def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
     Raises: NoServerAnswer.
     """
     try:
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_ANSWER_TIMEOUT):
             async with await anyio.connect_unix(path) as stream:
                 await stream.send(line_format.request(do, fields))
                 lines = BufferedByteReceiveStream(stream)

@@ -16,7 +16,7 @@ from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control import line_format
 from shelltie.frontends.control.socket_dirs import SOCKET, existing, sweep
 
-_PATIENCE = 5.0
+_ANSWER_TIMEOUT = 5.0
 _AT_ONCE = 16
 A = TypeVar("A")
 B = TypeVar("B")
@@ -80,7 +80,7 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(_ANSWER_TIMEOUT)
             connection.connect(str(path))
             with suppress(BrokenPipeError):  # it did not want to listen, but may have said why
                 connection.sendall(line_format.request(do, fields))
@@ -93,7 +93,7 @@ def ask(path: Path, do: str, **fields: object) -> dict[str, object]:
 
 
 def _line(connection: socket.socket) -> bytes:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _ANSWER_TIMEOUT
     line = bytearray()
     while not line.endswith(b"\n"):
         connection.settimeout(max(0.01, deadline - time.monotonic()))

@@ -38,7 +38,8 @@ from shelltie.sessions.session import Session, checked_size
 
 ListSessions = Callable[[], Sequence[Session]]
 ENDED_BY = "a person ended it with shelltie kill"
-_KEPT_MOST, _KEPT_FOR = 32, 30.0  # ended runs that somebody followed, and may read to their end
+_ENDED_KEPT = 32  # ended runs that somebody followed, and may read to their end
+_ENDED_KEPT_FOR = 30.0
 _ID = of_kind(str, "the id of a run")
 _BYTES = count_of("bytes")
 _LONGER = number_up_to(86400, "a number of seconds above 0, a day at most")
@@ -277,8 +278,8 @@ class _Runs:
         """Without it a run that was followed would be forgotten before its end is read."""
         now = time.monotonic()
         ended = [name for name, watched in self._watched.items() if watched.run.settled]
-        late = {name for name in ended if now - self._watched[name].asked > _KEPT_FOR}
-        for name in late.union(ended[:-_KEPT_MOST]):
+        late = {name for name in ended if now - self._watched[name].asked > _ENDED_KEPT_FOR}
+        for name in late.union(ended[:-_ENDED_KEPT]):
             del self._watched[name]
 
 

@@ -28,7 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from shelltie.approval.always import offered_scopes
 from shelltie.approval.broker import LATER, OPEN_MAX, Later
 from shelltie.approval.card import card, elsewhere, hides_danger
-from shelltie.approval.question import RETRY, Answer, Question, Scope
+from shelltie.approval.question import LATE_ANSWER_WINDOW, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfirmationRequired
@@ -45,7 +45,7 @@ _SCOPES = {
 _NAME_ROOM = 60
 _BAD_STATE = (
     "Invalid or expired requestState: it works once, for the same call, and for "
-    f"{RETRY / 60:.0f} minutes. Repeat the call without it to be asked again"
+    f"{LATE_ANSWER_WINDOW / 60:.0f} minutes. Repeat the call without it to be asked again"
 )
 
 CallOutcome = CallToolResult | InputRequiredResult
@@ -156,7 +156,9 @@ class Confirmations:
 
         def keep(question: Question) -> str:
             call = _fingerprint(params, owner)
-            return self._keep(_OpenQuestion(call, question.digest, self._clock() + RETRY))
+            return self._keep(
+                _OpenQuestion(call, question.digest, self._clock() + LATE_ANSWER_WINDOW)
+            )
 
         return Round(context, name, self._secrets, keep, self._answered(params, owner))
 

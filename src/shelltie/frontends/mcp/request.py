@@ -65,5 +65,5 @@ def requester_of(client: str, channel: Channel, window: float) -> Requester:
     """Who asks for a command, and can be asked through the channel for `window` seconds."""
     # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
     agent = child.inherited().get(child.RUN_MARK, "")
-    patience = None if math.isinf(window) else window
-    return Requester(Caller(client=client, agent=agent), channel, patience)
+    answer_timeout = None if math.isinf(window) else window
+    return Requester(Caller(client=client, agent=agent), channel, answer_timeout)

@@ -8,7 +8,7 @@ from shelltie.basics import visible_text
 from shelltie.output.text import clean, cut_tail
 from shelltie.record.past_runs import HistoryFilter, PastRun, facts_of, find, latest
 
-_MOST = 500
+_ROWS_MAX = 500
 _OUTPUT_MAX = 64 * 1024
 _TEXTS = ("command", "cwd", "client", "reason")
 
@@ -25,7 +25,7 @@ def past_rows(journal: Path, wanted: Mapping[str, str]) -> list[dict[str, object
         failed=wanted.get("only") == "failed",
         refused=wanted.get("only") == "refused",
     )
-    most = min(int(count) if count.isdecimal() else 100, _MOST)
+    most = min(int(count) if count.isdecimal() else 100, _ROWS_MAX)
     return [_row(run) for run in latest(journal, most, matching)]
 
 

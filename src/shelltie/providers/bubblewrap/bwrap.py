@@ -22,7 +22,7 @@ _NAMESPACES = (
     "No permissions",
     "RTM_NEWADDR",
 )
-_MOST = "user/max_user_namespaces"
+_USER_NAMESPACES = "user/max_user_namespaces"
 _RAISE = "no more user namespaces may be made: sysctl -w user.max_user_namespaces=10000"
 _IN_CONTAINER = (
     "it seems to run inside a container that forbids it: start that with"
@@ -42,7 +42,7 @@ def explain(said: str, setting: Callable[[str], str] = _setting) -> str:
     if last.startswith("overlay: mount: "):
         return why_no_overlay(last)
     if any(mark in said for mark in _NAMESPACES):
-        switched_off = "max_*_namespaces" in said or setting(_MOST) == "0"
+        switched_off = "max_*_namespaces" in said or setting(_USER_NAMESPACES) == "0"
         return f"{last}: {_RAISE if switched_off else _namespaces(setting)}"
     if "mount proc" in said or "Failed to make / slave" in said:
         return f"{last}: {_IN_CONTAINER}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from shelltie.environment.masked_places import PROJECT
+from shelltie.environment.masked_places import IN_PROJECT
 
 _ABOVE = 5  # directories that are looked into, from the given one upwards
 _INDEX_MAX = 64 * 1024 * 1024  # bytes
@@ -26,7 +26,7 @@ def places_around(directory: str) -> tuple[str, ...]:
 def secrets_in(places: Iterable[str]) -> Iterator[str]:
     """Those that are there."""
     for place in places:
-        for name in PROJECT:
+        for name in IN_PROJECT:
             if os.path.lexists(path := f"{place}/{name}"):
                 yield path
 

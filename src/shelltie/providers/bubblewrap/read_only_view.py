@@ -20,7 +20,7 @@ from typing import BinaryIO
 import anyio
 
 from shelltie.basics.frozen import frozen, mutable, replace
-from shelltie.environment.masked_places import HOME, SYSTEM
+from shelltie.environment.masked_places import IN_HOME, IN_SYSTEM
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
@@ -117,7 +117,11 @@ class ReadOnlyViews:
         self._refused: dict[Needs, _Refusal] = {}
         self._making = anyio.Lock()
         self._closing = False
-        named = (*(f"{policy.home}/{name}" for name in HOME), *SYSTEM, *map(str, policy.private))
+        named = (
+            *(f"{policy.home}/{name}" for name in IN_HOME),
+            *IN_SYSTEM,
+            *map(str, policy.private),
+        )
         self._masks = tuple(dict.fromkeys(named))
         self._looked: tuple[tuple[str, ...], list[int]] = ((), [])  # where, and as of when
         self._zeroed: dict[str, bool] = {}  # what was seen in projects, and whether it is masked

@@ -24,9 +24,9 @@ from shelltie.providers.workspace.guards import FileIdentity, identities, identi
 
 OWNER = "shelltie.owner"
 _SELINUX = Path("/sys/fs/selinux/enforce")
-_PATIENCE = 30.0  # with a keeper that does not come
+_KEEPER_TIMEOUT = 30.0  # with a keeper that does not come
 _LOOK = 0.5  # how often to ask whether it still can
-_BRIEF = 10.0  # with an engine that shall remove what ends by itself, too
+_REMOVE_TIMEOUT = 10.0  # with an engine that shall remove what ends by itself, too
 
 
 @frozen
@@ -87,7 +87,7 @@ async def remove(address: Path, names: set[str]) -> None:
 
     Raises: CannotStart, TimeoutError.
     """
-    async with Engine(address, patience=_BRIEF) as engine:
+    async with Engine(address, change_timeout=_REMOVE_TIMEOUT) as engine:
         for name in names:
             await engine.remove(name)
 
@@ -97,7 +97,7 @@ async def sweep(address: Path) -> None:
 
     Raises: CannotStart if it does not answer at all.
     """
-    async with Engine(address, patience=_BRIEF) as engine:
+    async with Engine(address, change_timeout=_REMOVE_TIMEOUT) as engine:
         # Podman cannot list while one is being removed. The next shelltie will sweep, too.
         with _unless_silent():
             for container, owner in (await engine.labelled(OWNER)).items():
@@ -189,10 +189,11 @@ async def _come(
 ) -> JoinedLink:
     """The keeper that comes, unless its container ends before, or is not as it was ordered."""
     channel, over = None, ""
-    deadline = anyio.current_time() + _PATIENCE
+    deadline = anyio.current_time() + _KEEPER_TIMEOUT
     while channel is None and not over:
         if anyio.current_time() > deadline:
-            over = f"its keeper did not come in {_PATIENCE:.0f} s: is the engine on this machine?"
+            waited = f"{_KEEPER_TIMEOUT:.0f} s"
+            over = f"its keeper did not come in {waited}: is the engine on this machine?"
         channel = await _accepted(listener)
         if channel is None:
             over = over or await engine.ended(name)
@@ -214,7 +215,7 @@ async def _come(
 
 async def _root(channel: socket.socket) -> int:
     """The root of its file system, which a keeper shows at first; a descriptor."""
-    with anyio.move_on_after(_PATIENCE):
+    with anyio.move_on_after(_KEEPER_TIMEOUT):
         await anyio.wait_readable(channel)
     channel.setblocking(False)
     _, shown, *_ = socket.recv_fds(channel, 1, 1)

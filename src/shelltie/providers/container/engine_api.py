@@ -12,12 +12,12 @@ import httpx2
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart, Silent
 
-PATIENCE = 60.0  # an engine that copies an image takes its time
-SHORT = 15.0  # with a question that needs no work
+CHANGE_TIMEOUT = 60.0  # an engine that copies an image takes its time
+QUESTION_TIMEOUT = 15.0  # with a question that needs no work
 _TICK = 0.05
 _GONE = 404
 _WRONG = 400
-_MOST = 8 * 1024 * 1024  # bytes of an answer
+_ANSWER_BYTES = 8 * 1024 * 1024  # bytes of an answer
 _WORDS = 500  # characters of what an engine complains of
 _TOLD = 60
 
@@ -47,12 +47,12 @@ class _Answer:
 class Engine:
     """Use it as `async with`. Whatever fails raises CannotStart, which says what to do.
 
-    `patience` is for what changes something.
+    `change_timeout` is for what changes something.
     """
 
-    def __init__(self, address: Path, patience: float | None = None) -> None:
+    def __init__(self, address: Path, change_timeout: float | None = None) -> None:
         self.address = address
-        self._patience = patience or PATIENCE
+        self._change_timeout = change_timeout or CHANGE_TIMEOUT
         transport = httpx2.AsyncHTTPTransport(uds=str(address), verify=False)
         # The deadline is one around the whole of a request: an engine may also drip.
         self._client = httpx2.AsyncClient(
@@ -114,7 +114,7 @@ class Engine:
 
     async def remove(self, name: str) -> None:
         """End it, and have nothing left of it."""
-        with anyio.fail_after(self._patience):
+        with anyio.fail_after(self._change_timeout):
             # While the engine itself removes one that has ended, it refuses.
             while True:
                 params = {"force": "true", "v": "true"}
@@ -163,7 +163,7 @@ class Engine:
             # What changes something is not given up half way: Podman loses count then.
             with (
                 anyio.CancelScope(shield=changes),
-                anyio.fail_after(self._patience if changes else SHORT),
+                anyio.fail_after(self._change_timeout if changes else QUESTION_TIMEOUT),
             ):
                 return await self._answer(request)
             raise AssertionError("nobody cancels that scope")
@@ -183,8 +183,10 @@ class Engine:
             body = bytearray()
             async for piece in response.aiter_raw():
                 body += piece
-                if len(body) > _MOST:
-                    raise CannotStart(f"the engine at {self.address} answers more than {_MOST} B")
+                if len(body) > _ANSWER_BYTES:
+                    raise CannotStart(
+                        f"the engine at {self.address} answers more than {_ANSWER_BYTES} B"
+                    )
             return _Answer(response.status_code, _parsed(bytes(body)))
         finally:
             await response.aclose()

@@ -28,7 +28,7 @@ _MAY_COME = ("config.worktree", "gitdir", "exclude", "attributes")  # alone they
 _DEPTH = 6  # a repository lies at most so deep
 _DIRECTORIES = 40_000  # looked at for repositories; some 10 µs each
 _FINELY = 16  # repositories that can be committed to; further ones are read-only altogether
-_MOST = 200
+_GUARDED_MAX = 200
 _LINKS = 40  # on one way, as many as the kernel follows
 _FILES = 50  # of settings that include one another
 # Repositories do not lie in these, but for one that is such a directory itself.
@@ -43,7 +43,7 @@ _SECTIONS = {"hookspath": ("core",), "worktree": ("core",), "path": ("include", 
 _SECTION = lazy(r"\s*\[\s*([\w.-]+)")
 _PATH = lazy(r"\s*(?:\[[^\]]*\]\s*)?(hookspath|worktree|path)\s*=\s*(.*)", re.IGNORECASE)
 _PER_TREE = lazy(r"worktreeconfig\s*(?:=\s*(?:true|yes|on|1)\s*)?$", re.IGNORECASE | re.M)
-_MANY = "it has too many {} to guard them all, choose a directory further down"
+_TOO_MANY = "it has too many {} to guard them all, choose a directory further down"
 
 
 @mutable
@@ -77,9 +77,9 @@ def git_of(roots: tuple[Path, ...], home: Path, within: Within, common: Path | N
     if common is not None:
         git.writable.append(common)
         _guard(git, common, (*_named(git, roots[0], (common / "config", *more)),), within)
-    marks = [*islice((mark for root in roots for mark in marks_in(git, root)), _MOST + 1)]
-    if len(marks) > _MOST:
-        git.problem = _MANY.format("repositories")
+    marks = [*islice((mark for root in roots for mark in marks_in(git, root)), _GUARDED_MAX + 1)]
+    if len(marks) > _GUARDED_MAX:
+        git.problem = _TOO_MANY.format("repositories")
     git.marks = list(dict.fromkeys(marks))
     for number, mark in enumerate(git.marks):
         repository = repository_of(mark)
@@ -139,7 +139,7 @@ def marks_in(git: Git, root: Path) -> Iterator[Path]:
         for directory in level:
             looked += 1
             if looked > _DIRECTORIES:
-                git.problem = _MANY.format("directories")
+                git.problem = _TOO_MANY.format("directories")
                 return
             found, further = _look_into(directory)
             below += further
@@ -194,8 +194,8 @@ def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) 
         return
     git.listed += [repository / "worktrees", repository / "modules"]
     trees = [Path(name) for name in _directories(git, repository / "worktrees")]
-    if len(trees) > _MOST:
-        git.problem = _MANY.format("work trees")
+    if len(trees) > _GUARDED_MAX:
+        git.problem = _TOO_MANY.format("work trees")
     modules = _modules(git, repository / "modules")
     repositories = (repository, *modules)
     for place in repositories:
@@ -227,7 +227,9 @@ def _keep(git: Git, path: Path, within: Within) -> None:
 def links_in(hooks: Path) -> Iterator[Path]:
     """Hooks that are kept elsewhere: the directory alone would guard the link, not the program."""
     with suppress(OSError), os.scandir(hooks) as entries:
-        yield from (Path(entry.path) for entry in islice(entries, _MOST) if entry.is_symlink())
+        yield from (
+            Path(entry.path) for entry in islice(entries, _GUARDED_MAX) if entry.is_symlink()
+        )
 
 
 def _work_trees(modules: Iterable[Path]) -> Iterator[Path]:
@@ -265,7 +267,7 @@ def _named(git: Git, tree: Path, settings: tuple[Path, ...]) -> Iterator[Path]:
         if file in read:
             continue
         if len(read) >= _FILES:
-            git.problem = _MANY.format("settings of git that include others")
+            git.problem = _TOO_MANY.format("settings of git that include others")
             return
         read.add(file)
         for key, value in _paths(text_of(file)):
@@ -301,8 +303,8 @@ def _modules(git: Git, place: Path) -> list[Path]:
     while queue:
         directory = queue.popleft()
         looked += 1
-        if looked > _DIRECTORIES or len(found) > _MOST:
-            git.problem = _MANY.format("submodules")
+        if looked > _DIRECTORIES or len(found) > _GUARDED_MAX:
+            git.problem = _TOO_MANY.format("submodules")
             return found
         if os.path.lexists(f"{directory}/HEAD"):
             found.append(Path(directory))

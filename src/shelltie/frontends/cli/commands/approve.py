@@ -6,7 +6,7 @@ from argparse import Namespace
 from shelltie.approval.always import shown_rule
 from shelltie.approval.card import hides_danger
 from shelltie.approval.kind_rules import shown_kind
-from shelltie.approval.question import RETRY, Answer, Question, Scope
+from shelltie.approval.question import LATE_ANSWER_WINDOW, Answer, Question, Scope
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
 from shelltie.errors import ConfigWrong, NoSuchQuestion
@@ -78,9 +78,8 @@ def _confirmed(question: Question, scope: Scope | None, *, yes: bool) -> Scope |
 def _tell(question: Question, taken: dict[str, object]) -> None:
     scope = Scope(str(taken["scope"]))
     if taken["late"] and scope is Scope.ONCE:
-        when = (
-            f"its caller has left: it runs when the same call comes within {human_duration(RETRY)}"
-        )
+        within = human_duration(LATE_ANSWER_WINDOW)
+        when = f"its caller has left: it runs when the same call comes within {within}"
     else:
         when = "its caller has left: repeat the call" if taken["late"] else "it starts now"
     print(f"{question.id} allowed, {_HOW_FAR[scope]}; {when}.")

@@ -24,7 +24,7 @@ from shelltie.frontends.cli.main import NOT_DONE, SHELLTIE_FAILED, WRONG_USAGE
 from shelltie.frontends.control import client
 from shelltie.frontends.control.run_row import exit_from_json
 
-_PATIENCE = 30.0  # seconds; after that it is said that it still takes its time
+_GONE_TIMEOUT = 30.0  # seconds; after that it is said that it still takes its time
 _BATCH = 1000  # ids that fit into a request
 _Ends = dict[str, dict[str, Any]]
 
@@ -79,7 +79,7 @@ def _end(group: list[FoundRun]) -> int:
 
 def _ends(batch: list[FoundRun]) -> _Ends:
     """What became of each, once all are gone or patience has ended."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _GONE_TIMEOUT
     ids = [run.listed.run_id for run in batch]
     ends = _asked(batch[0], ids, again=False)
     while time.monotonic() < deadline and not all(

@@ -90,7 +90,9 @@ class Leashed:
         self._ink = Style(sys.stderr, args.color)
         self._run: Run | None = None
         self._starting: anyio.CancelScope | None = None
-        self._tap = OutputForwarder(self._patience, lambda: self._leave("nobody reads its output"))
+        self._tap = OutputForwarder(
+            self._keep_waiting, lambda: self._leave("nobody reads its output")
+        )
         self._signal: int | None = None
         self._why = ""
         self._leaving = anyio.Event()
@@ -120,7 +122,7 @@ class Leashed:
                 tasks.cancel_scope.cancel()
         return self._conclude(run)
 
-    def _patience(self) -> bool:
+    def _keep_waiting(self) -> bool:
         """Whether to go on waiting for somebody who does not read."""
         if self._run is None or self._signal is not None:
             return False

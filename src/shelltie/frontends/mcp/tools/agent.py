@@ -44,7 +44,7 @@ from shelltie.sessions.session import Session
 from shelltie.settings.all_settings import AgentTaskSettings
 from shelltie.settings.config import Config
 
-_KEPT_MOST, _KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
+_ENDED_KEPT, _ENDED_KEPT_FOR = 50, 600.0  # tasks that ended and were not asked for since
 
 
 @frozen
@@ -250,8 +250,8 @@ class AgentTools:
 
     def _forget_old(self) -> None:
         ended = [one for one in self._kept.values() if one.task.run.outcome is not None]
-        old = [one for one in ended if one.session.idle > _KEPT_FOR]
-        for one in [*old, *ended[: max(0, len(ended) - _KEPT_MOST)]]:
+        old = [one for one in ended if one.session.idle > _ENDED_KEPT_FOR]
+        for one in [*old, *ended[: max(0, len(ended) - _ENDED_KEPT)]]:
             self._kept.pop(one.task.id, None)
 
 

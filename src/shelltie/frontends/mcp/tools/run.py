@@ -39,7 +39,7 @@ from shelltie.frontends.mcp.tools.schema import (
 from shelltie.frontends.reports.run_report import Result, printed_text, refusal_report, report
 from shelltie.frontends.reports.text_for_models import run_text
 from shelltie.model import ISOLATION_LEVELS, Bar, LimitNames
-from shelltie.running.retry import MOST, Attempts
+from shelltie.running.retry import RETRIES_MAX, Attempts
 from shelltie.settings.config import Config
 from shelltie.verdict import Rating
 
@@ -80,7 +80,7 @@ class RunArguments:
     retry: int | None = optional(
         "Further attempts after a timeout, if it changes nothing (0).",
         minimum=0,
-        maximum=MOST,
+        maximum=RETRIES_MAX,
     )
     isolation: str | None = optional(
         "sandbox: writes only in the project, no network; auto: the strongest there is. Absent:"
