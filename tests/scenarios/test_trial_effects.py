@@ -1,5 +1,6 @@
 """What a trial changed is applied unasked, or asked about, by its effect."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,11 @@ from shelltie.trials.effect_rules import Apply, Ask, EffectRules, decide
 from tests.trial_trees import TrialTrees, git_init, put
 
 Do = Callable[[TrialTrees], object]
+_OBEYED = (
+    *("web/CLAUDE.md", "docs/AGENTS.override.md", ".github/workflows/ci.yml", ".gitlab-ci.yml"),
+    *(".github/copilot-instructions.md", ".npmrc", "web/.npmrc", ".yarnrc.yml", "lefthook.yml"),
+    *("web/.cargo/config.toml", ".gdbinit", ".exrc", "mise.toml", "web/.vscode/tasks.json"),
+)
 
 
 @pytest.fixture
@@ -46,11 +52,42 @@ def test_what_git_tracks_or_ignores_is_applied_unasked(trees: TrialTrees) -> Non
     assert decide(trees.read()) == Apply()
 
 
+def _index_on_trial(trees: TrialTrees, *words: str) -> None:
+    index = put(trees.upper / ".git/index", (trees.workspace / ".git/index").read_bytes())
+    env = {**os.environ, "GIT_INDEX_FILE": str(index)}
+    subprocess.run(["git", "-C", trees.workspace, *words], check=True, env=env)
+
+
 def test_what_is_staged_is_applied_unasked(trees: TrialTrees) -> None:
-    for name in ("objects/12/3456", "index", "COMMIT_EDITMSG"):
+    for name in ("objects/12/3456", "COMMIT_EDITMSG"):
         trees.write(f".git/{name}", "x")
+    _index_on_trial(trees, "add", "-f", "build/out.o")
 
     assert _reasons(trees) == ""
+
+
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_an_index_that_hides_a_file_is_asked_about(trees: TrialTrees, mark: str) -> None:
+    words = ["git", "-C", str(trees.workspace), "update-index", "--assume-unchanged", "src/f2.py"]
+    subprocess.run(words, check=True)
+    trees.begin()
+    _index_on_trial(trees, "update-index", mark, "src/f1.py")
+
+    assert _reasons(trees) == "`git status` would not look at it any more: src/f1.py"
+
+
+def test_an_index_that_git_cannot_read_is_asked_about(trees: TrialTrees) -> None:
+    trees.write(".git/index", "x")
+
+    assert _reasons(trees) == "`git status` would not look at it any more: .git/index"
+
+
+def test_a_repository_that_git_cannot_read_is_asked_about(trees: TrialTrees) -> None:
+    (trees.workspace / ".git/HEAD").unlink()
+    trees.begin()
+    trees.write("src/f1.py", "changed")
+
+    assert _reasons(trees) == "git cannot read its repository: src/f1.py"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +146,24 @@ def test_hooks_that_a_setting_names_are_guarded(trees: TrialTrees) -> None:
     reasons = _reasons(trees)
 
     assert "guarded: programs obey it: src/hooks, src/hooks/pre-commit, src/more.config" in reasons
+
+
+def test_what_programs_obey_unasked_is_guarded_though_git_tracks_it(tmp_path: Path) -> None:
+    trees = TrialTrees(tmp_path)
+    names = (*_OBEYED, "CLAUDE.md")
+    for name in names:
+        put(trees.workspace / name, "x\n")
+    put(trees.workspace / "docs/agents.md", "be kind\n")
+    (trees.workspace / "AGENTS.md").symlink_to("docs/agents.md")
+    git_init(trees.workspace, ignored=".cargo\n")
+    trees.begin()
+
+    for name in (*names, "docs/agents.md"):
+        written = trees.write(name, "evil\n")
+        assert _reasons(trees) == f"guarded: programs obey it: {name}"
+        written.unlink()
+    (trees.upper / ".cargo").symlink_to("docs")
+    assert "guarded: programs obey it: .cargo" in _reasons(trees)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,14 @@ from itertools import dropwhile
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import inline
+from shelltie.providers.workspace.boundaries import OBEYED
 from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, FileType, with_parents
-from shelltie.trials.git_knowledge import GitKnowledge, look_up, obeyed_names
+from shelltie.trials.git_knowledge import GitKnowledge, look_up
 
 _NAMED = 5
+_OBEYED_NAMES = frozenset(OBEYED)
+_OBEYED_INNER = tuple(name for name in OBEYED if "/" in name)
+_ABOVE_OBEYED = frozenset(name.partition("/")[0] for name in _OBEYED_INNER)  # as a link, it is them
 # What git itself writes, and what takes nothing away and is not obeyed: new objects, its index.
 _GIT_ADDS = ("objects", "lfs")
 _GIT_STATE = ("index", "COMMIT_EDITMSG", "gc.log", "gc.pid", "*.lock")
@@ -61,12 +65,12 @@ def decide(
     Raises: ChangesUnreadable.
     """
     known = look_up(change_set) if known is None else known
-    guarded = known.obeyed | obeyed_names(change_set.workspace)
     changes = change_set.changes
     findings = (
         ("more was changed than can be listed", ["…"] if change_set.cut else []),
         ("changed in the workspace meanwhile", change_set.conflicts()),
-        ("guarded: programs obey it", _paths(c for c in changes if _is_guarded(c, guarded))),
+        ("guarded: programs obey it", _paths(c for c in changes if _is_guarded(c, known.obeyed))),
+        ("`git status` would not look at it any more", sorted(known.overlooked)),
         ("deleted from a repository", _paths(filter(_loses_history, changes))),
         ("gains rights when it is run", _paths(filter(_gains_rights, changes))),
         ("gets another owner", _paths(filter(_changes_owner, changes))),
@@ -95,17 +99,21 @@ def _by_number(
         )
         return
     yield f"{len(deleted)} files deleted", deleted if len(deleted) >= rules.deletions else []
-    strange = [c for c in files if c.path not in known.known]
+    yield "git cannot read its repository", sorted(known.unanswered)
+    strange = [c for c in files if c.path not in known.known | known.unanswered]
     new = [c for c in strange if c.kind is ChangeKind.ADDED]
     yield "new, and git neither tracks nor ignores it", [] if rules.untracked else _paths(new)
     yield "git does not know it", _paths(c for c in strange if c.kind is not ChangeKind.ADDED)
 
 
-def _is_guarded(change: Change, guarded: frozenset[str]) -> bool:
-    """Whether it is, or is in, what is obeyed, be it further down; and what git obeys."""
-    if not guarded.isdisjoint(with_parents(change.path)) or not guarded.isdisjoint(
-        change.path.split("/")
-    ):
+def _is_guarded(change: Change, by_git: frozenset[str]) -> bool:
+    """Whether it is, or is in, what programs obey, be it further down; or what git obeys."""
+    parts = change.path.split("/")
+    if not (by_git.isdisjoint(with_parents(change.path)) and _OBEYED_NAMES.isdisjoint(parts)):
+        return True
+    if any(f"/{inner}/" in f"/{change.path}/" for inner in _OBEYED_INNER):
+        return True
+    if change.now.type is FileType.LINK and parts[-1] in _ABOVE_OBEYED:
         return True
     inside = _git_part(change.path)
     if inside is None:

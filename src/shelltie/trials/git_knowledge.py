@@ -15,20 +15,26 @@ from shelltie.trials.change_set import ChangeSet, FileType, with_parents
 from shelltie.trials.held_tree import HeldTree
 
 _REPOSITORIES_MAX = 16
+_INDEX = ".git/index"
 _OBEYED_IN_REPOSITORY = ("hooks", "config", "config.worktree", "info", "commondir", "modules")
 _NAMED_MAX = 64 * 1024  # bytes of paths on a command line; beyond, git lists all that it tracks
 
 
 @frozen
 class GitKnowledge:
-    """`known` is tracked or ignored, `obeyed` are settings and hooks that git follows.
+    """`known` is tracked or ignored, `obeyed` are settings and hooks that git follows, and files
+    to which what other programs obey is a link.
 
-    Without a `repository` git knows nothing.
+    `overlooked` are files that `git status` would not look at any more with the index of the trial,
+    `unanswered` those of a repository that git cannot read. Without a `repository` git knows
+    nothing.
     """
 
     repository: bool
     known: frozenset[str]
     obeyed: frozenset[str]
+    overlooked: frozenset[str] = frozenset()
+    unanswered: frozenset[str] = frozenset()
 
 
 def look_up(change_set: ChangeSet) -> GitKnowledge:
@@ -36,22 +42,39 @@ def look_up(change_set: ChangeSet) -> GitKnowledge:
     workspace = change_set.workspace
     with HeldTree(workspace) as tree:
         grouped = _by_repository(change_set, tree)
-    known, followed, any_repository = set[str](), set[str](), False
+    known, followed = set[str](), {*_behind_links(workspace)}
+    overlooked, unanswered = set[str](), set[str]()
+    any_repository = False
     for root, paths in [*grouped.items()][:_REPOSITORIES_MAX]:
-        place = workspace / root
+        place, above = workspace / root, f"{root}/" if root else ""
         tracked = _tracked(place, paths)
         if tracked is None:
+            if any((parent / ".git").exists() for parent in (place, *place.parents)):
+                unanswered.update(f"{above}{path}" for path in paths)
             continue
         any_repository = True
         found = tracked | _ignored(place, [path for path in paths if path not in tracked])
-        known.update(f"{root}/{path}" if root else path for path in found)
+        known.update(f"{above}{path}" for path in found)
         followed.update(_obeyed_by_git(place, workspace))
-    return GitKnowledge(any_repository, frozenset(known), frozenset(followed))
+        if _INDEX in paths:
+            index = change_set.source / root / _INDEX
+            overlooked.update(f"{above}{path}" for path in _overlooked(place, index))
+    return GitKnowledge(
+        any_repository or bool(unanswered),
+        frozenset(known),
+        frozenset(followed),
+        frozenset(overlooked),
+        frozenset(unanswered),
+    )
 
 
-def obeyed_names(workspace: Path) -> frozenset[str]:
-    """What editors, agents and shelltie obey, relative to the workspace."""
-    return frozenset(str(path.relative_to(workspace)) for path in obeyed(workspace))
+def _behind_links(workspace: Path) -> Iterator[str]:
+    """Files by other names of what programs obey: `CLAUDE.md` is often a link."""
+    inside = within((workspace,))
+    for path in obeyed(workspace):
+        links, real = follow(path, inside)
+        if links and inside(real):
+            yield str(real.relative_to(workspace))
 
 
 def _by_repository(change_set: ChangeSet, tree: HeldTree) -> dict[str, list[str]]:
@@ -88,6 +111,22 @@ def _ignored(place: Path, paths: list[str]) -> set[str]:
     given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     output = git(place, "check-ignore", "-z", "--stdin", stdin=given, codes=(1,)) if paths else b""
     return {*_names(output or b"")}
+
+
+def _overlooked(place: Path, index: Path) -> set[str]:
+    """What is newly marked (`--assume-unchanged`, `--skip-worktree`) in an index; itself, if git
+    cannot read it.
+    """
+    before, after = _marked(place, None), _marked(place, index)
+    return {_INDEX} if before is None or after is None else after - before
+
+
+def _marked(place: Path, index: Path | None) -> set[str] | None:
+    listed = git(place, "ls-files", "-z", "-v", "--cached", index=index)
+    if listed is None:
+        return None
+    # A letter and a space before each: S and small letters are the marks.
+    return {name[2:] for name in _names(listed) if name[0] == "S" or name[0].islower()}
 
 
 def _obeyed_by_git(place: Path, workspace: Path) -> Iterator[str]:

@@ -18,13 +18,32 @@ _SYSTEM = (
     *("/nix", "/proc", "/run", "/sbin", "/sys", "/usr"),
 )
 _TOO_WIDE = ("/", "/home", "/mnt", "/media", "/opt", "/root", "/srv", "/tmp", "/var", "/var/tmp")  # noqa: S108  only compared
-_OBEYED = (
+# Agents, editors, debuggers, shells and package managers obey these by themselves.
+_OBEYED_HERE = (
     *(".shelltie.toml", ".shelltie", "config/terminal_timeout_policy.json"),
     *(".mcp.json", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".continue", ".roo"),
-    *(".clinerules", ".aider.conf.yml", "opencode.json", ".vscode", ".idea", ".zed"),
-    *(".agents", ".kiro", ".opencode", ".amazonq", ".junie", ".cursorrules"),
-    *(".devcontainer", ".envrc", ".husky", ".pre-commit-config.yaml"),
+    *(".clinerules", ".aider.conf.yml", "opencode.json", ".agents", ".kiro", ".opencode"),
+    *(".amazonq", ".junie", ".cursorrules", ".windsurfrules", ".goosehints"),
+    *("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"),
+    *(".github/copilot-instructions.md", ".github/instructions", ".github/prompts"),
+    *(".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".dir-locals.el"),
+    *(".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".gdbinit", ".lldbinit", ".pdbrc", ".Rprofile"),
+    *(".envrc", "mise.toml", ".mise.toml", ".config/mise", ".tool-versions"),
+    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv"),
+    *(".husky", ".pre-commit-config.yaml", ".overcommit.yml"),
+    *("lefthook.yml", ".lefthook.yml", "lefthook.yaml", ".lefthook.yaml", "lefthook.toml"),
+    *("lefthook-local.yml", ".lefthook-local.yml"),
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins"),
+    *(".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml", ".cargo/config.toml", ".cargo/config"),
 )
+# A CI service obeys these once somebody has pushed them. No mount guards them: `git switch` could
+# not write them, and there is a person in between.
+_OBEYED_BY_CI = (
+    *(".github/workflows", ".github/actions", ".gitlab-ci.yml", ".circleci", ".travis.yml"),
+    *(".buildkite", ".woodpecker", ".woodpecker.yml", ".forgejo/workflows", ".gitea/workflows"),
+    *("azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"),
+)
+OBEYED = (*_OBEYED_HERE, *_OBEYED_BY_CI)
 
 _INSTALLED = (
     ".venv/lib/python*/site-packages/*.py",
@@ -70,8 +89,8 @@ def within(roots: Iterable[Path]) -> Callable[[Path], bool]:
 
 
 def obeyed(workspace: Path) -> tuple[Path, ...]:
-    """What editors, agents and shelltie itself obey, by its names: it may not be there."""
-    return tuple(workspace / name for name in _OBEYED)
+    """What programs here obey by themselves, by its names: it may not be there."""
+    return tuple(workspace / name for name in _OBEYED_HERE)
 
 
 def hard_linked(workspace: Path) -> Path | None:
