@@ -7,6 +7,7 @@ from subprocess import run
 
 from shelltie.trials.change_set import ChangeSet
 from shelltie.trials.overlay_upper import file_clock, read_change_set
+from shelltie.trials.transaction import restored_in
 
 
 class TrialTrees:
@@ -31,7 +32,11 @@ class TrialTrees:
     def read(self) -> ChangeSet:
         """What the trial changed."""
         return read_change_set(
-            self.workspace, self.upper, started_ns=self._started, bases=self.bases
+            self.workspace,
+            self.upper,
+            started_ns=self._started,
+            bases=self.bases,
+            restored=restored_in(self.undo_dir),
         )
 
     def write(self, path: str, text: str | bytes) -> Path:

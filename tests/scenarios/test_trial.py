@@ -187,6 +187,9 @@ async def test_what_a_limit_ended_can_still_be_looked_at(
     assert not (project / "half").exists()
 
 
+_CHANGES = "echo x > kept; echo x > sub/deep; rm -r old; echo n > new; chmod 700 sub"
+
+
 @pytest.mark.parametrize("then", ["discard", "list", "another trial"])
 async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
     project: Path, open_terminal: Open, monkeypatch: pytest.MonkeyPatch, then: str
@@ -201,8 +204,10 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
 
     real = StepJournal.write
     before = (project / "kept").read_text()
+    (project / "old").mkdir()
+    (project / "old/one").touch()
     async with open_terminal() as terminal:
-        trial = trial_of(await terminal.run("echo x > kept; echo x > sub/deep", trial=True))
+        trial = trial_of(await terminal.run(_CHANGES, trial=True))
         with monkeypatch.context() as patch:
             patch.setattr(StepJournal, "write", write)
             with pytest.raises(Killed):
@@ -212,6 +217,7 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
             await trial.discard()
         elif then == "list":
             assert [one.id for one in terminal.trials.list()] == ["t1"]
+            assert (await terminal.trials.look("t1")).changes.conflicts() == ()
         else:
             assert (await terminal.run("cat kept", trial=True)).stdout == before
 

@@ -162,6 +162,8 @@ def test_whatever_was_interrupted_is_rolled_back(
                 pass
         assert recover(trees.undo_dir)
         assert contents(trees.workspace) == before, calls
+        if way == "apply":
+            assert trees.read().conflicts() == (), calls
         calls += 1
 
     assert calls > 5

@@ -28,6 +28,7 @@ from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
 from shelltie.trials.effect_rules import Ask, EffectRules, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
+from shelltie.trials.transaction import restored_in
 from shelltie.trials.trial_store import INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
 from shelltie.trials.unified_diff import NOT_ALL
@@ -307,7 +308,11 @@ class Trials:
 
     def _read(self, trial: Trial) -> TrialEnd:
         changes = read_change_set(
-            Path(trial.workspace), trial.upper, started_ns=trial.started_ns, bases=trial.bases
+            Path(trial.workspace),
+            trial.upper,
+            started_ns=trial.started_ns,
+            bases=trial.bases,
+            restored=restored_in(trial.undo_dir),
         )
         return TrialEnd(trial, changes, self._objections(changes))
 

@@ -8,10 +8,11 @@ so the cost grows with the changes and not with the workspace.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from shelltie.basics.frozen import replace
 from shelltie.errors import ChangesUnreadable
@@ -47,16 +48,19 @@ def read_change_set(
     started_ns: int,
     bases: Path | None = None,
     userxattr: bool = True,
+    restored: Mapping[int, int] = MappingProxyType({}),
 ) -> ChangeSet:
     """What a trial changed. The overlay must be unmounted, and nothing of the trial alive.
 
     `userxattr` is the option it was mounted with: it says whose marks count. With the other ones
     (`trusted.overlay.*`) a command could have set `user.overlay.*` by itself. The first call keeps
-    old texts in `bases`, which then allow a merge with what others change later.
+    old texts in `bases`, which then allow a merge with what others change later. `restored` is what
+    a rollback moved, by inode, with the ctime that it has since: nobody has changed that.
     Raises: ChangesUnreadable.
     """
     with HeldTree(workspace) as lower, HeldTree(upper, ours=True) as held:
-        comparison = _Comparison(lower, held, started_ns, "user" if userxattr else "trusted")
+        namespace = "user" if userxattr else "trusted"
+        comparison = _Comparison(lower, held, started_ns, namespace, restored)
         found = _change_set(comparison, lower, upper, started_ns)
     change_set = replace(found, bases=bases)
     if bases is not None and not bases.exists():
@@ -93,10 +97,12 @@ class _Comparison:
         upper: HeldTree,
         started_ns: int,
         namespace: str,
+        restored: Mapping[int, int],
     ) -> None:
         self._lower = lower
         self._upper = upper
         self._started_ns = started_ns
+        self._restored = restored
         self._prefix = f"{namespace}.overlay."
         self._device = lower.identity[0]
         self._room = _COMPARED_MAX
@@ -227,7 +233,11 @@ class _Comparison:
     ) -> Change:
         # What is mounted there the trial did not see.
         meanwhile = before is not None and (
-            before.ctime_ns > self._started_ns or before.device != self._device
+            before.device != self._device
+            or (
+                before.ctime_ns > self._started_ns
+                and self._restored.get(before.inode) != before.ctime_ns
+            )
         )
         capable = (
             after is not None and after.type is FileType.FILE and _is_capable(self._upper, path)

@@ -245,37 +245,50 @@ class _Trees:
         problems = list[str]()
         for step in reversed(steps):
             try:
-                self._reverse(step)
+                if self._reverse(step):
+                    self._note(step.path)
             except (OSError, ChangesConflict) as error:
                 problems.append(f"{inline(step.path)}: {error}")
         return problems
 
-    def _reverse(self, step: Step) -> None:
-        """Reverse one step, if it was done, or the half of it that was. Raises: OSError."""
+    def _reverse(self, step: Step) -> bool:
+        """Reverse one step, or the half of it that was done; whether there was something to do.
+
+        Raises: OSError, ChangesConflict.
+        """
         if step.action is Action.RIGHTS:
-            if inode_at(self._workspace, step.path) == step.new:
-                self._set_rights(step, step.before)
-            return
-        here = inode_at(self._workspace, step.path)
+            return self._reverse_rights(step)
+        here, done = inode_at(self._workspace, step.path), False
         source = self._origin(step)
         if step.action is Action.PUT and here == step.new:
             if inode_at(source, step.source) is not None:  # the old one, right after an exchange
                 exchange(source, step.source, self._workspace, step.path)
-                self._note(step.path)
-                return
+                return True
             move(self._workspace, step.path, source, step.source)
-            here = None
+            here, done = None, True
         if step.kept and here is None and inode_at(self._work, step.kept) is not None:
             move(self._work, step.kept, self._workspace, step.path)
-            self._note(step.path)
-            here = step.old
+            here, done = step.old, True
         if here not in (step.old, None) or (here is None and step.old is not None):
             raise OSError("something else is there now")
+        return done
+
+    def _reverse_rights(self, step: Step) -> bool:
+        found, before = self._workspace.lstat(step.path), step.before
+        if found is None or found.st_ino != step.new or before is None:
+            return False
+        now = Rights(self._workspace.mode(found), found.st_uid, found.st_gid)
+        if now == replace(before, mtime_ns=None):
+            return False
+        self._set_rights(step, before)
+        return True
 
     def _note(self, path: str) -> None:
-        found = self._workspace.lstat(path)
-        if found is not None:
-            self.restored[found.st_ino] = found.st_ctime_ns
+        """What was moved gets another ctime by that, and so does the directory that it is in."""
+        above = self._workspace.lstat_directory(path.rpartition("/")[0])
+        for found in (self._workspace.lstat(path), above):
+            if found is not None:
+                self.restored[found.st_ino] = found.st_ctime_ns
 
     def _origin(self, step: Step) -> HeldTree:
         return self._work if step.staged else self._source
