@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 def as_json(record: object) -> dict[str, object]:
     """The object of a dataclass, and of those within it; a tuple is a list."""
-    return {_camel(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
+    return {wire_name(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
 
 
 def _value(value: object) -> object:
@@ -26,7 +26,7 @@ def from_json(kind: type[_T], said: Mapping[str, Any]) -> _T:
     Raises: KeyError, TypeError, ValueError if this is none.
     """
     known = fields(kind)  # type: ignore[arg-type]  # any dataclass
-    return kind(**{f.name: _converted(f.type, said[_camel(f.name)]) for f in known})
+    return kind(**{f.name: _converted(f.type, said[wire_name(f.name)]) for f in known})
 
 
 def _converted(kind: Any, value: object) -> object:  # noqa: ANN401  the annotation of a field
@@ -38,6 +38,7 @@ def _converted(kind: Any, value: object) -> object:  # noqa: ANN401  the annotat
 
 
 @cache
-def _camel(name: str) -> str:
+def wire_name(name: str) -> str:
+    """The name of a field on the wire: `exit_code` is `exitCode`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

@@ -12,8 +12,8 @@ from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration, iso_utc, milliseconds
-from shelltie.frontends.reports.state_names import limit_code
-from shelltie.model import Ended, Limit, Limits, Outcome, State, Stream
+from shelltie.frontends.reports.state_names import limit_code, limits_in_ms
+from shelltie.model import Ended, Limit, Outcome, State, Stream
 from shelltie.output.redact import Redactor
 from shelltie.output.text import decode, last_line, whole_start
 from shelltie.running import messages
@@ -32,6 +32,36 @@ class Heartbeats:
 
     count: bool = True
     found_in: Callable[[str], bool] | None = None
+
+
+@frozen
+class PartialOutput:
+    """What a task has printed so far: its last JSON lines, and the ends of its streams."""
+
+    last_events: tuple[object, ...]
+    stdout_tail: str
+    stderr_tail: str
+    last_activity_at: str
+    events_count: int
+    events_dropped: int
+
+
+@frozen
+class TaskError:
+    """Why a task ended badly; `errno` is for a timeout alone."""
+
+    code: str
+    kind: str
+    reason: str
+    message: str
+    idle_ms: int
+    wall_clock_ms: int
+    pid: int | None
+    killed: bool
+    signal: str | None
+    started_at: str
+    last_activity_at: str
+    errno: str = "ETIMEDOUT"
 
 
 class AgentTask:
@@ -72,14 +102,16 @@ class AgentTask:
 
     def partial(self) -> TaskAnswer:
         """What there is so far."""
-        return {
-            "lastEvents": [self.plain(event) for event in self.lines.events],
-            "stdoutTail": self._tail(Stream.STDOUT),
-            "stderrTail": self._tail(Stream.STDERR),
-            "lastActivityAt": iso_utc(time.time() - self.run.idle),
-            "eventsCount": self.lines.count,
-            "eventsDropped": self.lines.dropped,
-        }
+        return as_json(
+            PartialOutput(
+                last_events=tuple(self.plain(event) for event in self.lines.events),
+                stdout_tail=self._tail(Stream.STDOUT),
+                stderr_tail=self._tail(Stream.STDERR),
+                last_activity_at=iso_utc(time.time() - self.run.idle),
+                events_count=self.lines.count,
+                events_dropped=self.lines.dropped,
+            )
+        )
 
     def _hear(self, stream: Stream, chunk: memoryview) -> None:
         if stream is Stream.STDOUT:
@@ -123,7 +155,7 @@ def name_of(command: str) -> str:
 
 def answer(task: AgentTask) -> TaskAnswer:
     """How a task is, or how it ended."""
-    run, outcome = task.run, task.run.outcome
+    run, outcome, limits = task.run, task.run.outcome, task.run.rules.limits
     ok = outcome is None or outcome.ok
     made: TaskAnswer = {"success": ok, "taskId": task.id, "status": _status(outcome)}
     if outcome is not None and not outcome.ok:
@@ -139,22 +171,11 @@ def answer(task: AgentTask) -> TaskAnswer:
         "neverStarted": run.output.total == 0,
         "lastEvent": task.plain(task.last_event),
         "heartbeats": task.heartbeats,
-        "limits": limits_of(run.rules.limits),
-        "warnings": [*run.rules.limits.notes, *run.warnings],
+        "limits": {**as_json(limits_in_ms(limits)), "notes": [*limits.notes]},
+        "warnings": [*limits.notes, *run.warnings],
         "provider": run.provider,
         "isolation": run.isolation,
         "runId": run.id,
-    }
-
-
-def limits_of(limits: Limits) -> TaskAnswer:
-    """The limits that hold."""
-    return {
-        "execMs": milliseconds(limits.total),
-        "idleMs": milliseconds(limits.silence),
-        "source": limits.source,
-        "clamped": limits.clamped,
-        "notes": [*limits.notes],
     }
 
 
@@ -189,20 +210,21 @@ def _status(outcome: Outcome | None) -> str:
 def _error(task: AgentTask, outcome: Outcome) -> TaskAnswer:
     code, kind, reason, message = _what(task, outcome)
     after = outcome.timed_out_after
-    made: TaskAnswer = {
-        "code": code,
-        "kind": kind,
-        "reason": reason,
-        "message": message,
-        "idleMs": milliseconds(outcome.idle),
-        "wallClockMs": milliseconds(outcome.duration if after is None else after),
-        "pid": task.run.pid,
-        "killed": outcome.ended is not None,
-        "signal": _signal(outcome),
-        "startedAt": iso_utc(task.run.started_at),
-        "lastActivityAt": iso_utc(time.time() - task.run.idle),
-    }
-    return made | ({"errno": "ETIMEDOUT"} if kind in ("inactivity", "deadline") else {})
+    error = TaskError(
+        code=code,
+        kind=kind,
+        reason=reason,
+        message=message,
+        idle_ms=milliseconds(outcome.idle),
+        wall_clock_ms=milliseconds(outcome.duration if after is None else after),
+        pid=task.run.pid,
+        killed=outcome.ended is not None,
+        signal=_signal(outcome),
+        started_at=iso_utc(task.run.started_at),
+        last_activity_at=iso_utc(time.time() - task.run.idle),
+    )
+    timed_out = kind in ("inactivity", "deadline")
+    return {name: it for name, it in as_json(error).items() if timed_out or name != "errno"}
 
 
 def _what(task: AgentTask, outcome: Outcome) -> tuple[str, str, str, str]:

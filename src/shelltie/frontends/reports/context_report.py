@@ -7,6 +7,8 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from shelltie.basics.frozen import frozen
+from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration, human_size, iso_utc, milliseconds
 from shelltie.contexts.context import Context, Executed, StillRunning
 from shelltie.contexts.registry import Contexts
@@ -28,10 +30,11 @@ from shelltie.frontends.reports.state_names import (
     TIMEOUT_EXCEEDED,
     context_error,
     context_state,
+    limits_in_ms,
     timeout_code,
 )
 from shelltie.frontends.reports.terminal_events import exit_code, whole_ms
-from shelltie.model import Limits, Outcome, State
+from shelltie.model import Outcome, State
 from shelltie.output.head_tail import Window
 from shelltie.output.text import cut_head, decode, whole_end
 from shelltie.running.run import Run
@@ -116,7 +119,7 @@ async def status(contexts: Contexts, given: Given, owner: str) -> ContextAnswer:
     Raises: TerminalError.
     """
     context = contexts.get(given["session_id"], owner)
-    return {"success": True, "session": described(context)}
+    return {"success": True, "session": as_json(described(context))}
 
 
 CALLS: Mapping[str, Callable[[Contexts, Given, str], Awaitable[ContextAnswer]]] = {
@@ -130,19 +133,33 @@ CALLS: Mapping[str, Callable[[Contexts, Given, str], Awaitable[ContextAnswer]]] 
 # Objects
 
 
-def described(context: Context) -> ContextAnswer:
+@frozen
+class ContextStatus:
     """A session as an object."""
+
+    id: str
+    task_id: str
+    agent_id: str
+    working_directory: str
+    state: str
+    created_at: str
+    last_command_at: str | None
+    command_count: int
+
+
+def described(context: Context) -> ContextStatus:
+    """How a session is."""
     last = context.last_command
-    return {
-        "id": context.id,
-        "taskId": context.asker.task,
-        "agentId": context.asker.agent,
-        "workingDirectory": context.cwd,
-        "state": _state(context),
-        "createdAt": iso_utc(context.created),
-        "lastCommandAt": None if last is None else iso_utc(last),
-        "commandCount": context.commands,
-    }
+    return ContextStatus(
+        id=context.id,
+        task_id=context.asker.task,
+        agent_id=context.asker.agent,
+        working_directory=context.cwd,
+        state=_state(context),
+        created_at=iso_utc(context.created),
+        last_command_at=None if last is None else iso_utc(last),
+        command_count=context.commands,
+    )
 
 
 def command_answer(done: Executed | StillRunning, shown: int) -> ContextAnswer:
@@ -165,7 +182,7 @@ def _executed(ended: Executed, shown: int) -> ContextAnswer:
         "stderr": stderr,
         "duration": whole_ms(outcome.duration),
         "truncated": less_out or less_err,
-        "limits": _limits(ended.limits),
+        "limits": as_json(limits_in_ms(ended.limits)),
         "runId": ended.run,
     }
     if (code := context_error(outcome)) is not None:
@@ -188,7 +205,7 @@ def _so_far(going: StillRunning, shown: int) -> ContextAnswer:
         "stderr": stderr,
         "duration": whole_ms(run.elapsed),
         "truncated": less_out or less_err,
-        "limits": _limits(run.rules.limits),
+        "limits": as_json(limits_in_ms(run.rules.limits)),
         "runId": run.id,
     }
     return said | _warning([*run.rules.limits.notes, *run.warnings])
@@ -287,12 +304,3 @@ def _leaked(outcome: Outcome) -> Iterator[str]:
 
 def _warning(notes: Sequence[str]) -> ContextAnswer:
     return {"warning": "; ".join(notes)} if notes else {}
-
-
-def _limits(limits: Limits) -> ContextAnswer:
-    return {
-        "execMs": milliseconds(limits.total),
-        "idleMs": milliseconds(limits.silence),
-        "source": limits.source,
-        "clamped": limits.clamped,
-    }

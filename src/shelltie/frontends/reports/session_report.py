@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import inline
 from shelltie.errors import CommandDenied, RefusedByPerson, TerminalError, TooManySessions
@@ -272,21 +271,37 @@ def table_text(sessions: Iterable[tuple[str, str, int, bool, float]]) -> str:
     return "\n".join(["Active Terminal Sessions:", *map(_aligned, [head, *rows])])
 
 
-def listed(session: Session) -> dict[str, object]:
+@frozen
+class ListedSession:
     """A session in a list, for programs."""
+
+    id: str
+    command: str
+    position: int
+    running: bool
+    status: str
+    timeout_reason: str | None
+    exit_code: int | None
+    uptime_seconds: float
+    waiting_for_input: bool
+    ports: tuple[ForwardedPort, ...] | None  # None: none can be reached
+
+
+def listed(session: Session) -> ListedSession:
+    """A session in a list."""
     seen, outcome = session.run.look(), session.run.outcome
-    return {
-        "id": session.id,
-        "command": session.run.command.text,
-        "position": session.position,
-        "running": not session.complete,
-        "status": status_of(outcome),
-        "timeoutReason": timeout_reason(outcome),
-        "exitCode": None if outcome is None else outcome.exit.number,
-        "uptimeSeconds": round(_age(session), 1),
-        "waitingForInput": not session.complete and seen is not None and seen.waits_for_input,
-        "ports": None if (ports := session.run.ports) is None else [*map(as_json, ports)],
-    }
+    return ListedSession(
+        id=session.id,
+        command=session.run.command.text,
+        position=session.position,
+        running=not session.complete,
+        status=status_of(outcome),
+        timeout_reason=timeout_reason(outcome),
+        exit_code=None if outcome is None else outcome.exit.number,
+        uptime_seconds=round(_age(session), 1),
+        waiting_for_input=not session.complete and seen is not None and seen.waits_for_input,
+        ports=session.run.ports,
+    )
 
 
 def result_text(exit_code: int, output: str, problem: str | None, limit: int = CROP) -> str:

@@ -1,7 +1,9 @@
-"""State and error code tables: how each front-end names the same end of a run."""
+"""State and error code tables: how each front-end names the same end of a run, and its limits."""
 
+from shelltie.basics.frozen import frozen
+from shelltie.basics.times import milliseconds
 from shelltie.errors import TerminalError
-from shelltie.model import Limit, Outcome, State
+from shelltie.model import Limit, Limits, Outcome, State
 
 TIMEOUT_EXCEEDED = "TIMEOUT_EXCEEDED"  # of task contexts; no error of ours, but the end of a run
 
@@ -39,6 +41,22 @@ def timeout_code(outcome: Outcome) -> tuple[str, str] | None:
     if outcome.limit is not None:
         return limit_code(outcome.limit)
     return limit_code(Limit.TOTAL) if outcome.state is State.KILLED else None
+
+
+@frozen
+class MillisecondLimits:
+    """Task contexts and agent tasks: the limits that hold, and who set them."""
+
+    exec_ms: int | None
+    idle_ms: int | None
+    source: str
+    clamped: bool
+
+
+def limits_in_ms(limits: Limits) -> MillisecondLimits:
+    """The same limits in milliseconds."""
+    total, silence = milliseconds(limits.total), milliseconds(limits.silence)
+    return MillisecondLimits(total, silence, limits.source, limits.clamped)
 
 
 def context_error(outcome: Outcome) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult, TextContent
 
+from shelltie.agents.advice import Advice
 from shelltie.agents.agent_limits import MODES, agent_limits
 from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.ids import MillisecondIds
@@ -17,7 +18,6 @@ from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
-    COUNT_OR_NULL,
     CWD,
     ENV,
     FLAG,
@@ -28,6 +28,7 @@ from shelltie.frontends.mcp.tools.schema import (
     TEXTS,
     Acts,
     Schema,
+    answer_fields,
     declare,
     optional,
     or_null,
@@ -39,6 +40,7 @@ from shelltie.frontends.mcp.tools.schema import (
 from shelltie.frontends.reports import agent_report
 from shelltie.frontends.reports.agent_report import AgentTask, Heartbeats, TaskAnswer
 from shelltie.frontends.reports.run_report import refusal_report
+from shelltie.frontends.reports.state_names import MillisecondLimits
 from shelltie.running.options import RunOptions
 from shelltie.sessions.session import Session
 from shelltie.settings.all_settings import AgentTaskSettings
@@ -81,57 +83,36 @@ class WaitArguments:
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
-_ERROR: Schema = {
-    "type": "object",
-    "properties": {
-        "code": TEXT,
-        "kind": {"enum": ["inactivity", "deadline", "exit", "spawn", "refused"]},
-        "reason": TEXT,
-        "message": TEXT,
-        "idleMs": COUNT,
-        "wallClockMs": COUNT,
-        "pid": COUNT_OR_NULL,
-        "killed": FLAG,
-        "signal": TEXT_OR_NULL,
-        "startedAt": _MOMENT,
-        "lastActivityAt": _MOMENT,
-        "errno": TEXT,
-    },
-}
-_PARTIAL: Schema = {
-    "type": "object",
-    "properties": {
-        "lastEvents": {"type": "array", "items": {"type": "object"}, "maxItems": 50},
-        "stdoutTail": TEXT,
-        "stderrTail": TEXT,
-        "lastActivityAt": _MOMENT,
-        "eventsCount": COUNT,
-        "eventsDropped": COUNT,
-    },
-}
-_ADVICE: Schema = {
-    "type": "object",
-    "properties": {"action": TEXT, "retry": FLAG, "why": TEXT},
-}
-_LIMITS: Schema = {
-    "execMs": COUNT_OR_NULL,
-    "idleMs": COUNT_OR_NULL,
-    "source": TEXT,
-    "clamped": FLAG,
-    "notes": TEXTS,
-}
+_ERROR = answer_fields(
+    agent_report.TaskError,
+    null=True,
+    kind={"enum": ["inactivity", "deadline", "exit", "spawn", "refused"]},
+    started_at=_MOMENT,
+    last_activity_at=_MOMENT,
+    errno=TEXT,
+)
+_PARTIAL = answer_fields(
+    agent_report.PartialOutput,
+    last_events={"type": "array", "items": {"type": "object"}, "maxItems": 50},
+    last_activity_at=_MOMENT,
+)
+_ADVICE = answer_fields(Advice)
+_LIMITS = {**answer_fields(MillisecondLimits, null=True), "notes": TEXTS}
 _OUTPUT: Schema = {
     "type": "object",
     "properties": {
         "success": FLAG,
         "taskId": TEXT,
         "status": {"enum": ["completed", "failed", "timeout", "running", "refused"]},
-        "error": _ERROR,
+        "error": {"type": "object", "properties": _ERROR},
         "partial": {**OBJECT, "description": "as output"},
-        "output": _PARTIAL,
+        "output": {"type": "object", "properties": _PARTIAL},
         "recovery": {
             "type": "object",
-            "properties": {"suggestions": TEXTS, "advice": _ADVICE},
+            "properties": {
+                "suggestions": TEXTS,
+                "advice": {"type": "object", "properties": _ADVICE},
+            },
         },
         "summary": TEXT,
         "exitCode": or_null({"type": "integer"}),

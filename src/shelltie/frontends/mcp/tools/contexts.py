@@ -14,13 +14,13 @@ from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, running_fields
 from shelltie.frontends.mcp.tools.schema import (
     COUNT,
-    COUNT_OR_NULL,
     FLAG,
     GOES_ON,
     TEXT,
     TEXT_OR_NULL,
     Acts,
     Schema,
+    answer_fields,
     declare,
     optional,
     or_null,
@@ -30,6 +30,7 @@ from shelltie.frontends.mcp.tools.schema import (
     wire_names,
 )
 from shelltie.frontends.reports import context_report
+from shelltie.frontends.reports.state_names import MillisecondLimits
 from shelltie.output.redact import Redactor
 from shelltie.running.run import Run
 
@@ -83,29 +84,19 @@ class SessionArguments:
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
-_MOMENT_OR_NULL = or_null(_MOMENT)
 # What every answer may have instead of the rest.
 _FAILURE: Schema = {
     "error": {"enum": [*context_report.CONTEXT_ERROR_CODES]},
     "message": TEXT,
     "details": {"type": "object"},
 }
-_LIMITS: Schema = {
-    "execMs": COUNT_OR_NULL,
-    "idleMs": COUNT_OR_NULL,
-    "source": TEXT,
-    "clamped": FLAG,
-}
-_STATUS: Schema = {
-    "id": TEXT,
-    "taskId": TEXT,
-    "agentId": TEXT,
-    "workingDirectory": TEXT,
-    "state": {"enum": ["idle", "running", "completed", "failed"]},
-    "createdAt": _MOMENT,
-    "lastCommandAt": _MOMENT_OR_NULL,
-    "commandCount": COUNT,
-}
+_LIMITS = answer_fields(MillisecondLimits, null=True)
+_STATUS = answer_fields(
+    context_report.ContextStatus,
+    state={"enum": ["idle", "running", "completed", "failed"]},
+    created_at=_MOMENT,
+    last_command_at=or_null(_MOMENT),
+)
 
 
 def _output(properties: Schema) -> Schema:

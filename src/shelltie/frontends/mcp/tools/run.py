@@ -21,12 +21,12 @@ from shelltie.frontends.mcp.tools.schema import (
     GOES_ON,
     OBJECT,
     OBJECTS,
-    SECONDS,
     TERMINATION_MODE,
     TEXT,
     TEXTS,
     TIMEOUT_REASON,
     Acts,
+    answer_fields,
     declare,
     lean,
     optional,
@@ -36,7 +36,13 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     schema_of,
 )
-from shelltie.frontends.reports.run_report import Result, printed_text, refusal_report, report
+from shelltie.frontends.reports.run_report import (
+    LimitsReport,
+    Result,
+    printed_text,
+    refusal_report,
+    report,
+)
 from shelltie.frontends.reports.text_for_models import run_text
 from shelltie.model import ISOLATION_LEVELS, Bar, LimitNames
 from shelltie.running.retry import RETRIES_MAX, Attempts
@@ -125,14 +131,7 @@ _OUTPUT: dict[str, Any] = {
         "signal": TEXT,
         "limits": {
             "type": "object",
-            "properties": {
-                "execSec": SECONDS,
-                "silenceSec": SECONDS,
-                "source": TEXT,
-                "category": TEXT,
-                "clamped": FLAG,
-                "notes": TEXTS,
-            },
+            "properties": answer_fields(LimitsReport, without="pattern"),
         },
         "truncated": FLAG,
         "survivors": COUNT,

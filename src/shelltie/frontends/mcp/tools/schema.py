@@ -4,14 +4,15 @@ import difflib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
+from shelltie.basics.json_codec import wire_name
 from shelltie.basics.visible_text import brief
 from shelltie.errors import InvalidParameters
 
@@ -65,6 +66,9 @@ _PLAIN: Mapping[object, Schema] = {
     Mapping[str, str]: {"type": "object", "additionalProperties": TEXT},
 }
 
+# In an answer a number counts or measures something.
+_ANSWERED: Mapping[object, Schema] = {str: TEXT, bool: FLAG, int: COUNT, float: SECONDS}
+
 _Arguments = TypeVar("_Arguments")
 
 
@@ -116,6 +120,32 @@ def _parameters(kind: type) -> Mapping[str, tuple[str, Schema]]:
             plain, _ = get_args(plain)
         made[f.name] = f.metadata["name"] or f.name, {**_PLAIN[plain], **f.metadata["schema"]}
     return made
+
+
+def answer_fields(
+    kind: type, /, *, null: bool = False, without: str | None = None, **own: Schema
+) -> Schema:
+    """The properties of an answer that is made of this dataclass, by the names on the wire.
+
+    What may be `None` is left out of a lean answer; with `null` it is there. `own` are of fields
+    of which their types do not say enough.
+    """
+    types = get_type_hints(kind)
+    return {
+        wire_name(f.name): own[f.name] if f.name in own else _answered(types[f.name], null=null)
+        for f in fields(kind)
+        if f.name != without
+    }
+
+
+def _answered(kind: Any, *, null: bool) -> Schema:  # noqa: ANN401  the annotation of a field
+    inner = get_args(kind)
+    if NoneType in inner:
+        schema = _answered(inner[0], null=null)
+        return or_null(schema) if null else schema
+    if get_origin(kind) is tuple:
+        return {"type": "array", "items": _answered(inner[0], null=null)}
+    return OBJECT if is_dataclass(kind) else _ANSWERED[kind]
 
 
 def read(arguments: Mapping[str, object], kind: type[_Arguments]) -> _Arguments:

@@ -7,7 +7,6 @@ from mcp_types import Tool
 from shelltie.basics.frozen import frozen
 from shelltie.frontends.mcp.tools.schema import (
     COMMAND,
-    COUNT,
     CWD,
     ENV,
     FLAG,
@@ -18,12 +17,14 @@ from shelltie.frontends.mcp.tools.schema import (
     TEXTS,
     Acts,
     Schema,
+    answer_fields,
     declare,
     optional,
     or_null,
     required,
     schema_of,
 )
+from shelltie.frontends.reports.session_report import ListedSession, SessionReport
 from shelltie.model import ISOLATION_LEVELS
 
 _SESSION_ID = 'Such as "term-1".'
@@ -117,34 +118,13 @@ _PORTS: Schema = {**or_null(OBJECTS), "description": "null: none can be reached"
 _REASON: Schema = {"enum": ["exec_timeout", "no_output_timeout"]}
 _EXIT_CODE: Schema = {"type": "integer"}
 # What is empty, false or 0 is left out of an answer.
-_REPORT: Schema = {
-    "id": TEXT,
-    "command": TEXT,
-    "output": TEXT,
-    "position": COUNT,
-    "complete": FLAG,
-    "exitCode": _EXIT_CODE,
-    "running": FLAG,
-    "waitingForInput": FLAG,
-    "password": FLAG,
-    "lastLine": TEXT,
-    "truncated": FLAG,
-    "readFrom": COUNT,
-    "skipped": COUNT,
-    "found": FLAG,
-    "hint": TEXT,
-    "warnings": TEXTS,
-    "isolation": TEXT,
-    "ended": FLAG,
-    "cwd": TEXT,
-    "cursorRow": COUNT,
-    "cursorColumn": COUNT,
-    "status": {"enum": ["running", "success", "timeout", "error", "lost"]},
-    "timeoutReason": _REASON,
-    "terminationMode": TEXT,
-    "cancelled": FLAG,
-    "ports": _PORTS,
-}
+_REPORT = answer_fields(
+    SessionReport,
+    exit_code=_EXIT_CODE,
+    status={"enum": ["running", "success", "timeout", "error", "lost"]},
+    timeout_reason=_REASON,
+    ports=_PORTS,
+)
 _FAILED: Schema = {
     "error": TEXT,
     "errorCode": TEXT,
@@ -242,18 +222,14 @@ STOP = _tool(
     Acts.ENDS,
 )
 
-_LISTED: Schema = {
-    "id": TEXT,
-    "command": TEXT,
-    "position": COUNT,
-    "running": FLAG,
-    "status": _STATUS,
-    "timeoutReason": _REASON,
-    "exitCode": _EXIT_CODE,
-    "uptimeSeconds": {"type": "number"},
-    "waitingForInput": FLAG,
-    "ports": _PORTS,
-}
+_LISTED = answer_fields(
+    ListedSession,
+    status=_STATUS,
+    timeout_reason=_REASON,
+    exit_code=_EXIT_CODE,
+    uptime_seconds={"type": "number"},
+    ports=_PORTS,
+)
 LIST = _tool(
     "terminal_list",
     "List sessions",

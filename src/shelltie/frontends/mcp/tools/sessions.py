@@ -273,7 +273,7 @@ class SessionTools:
             await lost_run.lost_runs(self._supervisor, call.requester), Path.cwd()
         )
         answer: dict[str, object] = {
-            "sessions": [_lean(said.listed(one), _LISTED) for one in sessions]
+            "sessions": [_lean(as_json(said.listed(one)), _LISTED) for one in sessions]
         }
         if gone:
             answer["lost"] = [lost_run.listed(one) for one in gone]

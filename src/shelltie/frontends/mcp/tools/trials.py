@@ -11,8 +11,8 @@ from shelltie.frontends.mcp.request import ONLY_CLIENT, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.tools.schema import (
     TEXT,
-    TEXTS,
     Acts,
+    answer_fields,
     declare,
     lean,
     optional,
@@ -21,6 +21,7 @@ from shelltie.frontends.mcp.tools.schema import (
     result,
     schema_of,
 )
+from shelltie.running.on_trial import TrialReport
 
 _DIFF_SHOWN = 20_000
 _ACTIONS = ("changes", "apply", "discard", "undo")
@@ -41,11 +42,11 @@ class TrialArguments:
 _OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "id": TEXT,
-        "status": {"enum": ["open", "applied", "discarded", "undone"]},
-        "summary": TEXT,
-        "changes": TEXTS,
-        "objections": TEXTS,
+        **answer_fields(
+            TrialReport,
+            without="folder",
+            status={"enum": ["open", "applied", "discarded", "undone"]},
+        ),
         "diff": TEXT,
         "note": TEXT,
         "error": TEXT,
