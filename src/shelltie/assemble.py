@@ -310,6 +310,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         views=_views(config),
         views_required=config.safety.enforce == "required",
         sandbox_writes_on_trial=config.sandbox.writes == "trial",
+        yes_lifts_demands=config.isolation.outside,
     )
     return Admission(
         judge=judge_of(config, paths.here()),

@@ -71,6 +71,7 @@ class Isolation(StrEnum):
 
 AUTO = "auto"  # the strongest isolation that works
 ISOLATION_LEVELS = (*map(str, Isolation), AUTO)
+OUTSIDE = "outside"  # in no isolation, whatever it was in before: a person is asked
 
 
 class Bar(StrEnum):

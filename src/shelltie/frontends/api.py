@@ -53,9 +53,10 @@ class Options(TypedDict, total=False):
     `env` adds to the environment; None unsets a name. With `retry` (at most 2) a command that is
     proved to change nothing is run again after a timeout, with twice the time, and any that could
     not be started for reasons that may pass.
-    `isolation` is none, sandbox, container or auto (the strongest that works), `provider` a place
-    by its name; an isolated command may write in `workspace`, or else in `cwd`. On `trial` nothing
-    real is written: `result.trial` says what was changed, and applies or discards it.
+    `isolation` is none, sandbox, container, auto (the strongest that works) or outside (none, and
+    a person is asked: for what isolation has blocked), `provider` a place by its name; an isolated
+    command may write in `workspace`, or else in `cwd`. On `trial` nothing real is written:
+    `result.trial` says what was changed, and applies or discards it.
     """
 
     timeout: float | None

@@ -28,6 +28,7 @@ Files, in reading order:
   ending      what is learned about the end
   messages    warnings and failures, in sentences
   hints       what to try next
+  tried_outside  blocked writes and hosts
   exit_meaning  exit codes that are an answer: `grep` without a match
   unusual     early warnings
   retry       another attempt; the circuit breaker

@@ -13,7 +13,7 @@ import anyio.to_thread
 from shelltie.approval.broker import Broker
 from shelltie.approval.decision import decide_by_profile
 from shelltie.approval.kinds import ProvedKind, prove
-from shelltie.approval.question import NOBODY, Question
+from shelltie.approval.question import NOBODY, Question, fingerprint
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
     CannotStart,
@@ -33,7 +33,17 @@ from shelltie.events import (
     Publish,
     SafeCorrected,
 )
-from shelltie.model import AUTO, Bar, Caller, Command, Directory, Isolation, RunId, Surroundings
+from shelltie.model import (
+    AUTO,
+    OUTSIDE,
+    Bar,
+    Caller,
+    Command,
+    Directory,
+    Isolation,
+    RunId,
+    Surroundings,
+)
 from shelltie.providers.provider import Provider
 from shelltie.running.interfaces import CommandJudge
 from shelltie.running.messages import withheld_of
@@ -41,6 +51,7 @@ from shelltie.running.on_trial import LazyTrials, TrialRun
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.placement import Placed, Placement
 from shelltie.running.run import Run
+from shelltie.running.tried_outside import TriedOutside
 from shelltie.settings.all_settings import ApprovalTimeouts, SafetyProfile
 from shelltie.verdict import Code, Decision, Rating, Reason, Span, Verdict
 
@@ -69,13 +80,14 @@ class Admitted:
     """A command may run, by a provider that is ready; `notes` tell why there.
 
     What was allowed already has no verdict. A yes is for one `directory`, whatever has its name by
-    now.
+    now. `kept_inside` is the isolation that no yes lifts.
     """
 
     verdict: Verdict | None
     provider: Provider
     notes: tuple[str, ...] = ()
     directory: Directory | None = None
+    kept_inside: str | None = None
 
 
 class Admission:
@@ -102,6 +114,7 @@ class Admission:
         self._publish = publish
         self._confirming = anyio.Semaphore(_CONFIRMED_AT_ONCE)
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
+        self._blocked: OrderedDict[str, str] = OrderedDict()  # what isolation kept commands from
 
     async def decide(
         self, run: RunId, command: Command, options: RunOptions, surroundings: Surroundings
@@ -115,9 +128,12 @@ class Admission:
             if options.profile is None:  # it was allowed already
                 return Admitted(None, *await self.placement.choose(options, None))
             verdict = await self._rate(command, options.profile)
+            if options.isolation == OUTSIDE:
+                return await self._outside(run, command, options, verdict, surroundings)
+            kept_inside = self.placement.keeps_inside(options.profile, verdict)
             on_trial = await self._on_trial(run, command, options, verdict)
             if isinstance(on_trial, Admitted):
-                return on_trial
+                return replace(on_trial, kept_inside=kept_inside)
             placed = await self.placement.choose(options, verdict)
             placed = placed[0], (*placed[1], *on_trial)
             placed = await self.placement.confine(placed, command, verdict)
@@ -129,6 +145,7 @@ class Admission:
             if self._decision(command, verdict, options) in (Decision.ASK, Decision.TRIAL):
                 # A person may take minutes; the place is not kept open for that long.
                 await self.placement.make_ready(admitted.provider, options)
+            admitted = replace(admitted, kept_inside=kept_inside)
             return await self._writing_apart(run, command, options, admitted)
 
     async def admit_into(
@@ -201,6 +218,45 @@ class Admission:
             )
         )
 
+    # Outside
+
+    def note_blocked(
+        self, command: Command, bars: Sequence[Bar], tried: TriedOutside | None
+    ) -> None:
+        """Isolation has blocked this command: a question about running it outside says so."""
+        wanted = " and ".join(_STOPS[bar] for bar in bars)
+        told = f"isolation kept it from what it wanted, to {wanted}"
+        self._blocked[_same(command)] = f"{told}. {tried.told}" if tried else told
+        if len(self._blocked) > _STOPPED_MAX:
+            self._blocked.popitem(last=False)
+
+    async def _outside(
+        self,
+        run: RunId,
+        command: Command,
+        options: RunOptions,
+        verdict: Verdict,
+        surroundings: Surroundings,
+    ) -> Admitted:
+        """Let it run in no isolation, if a person says yes to exactly that.
+
+        Raises: CommandDenied, InvalidParameters.
+        """
+        local, requester = self.placement.default, options.requester
+        if options.trial or options.provider not in (None, local.name):
+            raise InvalidParameters(f"isolation {OUTSIDE} goes with no trial and no provider")
+        if (level := self.placement.keeps_inside(options.profile, verdict)) is not None:
+            raise CommandDenied(kept_inside_by(level), verdict)
+        refused = self._decision(command, verdict, options) is Decision.DENY
+        decision = Decision.DENY if refused else Decision.ASK
+        self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
+        if refused:
+            raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
+        leaving = _leaving(verdict, command.text, self._blocked.get(_same(command), ""))
+        withheld = tuple(withheld_of(command, surroundings.withheld))
+        directory = await self._ask_person(run, command, leaving, requester, withheld)
+        return Admitted(verdict, local, directory=directory)
+
     # On trial
 
     async def _on_trial(
@@ -265,6 +321,16 @@ class Admission:
 
         Raises: CommandDenied.
         """
+        await self._ask_person(run, command, verdict, requester)
+
+    async def _ask_person(
+        self,
+        run: RunId,
+        command: Command,
+        verdict: Verdict,
+        requester: Requester,
+        withheld: tuple[str, ...] = (),
+    ) -> Directory | None:
         limit = self.approval_timeouts.for_rating(verdict.rating, None)
         requester = replace(requester, answer_timeout=_shorter(limit, requester.answer_timeout))
         question = partial(
@@ -272,8 +338,9 @@ class Admission:
             verdict=verdict,
             provider=self.placement.default.name,
             client=requester.caller.client,
+            withheld=withheld,
         )
-        await self._ask(run, command, verdict, requester, question)
+        return await self._ask(run, command, verdict, requester, question)
 
     # Rating
 
@@ -441,6 +508,27 @@ class Admission:
 def _corrected(verdict: Verdict, text: str, why: str) -> Verdict:
     reason = Reason(Code.NOT_READ_ONLY, Rating.UNKNOWN, why, Span(0, len(text)))
     return replace(verdict, rating=Rating.UNKNOWN, reasons=(*verdict.reasons, reason))
+
+
+def kept_inside_by(level: str) -> str:
+    """Why a command cannot be run outside."""
+    return (
+        f"the policy demands isolation {level} for it, so it cannot be run outside"
+        " (isolation.profiles; with isolation.outside = true a person could say yes)"
+    )
+
+
+def _leaving(verdict: Verdict, text: str, blocked: str) -> Verdict:
+    """For a question about running it outside. It is dangerous, so that no timeout is a yes."""
+    what = "with a yes it now runs outside of any isolation, as you"
+    message = f"{blocked}: {what}" if blocked else what
+    reason = Reason(Code.PRIVILEGE, Rating.DANGEROUS, message, Span(0, len(text)))
+    return replace(verdict, rating=Rating.DANGEROUS, reasons=(reason, *verdict.reasons))
+
+
+def _same(command: Command) -> str:
+    """The same for calls of the same command, wherever they run."""
+    return fingerprint(replace(command, cwd=os.path.realpath(command.cwd)), "")
 
 
 def _doubted(verdict: Verdict, text: str) -> Verdict:

@@ -327,6 +327,25 @@ def blocked(said: str, bars: Set[Bar], cwd: str, text: str = "") -> tuple[Bar, .
     return tuple(found)
 
 
+def blocked_by_place(
+    outcome: Outcome, said: str, bars: Set[Bar], cwd: str, text: str
+) -> tuple[Bar, ...]:
+    """Which bars an isolated command ran into that ended, or is, like this: by its last words, and
+    by what its place has seen.
+    """
+    found: tuple[Bar, ...] = ()
+    if not outcome.ok:
+        known = outcome.state in (State.FINISHED, State.TIMED_OUT)
+        found = blocked(said, bars, cwd, text if known else "")
+    elif not_configured(said):
+        found = (Bar.WRITE,)
+    if outcome.undone is not None:
+        found = (Bar.WRITE, *found)
+    if outcome.refused_hosts:
+        found = (*found, Bar.HOSTS)
+    return tuple(dict.fromkeys(found))
+
+
 def not_configured(said: str) -> bool:
     """Whether git could not write its settings, after which it goes on and ends well."""
     return _BUSY_SETTINGS.search(said) is not None

@@ -58,11 +58,11 @@ class RunOptions:
 
     `profile` is whose rules decide whether it may run; `None` is for what was allowed already.
     `Limits` hold as they are, while `AskedLimits` still go through the policy. `own` are variables
-    that no caller can change. `isolation` is a level or "auto", `provider` a name; where it is
-    isolated, it may write in `workspace`. `one_output`: stderr goes where stdout goes, so that both
-    are read in the order in which they were written. `commands` is a descriptor that a shell reads
-    its commands from. On `trial` it runs on a copy-on-write view of the workspace, and what it
-    changed is applied or discarded afterwards.
+    that no caller can change. `isolation` is a level, "auto", or "outside", which asks a person;
+    `provider` is a name; where it is isolated, it may write in `workspace`. `one_output`: stderr
+    goes where stdout goes, so that both are read in the order in which they were written.
+    `commands` is a descriptor that a shell reads its commands from. On `trial` it runs on a
+    copy-on-write view of the workspace, and what it changed is applied or discarded afterwards.
     """
 
     profile: str | None = "run"

@@ -60,6 +60,7 @@ class Placement:
         views: Views | None = None,
         views_required: bool = False,
         sandbox_writes_on_trial: bool = False,
+        yes_lifts_demands: bool = False,
     ) -> None:
         self.default = providers[0]
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
@@ -71,6 +72,7 @@ class Placement:
         self._views_required = views_required
         self._told: deque[str] = deque(maxlen=100)  # why safe is only a judgement here
         self._writes_on_trial = sandbox_writes_on_trial
+        self._yes_lifts_demands = yes_lifts_demands
 
     def workspace_for(self, options: RunOptions) -> str:
         """Where a command may write if it is isolated."""
@@ -134,6 +136,11 @@ class Placement:
                 f" {provider.isolation}",
                 verdict,
             )
+
+    def keeps_inside(self, profile: str | None, verdict: Verdict) -> str | None:
+        """The isolation that the policy demands for this, if no yes can lift it."""
+        demanded = self._demanded(profile, verdict)
+        return None if self._yes_lifts_demands or demanded == Isolation.NONE else demanded
 
     @property
     def trial_provider(self) -> Provider:

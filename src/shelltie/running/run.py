@@ -105,6 +105,7 @@ class Run:
         self.isolation = provider.isolation
         self.bars = provider.bars
         self.stopped: tuple[Bar, ...] = ()  # by which a read-only view kept it from what it wanted
+        self.kept_inside: str | None = None  # the isolation that it may not leave, yes or no
         self.output = output
         self.verdict = verdict
         self.state = State.CREATED

@@ -30,6 +30,8 @@ from shelltie.model import (
     Command,
     Escalation,
     EscalationStep,
+    Isolation,
+    Outcome,
     RunId,
     Surroundings,
 )
@@ -38,7 +40,7 @@ from shelltie.output.text import clean
 from shelltie.providers.provider import Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
-from shelltie.running.hints import stopped_by_view
+from shelltie.running.hints import blocked_by_place, stopped_by_view
 from shelltie.running.interfaces import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
@@ -54,6 +56,7 @@ from shelltie.running.options import (
 from shelltie.running.retry import CircuitBreaker
 from shelltie.running.run import Run
 from shelltie.running.terms import RunTerms
+from shelltie.running.tried_outside import tried_outside
 from shelltie.running.unusual import Lookout
 from shelltie.shell.shape import shape
 from shelltie.verdict import Rating
@@ -301,6 +304,7 @@ class Supervisor:
         run.on_settled.append(partial(self._forget, run))
         run.on_lost.append(self._note_lost)
         run.on_ended.append(partial(self._note_end, run))
+        run.kept_inside = admitted.kept_inside
         for note in admitted.notes:
             run.warn(note)
         if names := withheld_of(command, surroundings.withheld):
@@ -338,6 +342,16 @@ class Supervisor:
             run.stopped = stopped_by_view(clean(tail), run.bars, home)
             if run.stopped:
                 self.admission.correct(run, run.stopped)
+        if run.isolation is not Isolation.NONE and run.bars and not run.command.stays_open:
+            self._note_blocked(run, run.outcome)
+
+    def _note_blocked(self, run: Run, outcome: Outcome) -> None:
+        """What isolation kept it from is told to a person who may let it run outside."""
+        said, cwd = clean(run.output.view(None, 0, _TAIL).tail), run.surroundings.cwd
+        found = blocked_by_place(outcome, said, run.bars, cwd, run.command.text)
+        if found:
+            tried = tried_outside(said, found, outcome.refused_hosts, cwd)
+            self.admission.note_blocked(run.command, found, tried)
 
     def _note_lost(self) -> None:
         """Whoever is left is on no leash any more, and looks like a person."""

@@ -284,6 +284,10 @@ class IsolationSettings:
     """What becomes of an unknown command that nobody can be asked about: it runs in a sandbox
     (isolate), or not at all (refuse).
     """
+    outside: bool = setting(False, project=checks.both)
+    """Whether a person's yes may have a command run outside for which isolation.profiles demands
+    isolation. Without such a demand it may.
+    """
 
 
 @frozen

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import InvalidParameters
-from shelltie.model import ISOLATION_LEVELS
+from shelltie.model import ISOLATION_LEVELS, OUTSIDE
 
 _ID = "as `shelltie history` shows it"
 _STATS = """\
@@ -490,7 +490,9 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="file to use as stdin; - for this terminal's (default: empty)",
     )
     run.add_argument(
-        "--isolation", choices=ISOLATION_LEVELS, help="isolation level; auto = strongest available"
+        "--isolation",
+        choices=(*ISOLATION_LEVELS, OUTSIDE),
+        help="isolation level; auto = strongest available; outside = none, after a yes",
     )
     run.add_argument(
         "--provider", metavar="NAME", help="the backend to run it with; see shelltie doctor"

@@ -8,8 +8,8 @@ from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
 from shelltie.limits.experience import Usual, proposed, summary
 from shelltie.model import (
-    Bar,
     ExitStatus,
+    Isolation,
     Limit,
     Limits,
     Outcome,
@@ -22,10 +22,12 @@ from shelltie.output.redact import Redactor, both_ends
 from shelltie.output.spool import Spool
 from shelltie.output.store import Store
 from shelltie.output.text import clean, excerpt, last_line
+from shelltie.running.admission import kept_inside_by
 from shelltie.running.exit_meaning import exit_meaning
-from shelltie.running.hints import blocked, blocked_hint, hint, not_configured, withheld_hint
+from shelltie.running.hints import blocked_by_place, blocked_hint, hint, withheld_hint
 from shelltie.running.on_trial import TrialReport
 from shelltie.running.run import Run
+from shelltie.running.tried_outside import TriedOutside, tried_outside
 from shelltie.settings.paths import user_file
 from shelltie.verdict import Rating, Verdict, foremost
 
@@ -129,6 +131,8 @@ class Result:
     attempts: tuple[AttemptReport, ...] = ()
     exit_meaning: str | None = None  # where a code other than 0 is an answer and no failure
     trial: TrialReport | None = None
+    tried_outside: TriedOutside | None = None
+    outside: str | None = None  # ask, or never: whether what blocked it can be left with a yes
 
     @property
     def failed(self) -> bool:
@@ -156,7 +160,8 @@ def report(
     outcome, spool = run.outcome or _so_far(run), run.output.spool
     redactor = Redactor(run.surroundings.secrets) if redact else None
     stdout, stderr, truncated = shown_output(run.output, shown, redactor)
-    barred, advice = _advice(run, outcome, redactor)
+    barred, advice, tried = _advice(run, outcome, redactor)
+    outside = _outside(run, barred)
     return Result(
         status=status_of(outcome),
         stdout=stdout,
@@ -177,7 +182,7 @@ def report(
         verdict=rating_of(run.verdict),
         reasons=_reasons(run.verdict),
         warnings=(*run.rules.limits.notes, *run.warnings, *notes, *_not_kept(spool)),
-        hint=advice,
+        hint=advice if outside != "never" else f"{advice} {_kept_inside(run)}",
         run_id=run.id,
         error=outcome.error,
         cancelled=outcome.state is State.KILLED,
@@ -197,6 +202,8 @@ def report(
         attempts=tuple(map(_attempt, attempts)) if len(attempts) > 1 else (),
         exit_meaning=_exit_meaning(run, outcome),
         trial=None if run.trial is None else run.trial.report,
+        tried_outside=tried,
+        outside=outside,
     )
 
 
@@ -217,25 +224,42 @@ def _not_kept(spool: Spool | None) -> Iterator[str]:
 
 def _advice(
     run: Run, outcome: Outcome, redactor: Redactor | None
-) -> tuple[tuple[str, ...], str | None]:
-    """What its place has kept it from, and what to do next: by what it printed last."""
+) -> tuple[tuple[str, ...], str | None, TriedOutside | None]:
+    """What its place has kept it from, what to do next, and what it tried: by its last words."""
     isolated = bool(run.bars) and not run.in_view
     tail = b"" if outcome.ok and not isolated else run.output.view(None, 0, 4096).tail
-    text = run.command.text if outcome.state in (State.FINISHED, State.TIMED_OUT) else ""
-    barred = run.stopped
-    last = clean(tail)
-    if isolated and not outcome.ok:
-        barred = blocked(last, run.bars, run.surroundings.cwd, text)
-    elif isolated and not_configured(last):
-        barred = (Bar.WRITE,)
-    if outcome.undone is not None:
-        barred = tuple(dict.fromkeys((Bar.WRITE, *barred)))
-    if outcome.refused_hosts:
-        barred = tuple(dict.fromkeys((*barred, Bar.HOSTS)))
+    barred, tried = run.stopped, None
+    last = clean(tail) if redactor is None else redactor.text(clean(tail))
+    text, cwd, refused = run.command.text, run.surroundings.cwd, outcome.refused_hosts
+    if isolated:
+        barred = blocked_by_place(outcome, last, run.bars, cwd, text)
+        tried = tried_outside(last, barred, refused, cwd)
     said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
-    why = blocked_hint(barred, run.provider, outcome.refused_hosts, text, last)
+    why = blocked_hint(barred, run.provider, refused, text, last)
     told = outcome.undone or why or _hint(run, outcome, said)
-    return tuple(map(str, barred)), told
+    return tuple(map(str, barred)), told, tried
+
+
+def outside_lines(result: Result, offer: str) -> Iterator[str]:
+    """What it tried outside; and the `offer` of a front-end to run it there, where a yes does."""
+    if result.tried_outside is not None:
+        yield result.tried_outside.told
+    if result.outside == "ask":
+        yield f"To run it outside, with one yes of a person: {offer}".rstrip()
+
+
+def _kept_inside(run: Run) -> str:
+    told = kept_inside_by(str(run.kept_inside))
+    return f"{told[0].upper()}{told[1:]}."
+
+
+def _outside(run: Run, barred: Sequence[str]) -> str | None:
+    """Whether a yes has it run outside, after what it was blocked by; of a session nobody asks."""
+    over = run.outcome is not None and run.outcome.state is not State.SPAWN_FAILED
+    judged = run.isolation is not Isolation.NONE and run.verdict is not None
+    if not barred or not over or not judged or run.command.stays_open:
+        return None
+    return "ask" if run.kept_inside is None else "never"
 
 
 def _attempt(run: Run) -> AttemptReport:

@@ -330,6 +330,7 @@ def problem_of(result: Result, limit: int = CROP) -> str | None:
     if result.isolation != "none":
         lines += [f"Isolation: {result.isolation}, by {result.provider}", *result.warnings]
         lines += [result.hint] if result.blocked and result.hint else []
+        lines += [] if result.tried_outside is None else [result.tried_outside.told]
     if result.output_file and len(merged(result)) > limit:
         lines.append(f"All of the output: {result.output_file} (read its end with tail)")
     return "\n".join(lines) or None

@@ -6,9 +6,10 @@ Pure.
 from collections.abc import Iterator
 
 from shelltie.basics.times import human_duration
-from shelltie.frontends.reports.run_report import Result, next_steps
+from shelltie.frontends.reports.run_report import Result, next_steps, outside_lines
 from shelltie.running.on_trial import TrialReport
 
+_OUTSIDE = 'the same call of run with isolation "outside".'
 _LIMITS = {"exec_timeout": "total", "no_output_timeout": "silence"}
 
 
@@ -20,6 +21,7 @@ def run_text(result: Result, printed: str, *, session: str = "", advice: str = "
     lines += [] if result.trial is None else _trial(result.trial)
     hint = advice or result.hint
     lines += [hint] if hint and hint not in lines else []
+    lines += outside_lines(result, _OUTSIDE)
     separator = "" if not printed or printed.endswith("\n") else "\n"
     return f"{printed}{separator}" + "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from argparse import Namespace
@@ -34,8 +35,15 @@ from shelltie.frontends.cli.console import (
 )
 from shelltie.frontends.cli.pass_through import OutputForwarder
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
-from shelltie.frontends.reports.run_report import Result, next_steps, refusal_report, report
+from shelltie.frontends.reports.run_report import (
+    Result,
+    next_steps,
+    outside_lines,
+    refusal_report,
+    report,
+)
 from shelltie.model import (
+    OUTSIDE,
     Caller,
     Ended,
     EscalationStep,
@@ -87,6 +95,7 @@ class Leashed:
     def __init__(self, args: Namespace) -> None:
         self._json = args.json
         self._isolation, self._provider = args.isolation, args.provider
+        self._outside = outside_command(args)
         self._ink = Style(sys.stderr, args.color)
         self._run: Run | None = None
         self._starting: anyio.CancelScope | None = None
@@ -168,6 +177,9 @@ class Leashed:
         line = marked(self._ink, mark, text, before="shelltie: ") + "\n"
         if not self._tap.at_line_start and sys.stderr is not None and sys.stderr.isatty():
             line = "\n" + line
+        self._write(line)
+
+    def _write(self, line: str) -> None:
         self._tap.write(Stream.STDERR, memoryview(line.encode("utf-8", "replace")))
 
     def _conclude(self, run: Run) -> int:
@@ -181,9 +193,16 @@ class Leashed:
         if self._json:
             print_json(in_order(result))
         else:
-            told = (*self._place(result), *explain(run.outcome, result), *explain_trial(result))
+            told = (
+                *self._place(result),
+                *explain(run.outcome, result),
+                *explain_trial(result),
+                *(("→", line) for line in outside_lines(result, "")),
+            )
             for mark, text in told:
                 self._say(mark, text)
+            if result.outside == "ask":
+                self._write(f"    {self._outside}\n")  # not folded, so that it can be copied
         if self._tap.lost:
             print_error(
                 f"{human_size(self._tap.lost)} of its output were dropped: nobody read them"
@@ -192,7 +211,7 @@ class Leashed:
 
     def _place(self, result: Result) -> Iterator[tuple[str, str]]:
         """Where it ran, unless that is as usual or exactly what was asked for."""
-        usual = "none" if self._isolation is None else self._isolation
+        usual = "none" if self._isolation in (None, OUTSIDE) else self._isolation
         if result.trial is not None:
             return
         if self._provider is None and result.isolation != usual:
@@ -236,6 +255,19 @@ def explain_trial(result: Result) -> Iterator[tuple[str, str]]:
     steps = next_steps(trial, lambda action: f"shelltie {action} {trial.id}")
     if steps:
         yield "→", steps
+
+
+def outside_command(args: Namespace) -> str:
+    """The command line that has the same command run outside; values of secrets are left out."""
+    words = [] if args.cwd is None else ["--cwd", args.cwd]
+    given = dict(args.env or ())
+    secrets = child.sift(given).secrets
+    for name, value in given.items():
+        words += ["--env", f"{name}={'…' if name in secrets else value}"]
+    words += [] if args.stdin is None else ["--stdin", args.stdin]
+    words += ["--pty"] if args.pty else []
+    line = shlex.join(["shelltie", "run", *words, "--isolation", OUTSIDE, "--", *args.words])
+    return line if line.isprintable() else f"shelltie run --isolation {OUTSIDE} -- …"
 
 
 def _timed_out(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:

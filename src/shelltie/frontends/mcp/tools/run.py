@@ -44,7 +44,7 @@ from shelltie.frontends.reports.run_report import (
     report,
 )
 from shelltie.frontends.reports.text_for_models import run_text
-from shelltie.model import ISOLATION_LEVELS, Bar, LimitNames
+from shelltie.model import ISOLATION_LEVELS, OUTSIDE, Bar, LimitNames
 from shelltie.running.retry import RETRIES_MAX, Attempts
 from shelltie.settings.config import Config
 from shelltie.verdict import Rating
@@ -89,9 +89,9 @@ class RunArguments:
         maximum=RETRIES_MAX,
     )
     isolation: str | None = optional(
-        "sandbox: writes only in the project, no network; auto: the strongest there is. Absent:"
-        " the policy decides.",
-        enum=list(ISOLATION_LEVELS),
+        "sandbox: writes only in the project, no network; auto: the strongest there is; outside: a"
+        " person is asked. Absent: the policy decides.",
+        enum=[*ISOLATION_LEVELS, OUTSIDE],
     )
 
     trial: bool = optional("Keep its changes apart, for the tool `trial`.", default=False)
@@ -162,6 +162,11 @@ _OUTPUT: dict[str, Any] = {
         "cwd": TEXT,
         "exhausted": TEXTS,
         "refusedHosts": {**OBJECTS, "description": "host, and the entry that would allow it"},
+        "triedOutside": {**OBJECT, "description": "writes and hosts that were blocked"},
+        "outside": {
+            "enum": ["ask", "never"],
+            "description": "whether a person can let a blocked command run outside",
+        },
         "attempts": OBJECTS,
         "trial": {**OBJECT, "description": "what was changed on trial, and its id"},
         "usual": {**OBJECT, "description": "how long such commands take here"},
