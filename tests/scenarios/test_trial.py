@@ -242,6 +242,37 @@ program()
 """
 
 
+def test_another_directory_of_the_same_name_gets_nothing(project: Path, tmp_path: Path) -> None:
+    text_of("run", "--trial", "--", "echo new > new")
+    project.rename(tmp_path / "moved")
+    project.mkdir()
+
+    for words in (("apply", "t1", "--yes"), ("changes", "t1")):
+        refused = shelltie_cli(*words)
+        assert b"is another directory than the one of t1" in refused.stderr
+    assert not [*project.iterdir()]
+
+    project.rmdir()
+    (tmp_path / "moved").rename(project)
+    text_of("apply", "t1", "--yes")
+    assert (project / "new").exists()
+
+
+def test_a_trial_whose_record_is_damaged_is_told_and_can_be_discarded(
+    project: Path, tmp_path: Path
+) -> None:
+    text_of("run", "--trial", "--", "echo new > new")
+    (record,) = tmp_path.rglob("trial.json")
+    record.write_text("{")
+
+    assert "damaged" in text_of("changes")
+    for words in (("changes", "t1"), ("apply", "t1", "--yes"), ("undo", "t1")):
+        assert b"t1 is damaged" in shelltie_cli(*words).stderr
+    assert "discarded t1" in text_of("discard", "t1")
+    assert not record.parent.exists()
+    assert not (project / "new").exists()
+
+
 def test_what_was_done_and_not_written_down_is_known_all_the_same(project: Path) -> None:
     def killed(status: str, *words: str) -> None:
         ended = subprocess.run([sys.executable, "-c", _KILLED_AT, status, *words], check=False)

@@ -66,11 +66,17 @@ def test_other_names_mean_nothing(store: TrialStore, name: str) -> None:
         store.find(name)
 
 
-def test_a_record_that_was_spoiled_is_none(store: TrialStore) -> None:
+def test_a_record_that_was_spoiled_is_told(store: TrialStore) -> None:
     trial = store.new("/w", "ls", "r")
-    for content in ("", "[]", "{}", '{"id": "t7"}'):
-        (Path(trial.folder) / "trial.json").write_text(content)
-        assert store.all() == []
+    record = Path(trial.folder) / "trial.json"
+    for content in ("", "{", "[]", "{}", '{"workspace": 5}', '{"id": "t7"}', "\udcff"):
+        record.write_text(content, errors="surrogateescape")
+        (found,) = store.all()
+        assert (found.id, found.status) == ("t1", "damaged")
+        assert "trial.json cannot be read" in store.find("t1").why
+
+    record.unlink()
+    assert store.all() == []
 
 
 def test_a_state_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:

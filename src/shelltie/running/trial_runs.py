@@ -18,7 +18,14 @@ import anyio
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, replace
-from shelltie.errors import CannotStart, TerminalError, TrialBusy, TrialError, TrialOver
+from shelltie.errors import (
+    CannotStart,
+    ChangesUnreadable,
+    TerminalError,
+    TrialBusy,
+    TrialError,
+    TrialOver,
+)
 from shelltie.events import Publish, TrialChanged
 from shelltie.model import Command, Outcome, RunId, State
 from shelltie.providers.provider import Provider
@@ -105,7 +112,10 @@ class Trials:
             held.enter_context(self._store.locked(trial))
             undoing.push(held)
             try:
-                trial = replace(trial, started_ns=file_clock(Path(trial.folder)))
+                started, found = file_clock(Path(trial.folder)), Path(trial.workspace).stat()
+                trial = replace(
+                    trial, started_ns=started, workspace_id=_identity(found.st_dev, found.st_ino)
+                )
                 self._store.save(trial)
             except OSError as error:
                 raise CannotStart(f"no place for a trial: {error}") from error
@@ -243,6 +253,10 @@ class Trials:
 
         Raises: NoSuchTrial, TrialBusy, TrialOver.
         """
+        trial = self._store.find(trial_id)
+        if trial.status is TrialStatus.DAMAGED:
+            self._store.delete(trial)
+            return replace(trial, status=TrialStatus.DISCARDED)
         trial = await self._open_one(trial_id)
         with self._store.locked(trial):
             trial = replace(trial, status=TrialStatus.DISCARDED)
@@ -314,6 +328,11 @@ class Trials:
             bases=trial.bases,
             restored=restored_in(trial.undo_dir),
         )
+        if trial.workspace_id not in ("", _identity(*changes.workspace_id)):
+            raise ChangesUnreadable(
+                f"{trial.workspace} is another directory than the one of {trial.id}: it was moved"
+                f" or made again. Move it back, or `shelltie discard {trial.id}`"
+            )
         return TrialEnd(trial, changes, self._objections(changes))
 
     def _objections(self, changes: ChangeSet) -> tuple[str, ...]:
@@ -333,6 +352,10 @@ class Trials:
 _EXITED = "exit "
 
 
+def _identity(device: int, inode: int) -> str:
+    return f"{device}:{inode}"
+
+
 def _settle(trial: Trial) -> None:
     """Roll back an apply or undo that was killed, before anything is read or forgotten."""
     if trial.undo_dir.is_dir():
@@ -347,7 +370,10 @@ def _told(outcome: Outcome) -> str:
 
 def _over(trial: Trial) -> str:
     why = f" ({trial.why})" if trial.why else ""
-    then = f"; `shelltie undo {trial.id}` takes it back" * (trial.status is TrialStatus.APPLIED)
+    then = {
+        TrialStatus.APPLIED: f"; `shelltie undo {trial.id}` takes it back",
+        TrialStatus.DAMAGED: f"; `shelltie discard {trial.id}` removes all of it",
+    }.get(trial.status, "")
     return f"{trial.id} is {trial.status}{why}{then}"
 
 

@@ -16,23 +16,28 @@ from pathlib import Path
 
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
+from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy
 from shelltie.trials.transaction import RECORD
 from shelltie.trials.tree_copy import remove_tree
 
 _RECORD, _LOCK, _LAST = "trial.json", "lock", "last"
+_NUMBERED = lazy(r"t[0-9]+")
 _TEXT_MAX = 4096  # of the command, in its record
 INTERRUPTED = "interrupted"
 
 
 class TrialStatus(StrEnum):
-    """Where a trial is. `OPEN` is one whose changes nobody has decided about."""
+    """Where a trial is. `OPEN` is one whose changes nobody has decided about, `DAMAGED` one whose
+    record cannot be read: it can only be discarded.
+    """
 
     RUNNING = "running"
     OPEN = "open"
     APPLIED = "applied"
     DISCARDED = "discarded"
     UNDONE = "undone"
+    DAMAGED = "damaged"
 
 
 @frozen
@@ -40,7 +45,8 @@ class Trial:
     """A command that ran on a copy-on-write view of its workspace.
 
     `outcome` says how it ended (`exit 0`), and is empty as long as nobody knows. `started_ns` is
-    the time after which whatever changed in the workspace changed meanwhile.
+    the time after which whatever changed in the workspace changed meanwhile. `workspace_id` tells
+    whether another directory has that name now.
     """
 
     id: str
@@ -52,6 +58,7 @@ class Trial:
     status: TrialStatus = TrialStatus.RUNNING
     outcome: str = ""
     why: str = ""  # it has this status
+    workspace_id: str = ""
 
     @property
     def upper(self) -> Path:
@@ -95,13 +102,19 @@ class TrialStore:
             trial_id = self._next_id()
             place = self._folder / trial_id
             place.mkdir(mode=0o700)
+            real, text = os.path.realpath(workspace), command[:_TEXT_MAX]
+            trial = Trial(trial_id, str(place), real, text, run, time.time_ns())
+            self._save_or_leave_nothing(trial)
         except OSError as error:
             raise CannotStart(f"no place for a trial in {self._folder}: {error}") from error
-        text = command[:_TEXT_MAX]
-        real = os.path.realpath(workspace)
-        trial = Trial(trial_id, str(place), real, text, run, time.time_ns())
-        self.save(trial)
         return trial
+
+    def _save_or_leave_nothing(self, trial: Trial) -> None:
+        try:
+            self.save(trial)
+        except OSError:
+            self.delete(trial)
+            raise
 
     def find(self, trial_id: str) -> Trial:
         """The trial of that name; one whose process was killed is open.
@@ -208,12 +221,25 @@ class TrialStore:
 
 
 def _saved(place: Path) -> Trial | None:
+    """The trial as its record has it; `None` where there is no record, as of one that begins."""
     try:
         said = json.loads((place / _RECORD).read_text(encoding="utf-8"))
         trial = from_json(Trial, said)
-    except (OSError, ValueError, KeyError, TypeError):
+        if trial.id == place.name:
+            return replace(trial, folder=str(place))
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return replace(trial, folder=str(place)) if trial.id == place.name else None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return _damaged(place) if _NUMBERED.fullmatch(place.name) else None
+
+
+def _damaged(place: Path) -> Trial | None:
+    why = f"{place / _RECORD} cannot be read; what its command wrote is in {place / 'upper'}"
+    with suppress(OSError):
+        since = place.stat().st_mtime_ns
+        return Trial(place.name, str(place), "", "", "", since, status=TrialStatus.DAMAGED, why=why)
+    return None
 
 
 def _read(place: Path) -> Trial | None:
