@@ -113,7 +113,9 @@ class ForwardedPort:
 
 @frozen
 class RefusedHost:
-    """A `host:port` that a command was kept from, and what to add to its network list for it."""
+    """A `host:port` that a command was kept from, and what to add to its network list for it; no
+    entry for what is private: nobody is talked into that.
+    """
 
     host: str
     entry: str

@@ -56,6 +56,7 @@ def test_values_are_added_to_a_list() -> None:
         (("set", "keeper", "rust"), 125, "one of auto, c, python"),
         (("add", "limits.grace", "5"), 2, "is no list"),
         (("add", "sandbox.network_allow", "pipy"), 125, "there is no group 'pipy'"),
+        (("add", "sandbox.network_allow", "pypi", ""), 2, "an empty value means nothing"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(

@@ -119,3 +119,16 @@ def test_where_the_network_is_a_list_refused_hosts_are_named_with_the_line_that_
     assert "does not allow files.pythonhosted.org:443, x.y:22;" in told
     assert "`shelltie config add sandbox.network_allow pypi x.y:22`" in told
     assert "HTTPS_PROXY" in str(blocked_hint((Bar.HOSTS,), "container"))
+
+
+def test_no_private_address_is_offered() -> None:
+    refused = (RefusedHost("169.254.169.254:80", ""), RefusedHost("x.y:22", "x.y:22"))
+
+    told = str(blocked_hint((Bar.HOSTS,), "bubblewrap", refused))
+    assert "does not allow 169.254.169.254:80, x.y:22;" in told
+    assert "`shelltie config add sandbox.network_allow x.y:22`" in told
+    assert "config add" not in str(blocked_hint((Bar.HOSTS,), "bubblewrap", refused[:1]))
+    for host in ("169.254.169.254", "10.0.0.1", "0x7f.1", "host.shelltie.internal"):
+        text = f"curl http://{host}/latest"
+        told = str(blocked_hint((Bar.NETWORK,), "bubblewrap", (), text))
+        assert "config add sandbox.network_allow HOST`" in told

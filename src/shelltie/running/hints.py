@@ -8,6 +8,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
 from shelltie.environment.masked_places import IN_HOME, IN_SYSTEM
 from shelltie.model import Bar, Ended, Limit, Limits, Outcome, RefusedHost, State
+from shelltie.providers.proxy.addresses import is_private_host
 from shelltie.shell.split import segments, strip_prefixes
 
 _SERVER = lazy(
@@ -434,7 +435,8 @@ def blocked_hint(
 def _no_network_hint(section: str, words: str) -> str:
     """With the lines that would let it reach what it seems to want."""
     groups = [group for group, pattern in _FETCHES if pattern.search(words)]
-    hosts = [] if groups else [host.lower() for host in _URL_HOST.findall(words)]
+    named = [] if groups else [host.lower() for host in _URL_HOST.findall(words)]
+    hosts = [host for host in named if not is_private_host(host)]
     entries = " ".join(dict.fromkeys((groups or hosts or ["HOST"])[:_NAMED_MAX]))
     return (
         f"there is no network there; `shelltie config set {section}.network allow` and"
@@ -445,8 +447,10 @@ def _no_network_hint(section: str, words: str) -> str:
 
 def _refused_hint(refused: Sequence[RefusedHost]) -> str:
     names = ", ".join(one.host for one in refused)
-    entries = " ".join(dict.fromkeys(one.entry for one in refused))
-    return (
-        f"its network list does not allow {names};"
-        f" `shelltie config add sandbox.network_allow {entries}` does, from the next start on"
-    )
+    entries = " ".join(dict.fromkeys(one.entry for one in refused if one.entry))
+    told = f"its network list does not allow {names}"
+    if entries:
+        told += f"; `shelltie config add sandbox.network_allow {entries}` does, from the next start on"
+    if not all(one.entry for one in refused):
+        told += "; a private address is reached only where the list names it with its port"
+    return told

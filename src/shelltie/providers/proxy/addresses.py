@@ -2,6 +2,8 @@
 
 import ipaddress
 
+from shelltie.settings.network_list import THIS_MACHINE, is_address
+
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # What `is_global` of one Python or another takes for the internet, though it leads elsewhere.
 _SPECIAL = tuple(
@@ -33,6 +35,14 @@ def _plain(text: str) -> _Address:
     address = ipaddress.ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return address if mapped is None else mapped
+
+
+def is_private_host(host: str) -> bool:
+    """Whether a host is an address, or a name for this machine, that is not public."""
+    try:
+        return host == THIS_MACHINE or (is_address(host) and not is_public(host))
+    except ValueError:  # 127.1, which some take for an address
+        return True
 
 
 def is_public(text: str) -> bool:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from shelltie.basics.frozen import frozen
 from shelltie.model import RefusedHost
-from shelltie.providers.proxy.addresses import is_home, is_public
+from shelltie.providers.proxy.addresses import is_home, is_private_host, is_public
 from shelltie.providers.proxy.lookup import Lookups
 from shelltie.providers.proxy.requests import (
     HEAD_MAX,
@@ -127,7 +127,7 @@ class ProxyConnection:
         self._again_in(self._limits.connect, lambda: self._fail("failed", "it does not answer"))
         fitting = [one for one in self._allowed if one.matches(target.host, target.port)]
         if not fitting:
-            entry = entry_for(str(target))
+            entry = "" if is_private_host(target.host) else entry_for(str(target))
             self._refuse(entry, f"{target} is not in sandbox.network_allow")
             return
         best = max(fitting, key=lambda one: one.explicit)
@@ -152,10 +152,10 @@ class ProxyConnection:
         if why is None:
             self._connect(addresses)
         else:
-            self._refuse(target, f"{target}: {why}")
+            self._refuse("", f"{target}: {why}")
 
     def _refuse(self, entry: str, why: str) -> None:
-        """Not there; with that entry in the list it could."""
+        """Not there; with that entry in the list, if there is one, it could."""
         with suppress(OSError):  # it has left meanwhile
             port = self._client.getpeername()[1]
             self._refused(RefusedHost(str(self._request.target), entry), port)

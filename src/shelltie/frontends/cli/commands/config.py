@@ -121,6 +121,8 @@ def _add(args: Namespace) -> int:
     key, path = _known(args.key), _file(args)
     if not isinstance(SETTINGS[key].default, tuple):
         raise InvalidParameters(f"{key} is no list: use `shelltie config set`")
+    if not all(value.strip() for value in args.values):
+        raise InvalidParameters(f"an empty value means nothing in {key}: nothing was added")
 
     def longer(text: str) -> list[object]:
         there = edit.flatten(tomllib.loads(text)).get(key, SETTINGS[key].default)
