@@ -5,6 +5,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shelltie.providers.proxy.request_body import RequestBody
 from shelltie.providers.proxy.requests import HEAD_MAX, MalformedRequest, ProxyRequest
 from shelltie.settings.network_list import AllowedHost, canonical_host, split_port
 
@@ -71,6 +72,40 @@ def test_how_it_arrives_makes_no_difference(head: bytes, words: bytes, cuts: lis
     pieces = [data[start:end] for start, end in pairwise(places)]
 
     assert heard(pieces) == heard([data])
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=20), max_size=4),
+    st.binary(max_size=20),
+    st.lists(st.integers(0, 120), max_size=6),
+    st.booleans(),
+)
+def test_a_body_ends_where_it_says_however_it_arrives(
+    parts: list[bytes], after: bytes, cuts: list[int], chunked: bool
+) -> None:
+    content = b"".join(parts)
+    if chunked:
+        body = RequestBody([("Transfer-Encoding", "chunked")])
+        content = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    else:
+        body = RequestBody([("Content-Length", str(len(content)))])
+    data = content + after
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+
+    admitted = b"".join(body.admit(data[start:end]) for start, end in pairwise(places))
+
+    assert admitted == content
+    assert body.ended
+
+
+@given(st.binary(max_size=200))
+def test_any_chunks_end_or_are_refused(data: bytes) -> None:
+    body = RequestBody([("Transfer-Encoding", "chunked")])
+
+    try:
+        assert data.startswith(body.admit(data))
+    except ValueError:
+        return
 
 
 @given(st.text(max_size=60))

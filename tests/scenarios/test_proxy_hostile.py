@@ -98,6 +98,30 @@ async def test_garbage_is_answered_and_hurts_nobody() -> None:
     assert after.endswith(_HELLO)
 
 
+async def test_a_second_request_is_not_passed_on() -> None:
+    heard = b""
+
+    def hears(connection: socket.socket) -> None:
+        nonlocal heard
+        connection.settimeout(50)
+        while not heard.endswith(b"0\r\n\r\n"):
+            heard += connection.recv(4096)
+        connection.shutdown(socket.SHUT_WR)
+        while rest := connection.recv(4096):
+            heard += rest
+
+    with host(hears) as there, proxy(f"127.0.0.1:{there}") as port:
+        line = f"POST http://127.0.0.1:{there}/x HTTP/1.1\r\n".encode()
+        chunks = b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        second = b"GET http://evil/ HTTP/1.1\r\nHost: evil\r\n\r\n"
+        await exchange(port, line + chunks + second, end=True)
+        both = await exchange(port, line + b"Content-Length: 3\r\n" + chunks)
+
+    assert heard.startswith(b"POST /x HTTP/1.1\r\n")
+    assert heard.endswith(b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+    assert both.startswith(b"HTTP/1.1 400 ")
+
+
 async def test_more_connections_than_there_may_be_wait_for_their_turn() -> None:
     limits = replace(ProxyLimits(), connections=16)
     answers = []

@@ -7,6 +7,17 @@ from shelltie.providers.proxy.connection import why_refused
 from shelltie.providers.proxy.requests import HEAD_MAX, MalformedRequest, ProxyRequest
 from shelltie.settings.network_list import AllowedHost
 
+_LENGTHS = (  # that two readers may understand differently
+    b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+    b"Content-Length: 3\r\ncontent-length: 3\r\n",
+    b"Content-Length: 3, 3\r\n",
+    b"Content-Length: +3\r\n",
+    b"Content-Length:\r\n",
+    b"Transfer-Encoding: gzip, chunked\r\n",
+    b"Transfer-Encoding: identity\r\n",
+    b"Content-Length: 3\r\nConnection: close, content-length\r\n",
+)
+
 
 def said(data: bytes) -> ProxyRequest:
     request = ProxyRequest()
@@ -40,6 +51,35 @@ def test_plain_http_is_rewritten_for_the_host_that_was_asked_about() -> None:
     plain = said(b"GET http://Example.org HTTP/1.0\r\n\r\n").target
     assert plain is not None
     assert plain.first.startswith(b"GET / HTTP/1.0\r\nHost: example.org\r\n")
+
+
+def test_what_follows_a_request_does_not_belong_to_it() -> None:
+    none = said(b"GET http://a/ HTTP/1.1\r\n\r\n").body
+    three = said(b"PUT http://a/ HTTP/1.1\r\nContent-Length: 3\r\n\r\n").body
+    chunks = said(b"PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n").body
+
+    assert none is not None
+    assert (none.admit(b"GET http://evil/"), none.ended) == (b"", True)
+    assert three is not None
+    assert (three.admit(b"ab"), three.ended, three.admit(b"cGET"), three.ended) == (
+        *(b"ab", False),
+        *(b"c", True),
+    )
+    assert chunks is not None
+    assert (
+        chunks.admit(b"3;x=y\r\nabc\r\n0\r\nX: y\r\n\r\nGET")
+        == b"3;x=y\r\nabc\r\n0\r\nX: y\r\n\r\n"
+    )
+    assert said(b"CONNECT a:443 HTTP/1.1\r\n\r\n").body is None
+
+
+@pytest.mark.parametrize("body", [b"x\r\n", b"3\nabc", b"3\r\nabcd\r\n", b"0\r\nno trailer\r\n"])
+def test_a_body_that_is_none_goes_no_further(body: bytes) -> None:
+    request = said(b"PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    assert request.body is not None
+    with pytest.raises(ValueError, match=r"chunk|line|header"):
+        request.body.admit(body)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +117,12 @@ def test_socks_takes_names_and_addresses(address: bytes, target: str) -> None:
         (b"CONNECT a:1 HTTP/1.1\r\nno header\r\n\r\n", b"HTTP/1.1 400 "),
         (b"CONNECT a:1 HTTP/1.1\r\nX: a\nY: b\r\n\r\n", b"HTTP/1.1 400 "),
         (b"\xff\xfe\r\n\r\n", b"HTTP/1.1 400 "),
+        # At once, and not when the client gives up: no end of the head will ever come.
+        (b"GET http://a/ HTTP/1.1\n", b"HTTP/1.1 400 "),
+        (b"GET http://a/ HTTP/1.1\r\nX: a\rY", b"HTTP/1.1 400 "),
+        (b"\x04\x01\x00\x50", b"\0\x5b"),
+        *((b"POST http://a/ HTTP/1.1\r\n" + it + b"\r\n", b"HTTP/1.1 400 ") for it in _LENGTHS),
+        (b"POST http://a/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 400 "),
         (b"A" * (HEAD_MAX + 1), b"HTTP/1.1 431 "),
         (b"\x05\x01\x02", b"\x05\xff"),
         (b"\x05\x01\x00\x05\x02\x00\x01\x01\x01\x01\x01\x00\x50", b"\x05\x00\x05\x07"),

@@ -13,7 +13,9 @@ _RESET = struct.pack("ii", 1, 0)  # closed with a reset: an end of file would be
 class SocketStream:
     """Bytes from one socket to another, until the end of file; no more than a chunk is held.
 
-    `first` goes before all. `moved` counts bytes, for who wants to know whether it stands still.
+    `first` goes before all. `admit` gives the part of what is read that is passed on, and raises
+    ValueError where it must not go on. `moved` counts bytes, for who wants to know whether it
+    stands still.
     """
 
     def __init__(
@@ -22,7 +24,9 @@ class SocketStream:
         target: socket.socket,
         ended: Callable[[bool], None],
         first: bytes = b"",
+        admit: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        self._admit = admit
         self._source, self._target = source, target
         self._ended = ended  # told whether it ended well
         self._held = memoryview(first)
@@ -37,13 +41,14 @@ class SocketStream:
     def _read(self) -> None:
         try:
             data = self._source.recv(_CHUNK)
+            passed = self._admit(data) if self._admit else data
         except BlockingIOError:
             return
-        except OSError:
+        except (OSError, ValueError):
             self._ended(False)
             return
         if data:
-            self._held = memoryview(data)
+            self._held = memoryview(passed)
             self._write()
             return
         self._loop.remove_reader(self._source.fileno())

@@ -450,7 +450,9 @@ def _refused_hint(refused: Sequence[RefusedHost]) -> str:
     entries = " ".join(dict.fromkeys(one.entry for one in refused if one.entry))
     told = f"its network list does not allow {names}"
     if entries:
-        told += f"; `shelltie config add sandbox.network_allow {entries}` does, from the next start on"
+        told += (
+            f"; `shelltie config add sandbox.network_allow {entries}` does, from the next start on"
+        )
     if not all(one.entry for one in refused):
         told += "; a private address is reached only where the list names it with its port"
     return told

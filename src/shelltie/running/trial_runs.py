@@ -9,6 +9,7 @@ Flow at a glance:
 
 import contextlib
 import hashlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -112,10 +113,9 @@ class Trials:
             held.enter_context(self._store.locked(trial))
             undoing.push(held)
             try:
-                started, found = file_clock(Path(trial.folder)), Path(trial.workspace).stat()
-                trial = replace(
-                    trial, started_ns=started, workspace_id=_identity(found.st_dev, found.st_ino)
-                )
+                started, found = file_clock(Path(trial.folder)), os.stat(trial.workspace)  # noqa: PTH116  a text
+                identity = _identity(found.st_dev, found.st_ino)
+                trial = replace(trial, started_ns=started, workspace_id=identity)
                 self._store.save(trial)
             except OSError as error:
                 raise CannotStart(f"no place for a trial: {error}") from error

@@ -10,9 +10,10 @@ Flow at a glance:
 3. `lookup` finds the addresses, `addresses` says which are private, `connection` carries the bytes.
 
 Files, in reading order:
-  server      NetworkProxy, and the variables that lead to it
-  connection  one client
-  requests    HTTP and SOCKS5
-  lookup      names outside
-  addresses   private ranges
+  server        NetworkProxy, and the variables that lead to it
+  connection    one client
+  requests      HTTP and SOCKS5
+  request_body  where a request of plain HTTP ends
+  lookup        names outside
+  addresses     private ranges
 """

@@ -202,9 +202,15 @@ class ProxyConnection:
             return
         for one in (host, self._client):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        first = target.first + self._request.rest
+        body, rest = self._request.body, self._request.rest
+        try:
+            first = target.first + (rest if body is None else body.admit(rest))
+        except ValueError as error:
+            self._fail("malformed", str(error))
+            return
+        admit = None if body is None else body.admit
         self._streams = (
-            SocketStream(self._client, host, self._ended, first),
+            SocketStream(self._client, host, self._ended, first, admit),
             SocketStream(host, self._client, self._ended),
         )
         self._look_again()

@@ -13,15 +13,18 @@ from urllib.parse import SplitResult, urlsplit
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
+from shelltie.providers.proxy.request_body import RequestBody
 from shelltie.settings.network_list import canonical_host, split_port
 
 HEAD_MAX = 32 * 1024  # bytes of a request's head
-_SOCKS = 5
+_SOCKS, _SOCKS_BEFORE = 5, 4
+_BARE_LINE_END = lazy(rb"(?<!\r)\n|\r[^\n]")
 _TOKEN = lazy(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _HEADER = lazy(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*)")
 # Between client and proxy alone; and the host is the one that was asked about.
 _DROPPED = {"host", "connection", "proxy-connection", "proxy-authorization", "keep-alive", "te"}
 _DROPPED |= {"upgrade", "trailer", "proxy-authenticate"}
+_LENGTHS = {"content-length", "transfer-encoding"}
 _SOCKS_CODES = {"refused": 2, "failed": 4, "malformed": 1}
 _HTTP_CODES = {
     "refused": "403 Forbidden",
@@ -59,10 +62,14 @@ class ProxyTarget:
 
 
 class ProxyRequest:
-    """One client's words up to its target; what it says after that is in `rest`."""
+    """One client's words up to its target; what it says after that is in `rest`.
+
+    Of a request of plain HTTP, `body` tells what still belongs to it; a tunnel has none.
+    """
 
     def __init__(self) -> None:
         self.target: ProxyTarget | None = None
+        self.body: RequestBody | None = None
         self.rest = b""
         self._greeted = False
 
@@ -75,7 +82,11 @@ class ProxyRequest:
         self.rest += data
         if not self.rest:
             return b""
-        return self._socks() if self._greeted or self.rest[0] == _SOCKS else self._http()
+        if self._greeted or self.rest[0] == _SOCKS:
+            return self._socks()
+        if self.rest[0] == _SOCKS_BEFORE:
+            raise MalformedRequest("SOCKS4", b"\0\x5b" + bytes(6))
+        return self._http()
 
     def _take(self, count: int) -> bytes:
         taken, self.rest = self.rest[:count], self.rest[count:]
@@ -100,13 +111,16 @@ class ProxyRequest:
 
     def _http(self) -> bytes:
         end = self.rest.find(b"\r\n\r\n")
+        if _BARE_LINE_END.search(self.rest, 0, end if end >= 0 else len(self.rest)):
+            why = "a line ends with CR and LF"
+            raise MalformedRequest(why, http_failure("malformed", why))
         if end < 0 and len(self.rest) <= HEAD_MAX:
             return b""
         if not 0 <= end <= HEAD_MAX:
             raise MalformedRequest("the head is too long", _answer("431 Too Large", "too long"))
         head = self._take(end + 4)[:-4]
         try:
-            self.target = _http_target(head.decode("utf-8").split("\r\n"))
+            self.target, self.body = _http_target(head.decode("utf-8").split("\r\n"))
         except ValueError as error:  # also what is no UTF-8
             raise MalformedRequest(str(error), http_failure("malformed", str(error))) from error
         return b""
@@ -153,7 +167,7 @@ def _checked(host: str, port: int, *, socks: bool = False, accepted: bytes = b""
     return ProxyTarget(host, port, socks, accepted)
 
 
-def _http_target(lines: list[str]) -> ProxyTarget:
+def _http_target(lines: list[str]) -> tuple[ProxyTarget, RequestBody | None]:
     """Raises: ValueError."""
     words = lines[0].split(" ")
     if len(words) != 3 or not _TOKEN.fullmatch(words[0]):
@@ -167,14 +181,14 @@ def _http_target(lines: list[str]) -> ProxyTarget:
         if port is None:
             raise ValueError("CONNECT needs a host and a port")
         established = f"{version} 200 Connection established\r\n\r\n".encode("ascii")
-        return _checked(canonical_host(name), port, accepted=established)
+        return _checked(canonical_host(name), port, accepted=established), None
     url = urlsplit(where)
     if url.scheme.lower() != "http" or not url.hostname or url.username is not None:
         raise ValueError("this is a proxy: the request needs a URI as http://host/path")
     name, port = split_port(url.netloc)
     target = _checked(canonical_host(name), port or 80)
     head = "\r\n".join(_forwarded(method, url, version, str(target), headers))
-    return replace(target, first=head.encode("utf-8"))
+    return replace(target, first=head.encode("utf-8")), RequestBody(headers)
 
 
 def _headers(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -189,8 +203,12 @@ def _forwarded(
     method: str, url: SplitResult, version: str, host: str, headers: tuple[tuple[str, str], ...]
 ) -> Iterator[str]:
     """The lines of the request for the host itself. It closes after it, so that one is all."""
+    names = {name.lower() for name, _ in headers}
     named = ",".join(value for name, value in headers if name.lower() == "connection")
-    dropped = _DROPPED | {name.strip().lower() for name in named.split(",")}
+    hops = {name.strip().lower() for name in named.split(",")}
+    if hops & _LENGTHS or (version == "HTTP/1.0" and "transfer-encoding" in names):
+        raise ValueError("a body whose length another would read otherwise")
+    dropped = _DROPPED | hops
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     if re.search(r"[\s\0]", path):
         raise ValueError("no such path")
