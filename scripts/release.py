@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KEEPER = Path("src/shelltie/keeper/shelltie-keeper")
+XTERM = Path("shelltie/frontends/web/xterm/xterm.mjs")
 _INTERPRETER, _SYMBOLS = 3, 2  # PT_INTERP, SHT_SYMTAB
 
 
@@ -127,6 +128,8 @@ def build_wheel(source: Path, machine: Machine, keeper: bytes, dist: Path) -> Pa
         run([sys.executable, "-m", "wheel", "unpack", built], place)
         built.unlink()
         (folder,) = place.glob("shelltie-*")
+        if not (folder / XTERM).exists():
+            sys.exit("the wheel has no xterm.js: npm is out of reach")
         inside = folder / KEEPER.relative_to("src")
         inside.write_bytes(keeper)
         inside.chmod(0o755)

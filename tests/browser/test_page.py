@@ -32,6 +32,7 @@ printf '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>\n'
 printf '\033]8;;javascript:window.hacked=3\033\\click me\033]8;;\033\\\n'
 printf '\033]0;another title\007\033]52;c;aGk=\007'
 printf 'access \342\200\256 lla\n'
+printf '\033]4;1;#ffffff\007\033[38;2;1;2;3mbarely there\033[0m\033[6n\033[c\033]11;?\007\n'
 yes 'flood flood flood flood flood' | head -c 20000000
 printf '\n\033[32mthe end\033[0m\n'
 sleep 300
@@ -61,6 +62,7 @@ class Opened:
         size: tuple[int, int] = WIDE,
         colours: Colours = "dark",
         page: WebPage | None = None,
+        without: str | None = None,
     ) -> Page:
         """The page by one of its links, in a window of this size."""
         where = page or self.page
@@ -72,6 +74,8 @@ class Opened:
         context.set_default_timeout(PATIENCE)
         self.contexts.append(context)
         tab = context.new_page()
+        if without is not None:
+            tab.route(without, lambda route: route.abort())
         tab.on("console", lambda said: self.complaints.append(said.text))
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         tab.on("dialog", lambda dialog: self.complaints.append(dialog.message))
@@ -152,7 +156,7 @@ def test_what_runs_and_what_waits_is_in_the_window_and_can_be_answered(opened: O
     expect(asked.locator(".expires")).to_contain_text("no in")
     expect(tab).to_have_title("(1) shelltie")
     assert "circle" in (tab.locator("#favicon").get_attribute("href") or "")
-    expect(tab.locator(".output .f2")).to_have_text("Compiling")
+    expect(tab.locator(".term .xterm-fg-2")).to_have_text("Compiling")
     expect(tab.locator(".process").first).to_be_visible()
     shows(tab, "live-dark")
 
@@ -281,11 +285,11 @@ def test_input_reaches_a_session_and_a_link_to_look_reaches_nothing(opened: Open
     expect(field_to_type).to_be_visible()
     field_to_type.fill("hello there")
     tab.keyboard.press("Enter")
-    expect(tab.locator(".output")).to_contain_text("got:hello there")
+    expect(tab.locator(".term")).to_contain_text("got:hello there")
 
     row(looking, "got:").click()
     asked = card(looking, "seen")
-    expect(looking.locator(".output")).to_contain_text("got:hello there")
+    expect(looking.locator(".term")).to_contain_text("got:hello there")
     expect(looking.locator("#role")).to_have_text("view only")
     for button in asked.get_by_role("button").all():
         expect(button).to_be_disabled()
@@ -298,26 +302,71 @@ def test_input_reaches_a_session_and_a_link_to_look_reaches_nothing(opened: Open
     assert "refused" in opened.agent.answer()["error"]
 
 
+def test_a_full_screen_program_is_seen_as_its_screen_and_typed_into(opened: Opened) -> None:
+    text = opened.work / "poem"
+    text.write_text("first line\n", encoding="utf-8")
+    opened.agent.start(f"vi -u NONE {text}", pty=True)
+    tab = opened.open()
+    row(tab, "vi -u NONE").click()
+    rows = tab.locator(".xterm-rows > div")
+    expect(rows.nth(0)).to_contain_text("first line")
+    expect(rows.nth(1)).to_have_text(re.compile("^~"))  # what only an editor's screen has
+    expect(rows).to_have_count(24)
+
+    tab.locator(".term").click()
+    tab.keyboard.type("Osecond\u00fc")  # a letter that is no shortcut of the page
+    expect(rows.nth(0)).to_contain_text("secondü")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("Control+]")
+    tab.keyboard.press("?")  # the page's again
+    expect(tab.locator("#help")).to_be_visible()
+    tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="Fit").click()
+    expect(rows).not_to_have_count(24)
+    shows(tab, "editor-dark")
+    tab.locator(".term").click()
+    tab.keyboard.type(":wq\n")
+
+    expect(tab.locator("#detail .why")).to_contain_text("Ended well")
+    assert text.read_text(encoding="utf-8") == "secondü\nfirst line\n"
+
+
+def test_where_the_terminal_does_not_load_output_is_text(opened: Opened) -> None:
+    opened.agent.start(r"printf '\033[32mgreen\033[0m <b>text</b>\n'; sleep 342")
+    tab = opened.open(without="**/page/xterm.mjs")
+    row(tab, "sleep 342").click()
+
+    expect(tab.locator(".output .f2")).to_have_text("green")
+    expect(tab.locator(".output")).to_contain_text("<b>text</b>")
+    expect(tab.locator(".skipped")).to_contain_text("Shown as text")
+    opened.complaints[:] = _but(opened.complaints, "Failed to load resource")
+
+
 def test_hostile_output_is_text_and_a_flood_leaves_the_page_alive(opened: Opened) -> None:
     script = opened.work / "hostile.sh"
     script.write_text(HOSTILE, encoding="utf-8")
     tab = opened.open()
     opened.agent.start(f"bash {script} < /dev/null")
     row(tab, "hostile.sh").click()
-    expect(tab.locator(".output .f2")).to_have_text("the end")
-    expect(tab.locator(".skipped")).to_contain_text("before this are not shown")
-    assert tab.locator(".output .line").count() <= 2000
+    expect(tab.locator(".term .xterm-fg-2")).to_have_text("the end")
+    expect(tab.locator(".skipped")).to_contain_text("are not shown")
     quiet = opened.work / "quiet.sh"
     quiet.write_text(HOSTILE.replace("20000000", "200"), encoding="utf-8")
     opened.agent.start(f"bash {quiet} < /dev/null")
     row(tab, "quiet.sh").click()
-    expect(tab.locator(".output .f2")).to_have_text("the end")
+    rows = tab.locator(".xterm-rows")
+    expect(rows.locator(".xterm-fg-2")).to_have_text("the end")
     expect(tab.locator(".skipped")).to_be_empty()
-    expect(tab.locator(".output")).to_contain_text("<script>window.hacked=2</script>")
+    expect(rows).to_contain_text("<script>window.hacked=2</script>")
 
-    expect(tab.locator(".output")).to_contain_text("access ⟨RLO⟩ lla")
-    expect(tab.locator(".output")).to_contain_text("click me")
-    assert tab.locator(".output a, .output img, .output script").count() == 0
+    expect(rows).to_contain_text("access ⟨RLO⟩ lla")
+    faint = rows.get_by_text("barely there")
+    panel = _colour(tab, "#inbox", "backgroundColor")
+    painted = faint.evaluate("(one) => getComputedStyle(one).color")
+    assert _contrast(float(tab.evaluate(LUMINANCE, painted)), panel) >= 4.5
+    rows.get_by_text("click me").click(force=True)  # as a person does
+    assert tab.locator(".term :is(a, img, script)").count() == 0
+    assert len(tab.context.pages) == 1
     assert tab.evaluate("() => window.hacked") is None
     expect(tab).to_have_title("shelltie")
 
@@ -341,7 +390,7 @@ def test_a_phone_shows_what_waits_first_in_both_colours(opened: Opened, colours:
     expect(tab.locator(".card")).to_have_count(0)
     assert "refused" in opened.agent.answer()["error"]
     row(tab, f"on the phone, {colours}").click()
-    expect(tab.locator(".output")).to_contain_text(f"on the phone, {colours}")
+    expect(tab.locator(".term")).to_contain_text(f"on the phone, {colours}")
     assert inside(tab.locator("#detail .leash"), PHONE)
     shows(tab, f"phone-run-{colours}")
     tab.get_by_role("button", name="Back").click()

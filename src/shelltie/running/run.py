@@ -134,6 +134,7 @@ class Run:
         self._readers: dict[Stream, PipeReader] = {}
         self._hung_up: list[PipeReader] = []
         self._terminal: int | None = None
+        self.size = command.pty  # of its terminal, by now
         self._feeder: StdinWriter | None = None
         self._drain_since: float | None = None
         self._ending = Ending()
@@ -261,6 +262,7 @@ class Run:
         if self.outcome is not None or self._terminal is None or self._process is None:
             raise RunOver("it has ended" if self.outcome else "it has no terminal to resize")
         self._process.resize(size)
+        self.size = size
 
     def watch_ports(self) -> None:
         """Have what it listens on in its sandbox be reachable from outside, until it ends."""

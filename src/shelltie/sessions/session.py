@@ -71,7 +71,6 @@ class Session:
         self.typing = anyio.Lock()  # what was judged goes in before anything else is typed
         self._unfinished = Unfinished()
         self._sent = [run.command.stdin or b""]  # that `unfinished` does not know of yet
-        self.size = run.command.pty
         self._characters = Characters()
         self._screen = FullScreen()
         self._printed: float | None = None
@@ -82,6 +81,11 @@ class Session:
         run.watch_ports()
         if run.outcome is not None:
             self.end()
+
+    @property
+    def size(self) -> TerminalSize | None:
+        """Of its terminal; without one it has none."""
+        return self.run.size
 
     @property
     def position(self) -> int:
@@ -138,7 +142,6 @@ class Session:
         Raises: RunOver.
         """
         self.run.resize(size)
-        self.size = size
 
     async def exchange(
         self,

@@ -27,7 +27,7 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
         "startedAt": round(run.started_at, 1),
         "lastOutputAt": round(began + run.now - run.idle, 1),
         "outputBytes": run.output.total,
-        "pty": command.pty is not None,
+        "pty": None if run.size is None else as_json(run.size),
         "takesInput": command.stays_open and outcome is None,
         "provider": run.provider,
         "isolation": run.isolation,

@@ -16,7 +16,7 @@ Files, in reading order:
   live_rows   runs, questions and servers as rows
   question_card  a question as the page shows it
   stream      rows and output to one page
-  steering    answer, extend, kill, type
+  steering    answer, extend, kill, type, resize
   past        history from the journal
   routes      the paths of the page and of its API
 """

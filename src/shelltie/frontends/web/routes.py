@@ -21,8 +21,10 @@ from shelltie.settings import paths
 from shelltie.settings.layers import load
 
 _PAGE = Path(__file__).with_name("page")
+_XTERM = Path(__file__).with_name("xterm")  # of npm, where the package was built with it
 _KINDS = {
     ".js": "text/javascript",
+    ".mjs": "text/javascript",
     ".css": "text/css",
     ".html": "text/html",
     ".svg": "image/svg+xml",
@@ -50,9 +52,10 @@ class PageRoutes:
         self._steering = steering
         self._tokens = tokens
         self._journal = journal
-        self._about = about
         self._streams: dict[str, PageStream] = {}
-        self._files = {path.name: path.read_bytes() for path in _PAGE.iterdir()}
+        files = [*_PAGE.iterdir(), *_XTERM.glob("xterm.*")]
+        self._files = {path.name: path.read_bytes() for path in files}
+        self._about = {**about, "terminal": "xterm.mjs" in self._files}
 
     def app(self) -> Starlette:
         """All of it as an ASGI application."""
@@ -75,6 +78,7 @@ class PageRoutes:
                         "kill": steering.kill,
                         "stop-all": steering.stop_all,
                         "type": steering.type,
+                        "resize": steering.resize,
                     }.items()
                 ),
             ]

@@ -1,4 +1,4 @@
-"""Steering from the page: answer a question, extend limits, kill, type; only for a person.
+"""Steering from the page: answer a question, extend limits, kill, type, resize; only for a person.
 
 The browser's process is looked for at the other end of its connection. It must not be one that a
 command of ours started, nor may it be invisible; each server looks at it once more by itself.
@@ -100,6 +100,12 @@ class Steering:
             raise InvalidParameters("text must be what to type")
         data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
         return await self._ask(server, "send", id=run, data=data, behalf=behalf)
+
+    async def resize(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
+        """Give the terminal of a session the size of the one on the page."""
+        server, run = self._meant(given, "run")
+        size = {name: given.get(name) for name in ("rows", "columns")}
+        return await self._ask(server, "resize", id=run, behalf=behalf, **size)
 
     def _meant(self, given: Mapping[str, Any], kind: str) -> tuple[ServerSeen, str]:
         """The server of a row, and what the server calls it.

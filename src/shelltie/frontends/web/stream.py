@@ -22,6 +22,7 @@ _RATE = 1 / 30  # seconds between two messages
 _HEARTBEAT = 5.0
 _OUTPUT_MAX = 256 * 1024  # bytes by which a page may be behind
 _OUTPUT_KEPT = 64 * 1024  # that it gets of what it missed
+_SCREEN_MAX = 2 * 1024 * 1024  # bytes from which a screen is drawn that was not seen before
 _TREE = 1.0
 
 
@@ -98,25 +99,29 @@ class PageStream:
                 tasks.cancel_scope.cancel()
 
     async def _follow_output(self, key: str) -> None:
-        position, fresh = 0, True
+        drawn = bool(self._live.rows.get(key, {}).get("pty"))
+        position, fresh, most = 0, True, _SCREEN_MAX if drawn else _OUTPUT_MAX
         while (server := self._server_of(key)) is not None:
             wait = {} if fresh else {"wait": 2}
             try:
                 said = await ask(server.path, "logs", id=_run_of(key), **{"from": position}, **wait)
             except NoServerAnswer:
                 return
-            behind = _number(said, "total") - position
-            if behind > _OUTPUT_MAX:
-                position = _number(said, "total") - _OUTPUT_KEPT
-                fresh = True
+            total = _number(said, "total")
+            if total - position > most:
+                position = total - _OUTPUT_KEPT
+                # A screen stays: what is skipped may have opened it, and will not come again.
+                fresh = fresh or not drawn
                 continue
             data = base64.b64decode(str(said["data"]))
             if data or fresh:
                 await self._send_output(key, data, _number(said, "start"), reset=fresh)
             fresh = False
             position = _number(said, "start") + len(data)
-            if said.get("ended") and position >= _number(said, "total"):
-                return
+            if position >= total:
+                most = _OUTPUT_MAX
+                if said.get("ended"):
+                    return
             await anyio.sleep(_RATE)
 
     async def _send_output(self, key: str, data: bytes, start: int, *, reset: bool) -> None:

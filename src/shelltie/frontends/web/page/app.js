@@ -7,6 +7,7 @@ import { notice } from "./notice.js";
 import * as past from "./past.js";
 import * as runs from "./runs.js";
 import { questions, state, steers, take, who } from "./state.js";
+import * as terminal from "./terminal.js";
 
 const TICK = 250;
 const THEME = "shelltie-theme";
@@ -36,6 +37,7 @@ function hear(message) {
     setText($("role"), message.role === "steer" ? "steering" : "view only");
     $("role").hidden = false;
     $("stop-all").hidden = message.role !== "steer";
+    if (message.terminal && !terminal.terminal()) terminal.load().then(runs.redraw, () => notice("xterm.js did not load: output is shown as text.", "bad"));
     runs.follow();
   }
 }
@@ -118,7 +120,7 @@ function keys() {
       document.activeElement?.blur?.();
       document.body.classList.remove("opened");
     }
-    const typing = event.target.closest?.("input, textarea, dialog");
+    const typing = event.target.closest?.("input, textarea, dialog") && !event.target.closest(".term:not(.typed)");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || !ACTIONS[event.key]) return;
     if (event.repeat && !["j", "k", "ArrowDown", "ArrowUp"].includes(event.key)) return;
     if (event.key.startsWith("Arrow") && event.target.closest?.(".scroller")) return;

@@ -14,9 +14,10 @@ const NAMES = { "\u202a": "LRE", "\u202b": "RLE", "\u202c": "PDF", "\u202d": "LR
 const PLAIN = "";
 
 export class Output {
-  constructor(element) {
-    this.element = element;
-    this.scroller = element.parentElement;
+  constructor(scroller) {
+    this.scroller = scroller;
+    this.element = h("pre", { class: "output" });
+    scroller.append(this.element);
     this.pinned = true; // to its end, until somebody scrolls up
     this.scroller.addEventListener("scroll", () => { this.pinned = this.fromEnd() < 40; });
     new ResizeObserver(() => this.pin()).observe(this.scroller);

@@ -7,9 +7,11 @@ import { draw, leash, nearest } from "./leash.js";
 import { notice } from "./notice.js";
 import { Output } from "./output.js";
 import { now, run, runs, state, steers, who } from "./state.js";
+import { terminal } from "./terminal.js";
 
 const MORE = 300; // seconds by which limits are extended
 const HOLD = 800;
+const AS_TEXT = "Shown as text: this copy was built without xterm.js.";
 const SHOWN = 400; // rows; a filter finds the others
 const rows = new Map();
 const WORDS = { safe: "safe", unknown: "not known to be safe", dangerous: "dangerous" };
@@ -96,7 +98,13 @@ export function follow() {
   if (state.stream) post("/api/follow", { stream: state.stream, run: state.selected }).catch(() => {});
 }
 
-// The selected run
+// The selected run. It is drawn anew where the terminal has just come.
+
+export function redraw() {
+  detail = null;
+  renderDetail();
+  follow();
+}
 
 function renderDetail() {
   const one = run(state.selected);
@@ -116,7 +124,10 @@ function renderDetail() {
   setText(detail.where, [one.provider, one.isolation && `isolation ${one.isolation}`, one.pid && `pid ${one.pid}`].filter(Boolean).join(" · "));
   const warnings = [...(one.limits?.notes ?? []), ...(one.warnings ?? [])];
   setChildren(detail.warnings, warnings.length === detail.warnings.children.length ? [...detail.warnings.children] : warnings.map((text) => h("li", {}, text)));
-  detail.type.hidden = !(state.allowInput && steers() && one.takesInput && !one.ended);
+  const types = state.allowInput && steers() && one.takesInput && !one.ended;
+  detail.type.hidden = !types;
+  detail.terminal?.setUp(one.pty, types && one.pty ? (text) => typed(one.key, text) : null);
+  detail.fit.hidden = !(detail.terminal && one.pty && steers() && !one.ended);
   setText(detail.why, one.ended ? why(one) : "");
   detail.why.hidden = !one.ended;
   detail.why.dataset.mood = mood(one);
@@ -146,20 +157,26 @@ function build(one) {
   detail.kill = h("button", { class: "hold danger", title: "Hold to end it and all its processes (hold x)" }, h("span", {}, "Kill"));
   detail.hold = holdable(detail.kill, HOLD, () => act("/api/kill", { run: one.key }, "Ended"));
   Object.assign(detail, { verdict: h("span", {}), reasons: h("span", {}), limits: h("span", {}), where: h("span", {}), warnings: h("ul", { class: "warnings" }), why: h("p", { class: "why" }), tree: h("div", { class: "tree" }), waits: h("p", { class: "waits", hidden: true }) });
-  const text = h("pre", { class: "output", tabindex: "0", "aria-label": "Output" });
   detail.skipped = h("p", { class: "skipped dim small" });
-  const scroller = h("div", { class: "scroller" }, detail.skipped, text);
-  detail.output = new Output(text);
-  detail.input = h("input", { autocomplete: "off", spellcheck: "false", "aria-label": "Type into it", placeholder: "Type a line, then Enter" });
+  const scroller = h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Output" });
+  detail.terminal = terminal();
+  detail.fit = h("button", { class: "quiet", hidden: true, title: "Give its terminal the size of this one", onclick: () => act("/api/resize", { run: one.key, ...detail.terminal.room() }, "Its terminal has another size") }, "Fit");
+  const direct = detail.terminal && one.pty;
+  detail.input = h("input", { autocomplete: "off", spellcheck: "false", "aria-label": "Type into it", placeholder: direct ? "Type a line, or click into the terminal" : "Type a line, then Enter", title: direct ? "ctrl-] leaves the terminal" : "" });
   detail.type = h("form", { class: "type", hidden: true }, h("span", { class: "dim" }, "›"), detail.input);
   detail.type.addEventListener("submit", (event) => { event.preventDefault(); type(one.key); });
   $("detail").replaceChildren(
     h("header", { class: "detail-head" }, h("button", { class: "back quiet", onclick: () => document.body.classList.remove("opened") }, "‹ Back"), detail.command,
       h("div", { class: "meta" }, detail.meta, detail.since)),
-    h("div", { class: "leash-row" }, detail.leash.element, detail.more, detail.kill),
-    detail.why, detail.waits, scroller, detail.type,
+    h("div", { class: "leash-row" }, detail.leash.element, detail.fit, detail.more, detail.kill),
+    detail.why, detail.waits, detail.skipped, scroller, detail.type,
     h("dl", { class: "facts" }, h("dt", {}, "verdict"), h("dd", {}, detail.verdict, " ", detail.reasons), h("dt", {}, "limits"), h("dd", {}, detail.limits), h("dt", {}, "runs in"), h("dd", {}, detail.where)),
     detail.warnings, detail.tree);
+  detail.output = detail.terminal ?? new Output(scroller);
+  detail.position = 0;
+  if (!detail.terminal) return;
+  detail.terminal.overrun = follow; // what was dropped is not missed: the end comes again
+  detail.terminal.show(scroller);
 }
 
 function tickDetail(one, moment) {
@@ -175,9 +192,13 @@ export function takeOutput(message) {
   if (!detail || message.run !== state.selected) return;
   if (message.reset) {
     detail.output.reset();
-    setText(detail.skipped, message.start > 0 ? `${size(message.start)} before this are not shown; shelltie logs has them` : "");
+    detail.position = detail.missing = 0;
   }
-  detail.output.feed(Uint8Array.from(atob(message.data), (char) => char.charCodeAt(0)));
+  detail.missing += message.start - detail.position;
+  setText(detail.skipped, [detail.missing ? `${size(detail.missing)} are not shown; shelltie logs has them.` : "", detail.terminal ? "" : AS_TEXT].join(" ").trim());
+  const bytes = Uint8Array.from(atob(message.data), (char) => char.charCodeAt(0));
+  detail.position = message.start + bytes.length;
+  detail.output.feed(bytes);
 }
 
 let before = null; // the last look at the processes, to tell how busy they are since
@@ -211,11 +232,32 @@ export async function act(path, body, done) {
   }
 }
 
+let unsent = "", sending = false;
+
+// What is typed into the terminal, in order: the next request waits for the last one.
+async function typed(key, text) {
+  unsent += text;
+  if (sending) return;
+  sending = true;
+  try {
+    while (unsent) {
+      const next = unsent;
+      unsent = "";
+      await post("/api/type", { run: key, text: next });
+    }
+  } catch (error) {
+    unsent = "";
+    notice(error.message, "bad");
+  } finally {
+    sending = false;
+  }
+}
+
 async function type(key) {
   const text = detail.input.value;
   detail.input.value = "";
   try {
-    await post("/api/type", { run: key, text: `${text}\n` });
+    await post("/api/type", { run: key, text: text + (run(key)?.pty ? "\r" : "\n") });
   } catch (error) {
     detail.input.value = text;
     notice(error.message, "bad");
