@@ -124,7 +124,7 @@ def _rename(root: Path, old: str, new: str) -> None:
         if os.path.lexists(root / new) or f"{new}/".startswith(f"{old}/"):
             raise
         shutil.copytree(root / old, root / new, symlinks=True, copy_function=_copy_any)
-        remove_tree(root / old)
+        shutil.rmtree(root / old)
 
 
 def _copy_any(old: str, new: str) -> None:
@@ -137,7 +137,7 @@ def _copy_any(old: str, new: str) -> None:
 
 def _delete(root: Path, path: str) -> None:
     if (root / path).is_dir() and not (root / path).is_symlink():
-        remove_tree(root / path)
+        shutil.rmtree(root / path)
     else:
         (root / path).unlink()
 

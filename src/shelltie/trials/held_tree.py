@@ -8,15 +8,19 @@ opened from the directory above it, never through a link.
 import errno
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from shelltie.errors import ChangesUnreadable
 from shelltie.providers.workspace.watched_names import open_directory
 
 _DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not hold us
+
+T = TypeVar("T")
 
 
 class HeldTree:
@@ -87,13 +91,17 @@ class HeldTree:
             if part in ("", ".", ".."):
                 raise FileNotFoundError(f"{path!r} is no path below a directory")
             above = self._way[-1][1] if self._way else self.root
-            try:
-                descriptor = os.open(part, _DIRECTORY, dir_fd=above)
-            except PermissionError:
-                self._open_up(above)
-                descriptor = os.open(part, _DIRECTORY, dir_fd=above)
+            descriptor = self._entered(above, partial(os.open, part, _DIRECTORY, dir_fd=above))
             self._way.append((part, descriptor))
         return self._way[-1][1] if self._way else self.root
+
+    def _entered(self, directory: int, act: Callable[[], T]) -> T:
+        """Do something in a directory, once more with its owner let in where that was refused."""
+        try:
+            return act()
+        except PermissionError:
+            self._open_up(directory)
+            return act()
 
     def _open_up(self, directory: int) -> None:
         """Let its owner into a directory. Raises: PermissionError."""
@@ -120,11 +128,9 @@ class HeldTree:
         """What is there, a link as itself; `None` for nothing."""
         try:
             directory, name = self.place(path)
-            try:
-                return os.stat(name, dir_fd=directory, follow_symlinks=False)
-            except PermissionError:
-                self._open_up(directory)
-                return os.stat(name, dir_fd=directory, follow_symlinks=False)
+            return self._entered(
+                directory, lambda: os.stat(name, dir_fd=directory, follow_symlinks=False)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -138,12 +144,12 @@ class HeldTree:
     def readlink(self, path: str) -> str:
         """Where a link points to. Raises: OSError."""
         directory, name = self.place(path)
-        return os.readlink(name, dir_fd=directory)
+        return self._entered(directory, lambda: os.readlink(name, dir_fd=directory))
 
     def open(self, path: str, flags: int = _READ) -> int:
         """A descriptor of a file, which is no link. Raises: OSError."""
         directory, name = self.place(path)
-        return os.open(name, flags, dir_fd=directory)
+        return self._entered(directory, lambda: os.open(name, flags, dir_fd=directory))
 
     def read(self, path: str, most: int) -> bytes | None:
         """The whole file; `None` if it has more bytes, or cannot be read."""
@@ -157,11 +163,9 @@ class HeldTree:
     def names(self, path: str) -> list[str]:
         """The names in a directory, sorted. Raises: OSError."""
         directory = self.directory(path)
-        try:
-            descriptor = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
-        except PermissionError:
-            self._open_up(directory)
-            descriptor = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+        descriptor = self._entered(
+            directory, lambda: os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+        )
         try:
             return sorted(os.listdir(descriptor))  # noqa: PTH208  of a descriptor
         finally:

@@ -8,7 +8,7 @@ from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import inline
 from shelltie.errors import ChangesConflict, ChangesNotApplied, ChangesUnreadable
 from shelltie.trials.apply_plan import KEPT
-from shelltie.trials.change_set import FileType, entry_at
+from shelltie.trials.change_set import Entry, FileType, entry_at, with_parents
 from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.transaction import (
     JOURNAL,
@@ -105,18 +105,38 @@ def _changed_since(
     record: StepJournal, workspace: HeldTree, restored: dict[int, int]
 ) -> Iterator[str]:
     for step in record.steps:
-        now = entry_at(workspace, step.path)
+        try:
+            now = entry_at(workspace, step.path)
+        except PermissionError:
+            yield from _closed_since(workspace, step.path, record.committed_ns)
+            continue
         if (None if now is None else now.inode) != step.new:
             yield step.path
-        elif now is None:
-            continue
-        elif step.action is Action.RIGHTS:
-            if step.after is not None and now.mode != step.after.mode:
-                yield step.path
-        elif restored.get(now.inode) != now.ctime_ns:
-            yield from _newer(workspace, step.path, record.committed_ns)
-        elif now.type is FileType.DIRECTORY:
-            yield from _newer_below(workspace, step.path, record.committed_ns)
+        elif now is not None:
+            yield from _touched(step, now, workspace, record.committed_ns, restored)
+
+
+def _touched(
+    step: Step, now: Entry, workspace: HeldTree, committed_ns: int, restored: dict[int, int]
+) -> Iterator[str]:
+    """What is at the step's path or below it and is not as it was put there."""
+    if step.action is Action.RIGHTS:
+        if step.after is not None and now.mode != step.after.mode:
+            yield step.path
+    elif restored.get(now.inode) != now.ctime_ns:
+        yield from _newer(workspace, step.path, committed_ns)
+    elif now.type is FileType.DIRECTORY:
+        yield from _newer_below(workspace, step.path, committed_ns)
+
+
+def _closed_since(workspace: HeldTree, path: str, committed_ns: int) -> Iterator[str]:
+    """The directory above that its owner may not enter, if it was closed after all was applied."""
+    for above in [*with_parents(path)][1:]:
+        with suppress(PermissionError):
+            now = entry_at(workspace, above)
+            if now is None or now.ctime_ns > committed_ns:
+                yield above
+            return
 
 
 def _newer(workspace: HeldTree, path: str, committed_ns: int) -> Iterator[str]:
