@@ -1,13 +1,18 @@
-"""Finds what is left of a command, by a tag in its processes' command lines."""
+"""Ends commands quickly, and finds what is left of one by a tag in its processes' command lines."""
 
 import secrets
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
 import psutil
 
+from shelltie import EscalationStep
 from tests import fork_server
+
+# To the hard end soon; how long the dead then take to be gone says something about the machine.
+QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 30))
 
 
 def new_tag() -> str:

@@ -7,12 +7,10 @@ from time import monotonic
 import anyio
 import pytest
 
-from shelltie import EscalationStep, Terminal
+from shelltie import Terminal
 from shelltie.events import Escalated, Event, LimitReached, RunEnded
 from tests.conftest import Open, write_policy
-from tests.tree import new_tag, nobody_left, until, zombies
-
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
+from tests.tree import QUICK, new_tag, nobody_left, until, zombies
 
 
 @pytest.mark.proves("T0-1", "S0-32", "S0-35", "S0-37", "S0-40", "S0-49", "S0-33", "S0-34")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from acp import RequestError
 
-from shelltie import Answer, CommandDenied, EscalationStep, Question, Terminal
+from shelltie import Answer, CommandDenied, Question, Terminal
 from shelltie.errors import (
     CannotStart,
     ConfirmationRequired,
@@ -43,10 +43,9 @@ from shelltie.model import State, Stream
 from shelltie.output.store import Store
 from tests.conftest import Open
 from tests.programs import set_uid_setpriv
-from tests.tree import new_tag, nobody_left, tagged, until
+from tests.tree import QUICK, new_tag, nobody_left, tagged, until
 
 S = "sess_1"
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 

@@ -1,7 +1,6 @@
 """What a person who runs servers can see of them: figures, health, and alerts as they happen."""
 
 import json
-import signal
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +8,6 @@ import anyio.to_thread
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shelltie import EscalationStep
 from shelltie.errors import ConfigWrong
 from shelltie.events import Alerted, Event
 from shelltie.frontends.control import client
@@ -17,9 +15,8 @@ from shelltie.settings.layers import load
 from tests.asking import shelltie
 from tests.conftest import Open
 from tests.served import served, socket_of
-from tests.tree import until
+from tests.tree import QUICK, until
 
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
 STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
 
 

@@ -18,12 +18,11 @@ from shelltie.events import Event, Leaked
 from shelltie.model import State
 from tests.conftest import Open
 from tests.programs import DEEDS, evil, set_uid_setpriv
-from tests.tree import new_tag, nobody_left, own_children, tagged, until
+from tests.tree import QUICK, new_tag, nobody_left, own_children, tagged, until
 
 pytestmark = pytest.mark.xdist_group("hundreds of processes")
 
 ROOT = os.geteuid() == 0
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
 
 HOSTILE = [
     "setsid sleep 300.TAG & sleep 300.TAG",
@@ -343,7 +342,9 @@ async def test_a_process_that_sleeps_uninterruptibly_does_not_hold_the_call(
 
     async with open_terminal(events.append, safety_profiles_run_dangerous="allow") as terminal:
         with anyio.fail_after(50):
-            result = await terminal.run(command, timeout=5, silence=0, escalation=QUICK)
+            result = await terminal.run(
+                command, timeout=5, silence=0, escalation=(EscalationStep(signal.SIGKILL, 2),)
+            )
         (ice / "freezer.state").write_text("THAWED", encoding="ascii")
         await until(lambda: not terminal.supervisor.runs)  # the leash has gone on trying
 

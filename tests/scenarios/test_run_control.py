@@ -27,9 +27,7 @@ from shelltie.frontends.reports.agent_report import AgentTask
 from shelltie.frontends.reports.run_report import report
 from shelltie.model import State
 from tests.conftest import Open
-from tests.tree import new_tag, nobody_left, until
-
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
+from tests.tree import QUICK, new_tag, nobody_left, until
 
 
 @pytest.mark.proves("T1-1", "S1-6", "S1-7", "S1-10", "S1-42", "S1-75")

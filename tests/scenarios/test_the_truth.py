@@ -1,15 +1,15 @@
 """Promise 5: the truth about what ran, where, under which limits, and what to try next."""
 
-import signal
 import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
-from shelltie import EscalationStep, InvalidParameters, Resources, Terminal, run_sync
+from shelltie import InvalidParameters, Resources, Terminal, run_sync
 from shelltie.frontends.reports.run_report import Result
 from tests.conftest import Open, write_policy
+from tests.tree import QUICK
 
 SEVEN = (
     ("status", str),
@@ -20,7 +20,6 @@ SEVEN = (
     ("terminationMode", str | None),
     ("durationMs", int),
 )
-QUICK = (EscalationStep(signal.SIGTERM, 0.3), EscalationStep(signal.SIGKILL, 2.0))
 
 
 @pytest.mark.proves("T0-21", "C-29", "S0-32", "S0-35")
