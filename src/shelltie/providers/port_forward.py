@@ -16,7 +16,7 @@ from shelltie.keeper.link import Link, taken_socket
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import ForwardedPort
 from shelltie.providers.listening_ports import ListeningSocket, listeners
-from shelltie.providers.socket_stream import SocketStream, reset_on_close
+from shelltie.providers.socket_stream import join_sockets, reset_on_close
 from shelltie.providers.spawn import LeashedProcess
 
 OUTSIDE = "127.0.0.1"
@@ -33,10 +33,10 @@ class _Connection:
     def __init__(
         self, outer: socket.socket, link: Link, listener: ListeningSocket, over: Callable[[], None]
     ) -> None:
-        self._outer, self._listener, self._over = outer, listener, over
+        self._outer, self._listener = outer, listener
+        self._over: Callable[[], None] | None = over
         self._loop = asyncio.get_running_loop()
         self._inner: socket.socket | None = None  # before it is there, where it will come
-        self._open_streams = 2
         self._timeout = self._loop.call_later(_CONNECT_TIMEOUT, self.abort)
         try:
             self._inner = link.ask_socket(listener.version)
@@ -68,17 +68,7 @@ class _Connection:
             self.abort()
             return
         self._timeout.cancel()
-        for one in (inner, self._outer):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        SocketStream(self._outer, inner, self._ended)
-        SocketStream(inner, self._outer, self._ended)
-
-    def _ended(self, well: bool) -> None:
-        self._open_streams -= 1
-        if not well:
-            self.abort()
-        elif not self._open_streams:
-            self._close()
+        join_sockets(self._outer, inner, lambda well: self._close() if well else self.abort())
 
     def abort(self) -> None:
         """End it at once, and let both sides know that it did not end well."""
@@ -94,12 +84,9 @@ class _Connection:
                 self._loop.remove_reader(one)
                 self._loop.remove_writer(one)
                 one.close()
-        over, self._over = self._over, _nothing
-        over()
-
-
-def _nothing() -> None:
-    """Whoever had to know that it is over knows."""
+        over, self._over = self._over, None
+        if over is not None:
+            over()
 
 
 class PortForwards:

@@ -76,6 +76,30 @@ class SocketStream:
             self._loop.add_reader(self._source.fileno(), self._read)
 
 
+def join_sockets(
+    one: socket.socket,
+    other: socket.socket,
+    over: Callable[[bool], None],
+    first: bytes = b"",
+    admit: Callable[[bytes], bytes] | None = None,
+) -> tuple[SocketStream, SocketStream]:
+    """Carry bytes both ways; `first` and `admit` are for what comes from the one.
+
+    `over` is told true when both ways have ended well, and false as soon as one has not.
+    """
+    for connection in (one, other):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    left = 2
+
+    def ended(well: bool) -> None:
+        nonlocal left
+        left -= 1
+        if not well or not left:
+            over(well)
+
+    return SocketStream(one, other, ended, first, admit), SocketStream(other, one, ended)
+
+
 def reset_on_close(connection: socket.socket) -> None:
     """Let the other side know that it did not end well."""
     with suppress(OSError):

@@ -22,7 +22,7 @@ from shelltie.providers.proxy.requests import (
     ProxyRequest,
     ProxyTarget,
 )
-from shelltie.providers.socket_stream import SocketStream, reset_on_close
+from shelltie.providers.socket_stream import SocketStream, join_sockets, reset_on_close
 from shelltie.settings.network_list import THIS_MACHINE, AllowedHost, entry_for, is_address
 
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -84,7 +84,6 @@ class ProxyConnection:
         self._heard = 0
         self._host: socket.socket | None = None
         self._streams: tuple[SocketStream, ...] = ()
-        self._open_streams = 2
         self._moved = -1
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(limits.head, self.abort)
@@ -94,13 +93,8 @@ class ProxyConnection:
     # What it wants
 
     def _read(self) -> None:
-        try:
-            data = self._client.recv(_READ_SIZE)
-        except BlockingIOError:
+        if (data := self._receive()) is None:
             return
-        except OSError:
-            data = b""
-        self._heard += len(data)
         if not data or self._heard > HEAD_MAX + _READ_SIZE:
             self.abort()
             return
@@ -200,27 +194,20 @@ class ProxyConnection:
     def _join(self, host: socket.socket, target: ProxyTarget) -> None:
         if target.accepted and not self._say(target.accepted):
             return
-        for one in (host, self._client):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         body, rest = self._request.body, self._request.rest
         try:
             first = target.first + (rest if body is None else body.admit(rest))
         except ValueError as error:
             self._fail("malformed", str(error))
             return
-        admit = None if body is None else body.admit
-        self._streams = (
-            SocketStream(self._client, host, self._ended, first, admit),
-            SocketStream(host, self._client, self._ended),
+        self._streams = join_sockets(
+            self._client,
+            host,
+            lambda well: self._close() if well else self.abort(),
+            first,
+            None if body is None else body.admit,
         )
         self._look_again()
-
-    def _ended(self, well: bool) -> None:
-        self._open_streams -= 1
-        if not well:
-            self.abort()
-        elif not self._open_streams:
-            self._close()
 
     def _look_again(self) -> None:
         """Whether it stands still, now and then."""
@@ -249,15 +236,20 @@ class ProxyConnection:
         self._loop.add_reader(self._client.fileno(), self._discard)
 
     def _discard(self) -> None:
-        try:
-            left = self._client.recv(_READ_SIZE)
-        except BlockingIOError:
-            return
-        except OSError:
-            left = b""
-        self._heard += len(left)
-        if not left or self._heard > 2 * HEAD_MAX:
+        left = self._receive()
+        if left == b"" or self._heard > 2 * HEAD_MAX:
             self._close()
+
+    def _receive(self) -> bytes | None:
+        """What the client has sent: `None` if nothing has come yet, nothing at its end."""
+        try:
+            data = self._client.recv(_READ_SIZE)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+        self._heard += len(data)
+        return data
 
     def abort(self) -> None:
         """End it at once, and let both sides know that it did not end well."""
