@@ -229,6 +229,8 @@ def _check_value(name: str, value: object, schema: Schema) -> None:
     if choices and value not in choices:
         told = brief(str(value), _QUOTED)
         raise InvalidParameters(f"{name} must be one of {', '.join(choices)}, not {told}")
+    if isinstance(value, list) and len(value) < schema.get("minItems", 0):
+        raise InvalidParameters(f"{name} is empty: leave it out, or name at least one")
     least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if isinstance(value, int | float) and not least <= value <= most:
         told = f"at least {least}" if math.isinf(most) else f"between {least} and {most}"
