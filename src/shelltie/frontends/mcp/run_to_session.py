@@ -11,6 +11,8 @@ from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session
 from shelltie.settings.all_settings import Waiting
 
+_OWNERS_MAX = 1000  # of the last trials; far more than are kept
+
 
 @frozen
 class Handover:
@@ -36,6 +38,8 @@ class Handover:
         """Whose trial it is, if it is one."""
         if run.trial is not None:
             self.trial_owners[run.trial.id] = owner
+        while len(self.trial_owners) > _OWNERS_MAX:
+            del self.trial_owners[next(iter(self.trial_owners))]
 
     def continue_as_session(self, run: Run, owner: str) -> Session:
         """Let a run go on as a session; what it printed so far is read already."""
