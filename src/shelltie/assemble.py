@@ -288,15 +288,13 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
 
 
 def _trials(config: Config, sandboxes: Any, publish: Publish, ask: AskPerson) -> Any:  # noqa: ANN401  as imported here
-
     from shelltie.running.trial_runs import Trials
-    from shelltie.trials.effect_rules import EffectRules
     from shelltie.trials.trial_store import TrialBounds, TrialStore
 
     kept = config.trial
     bounds = TrialBounds(kept.keep, kept.days * 86400, kept.size)
     store = TrialStore(Path(config.state.dir) / "trials", bounds)
-    return Trials(store, sandboxes.open_trial, publish, ask, EffectRules(kept.deletions))
+    return Trials(store, sandboxes.open_trial, publish, ask, kept.deletions)
 
 
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:

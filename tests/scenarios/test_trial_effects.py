@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shelltie.trials.effect_rules import Apply, Ask, EffectRules, decide
+from shelltie import Config
+from shelltie.trials.effect_rules import Apply, Ask, decide
 from tests.trial_trees import TrialTrees, git_init, put
 
 Do = Callable[[TrialTrees], object]
@@ -16,6 +17,9 @@ _OBEYED = (
     *(".github/copilot-instructions.md", ".npmrc", "web/.npmrc", ".yarnrc.yml", "lefthook.yml"),
     *("web/.cargo/config.toml", ".gdbinit", ".exrc", "mise.toml", "web/.vscode/tasks.json"),
 )
+
+
+DELETIONS = Config().trial.deletions
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def trees(tmp_path: Path) -> TrialTrees:
     return trees
 
 
-def _reasons(trees: TrialTrees, rules: EffectRules = EffectRules()) -> str:  # noqa: B008  frozen
-    decision = decide(trees.read(), rules)
+def _reasons(trees: TrialTrees) -> str:
+    decision = decide(trees.read(), DELETIONS)
     return "" if isinstance(decision, Apply) else "; ".join(decision.reasons)
 
 
@@ -49,7 +53,7 @@ def test_what_git_tracks_or_ignores_is_applied_unasked(trees: TrialTrees) -> Non
     assert _reasons(trees) == "new, and git neither tracks nor ignores it: src/inner"
 
     (trees.upper / "src/inner").unlink()
-    assert decide(trees.read()) == Apply()
+    assert decide(trees.read(), DELETIONS) == Apply()
 
 
 def _index_on_trial(trees: TrialTrees, *words: str) -> None:
@@ -190,7 +194,7 @@ def test_a_trial_cannot_have_its_files_ignored(trees: TrialTrees) -> None:
     trees.write("new.py", "x")
 
     assert "new, and git neither tracks nor ignores it: new.py" in _reasons(trees)
-    assert _reasons(trees, EffectRules(untracked=True)) == "guarded: programs obey it: .gitignore"
+    assert "guarded: programs obey it: .gitignore" in _reasons(trees)
 
 
 def test_what_is_only_staged_is_not_known(trees: TrialTrees) -> None:
@@ -236,8 +240,8 @@ def test_without_git_few_changes_are_applied_unasked(tmp_path: Path) -> None:
     trees.begin()
     trees.write("a", "b")
     trees.write("new", "n")
-    few = decide(trees.read(), EffectRules(deletions=3))
+    few = decide(trees.read(), 3)
     trees.write("third", "n")
 
     assert few == Apply()
-    assert isinstance(decide(trees.read(), EffectRules(deletions=3)), Ask)
+    assert isinstance(decide(trees.read(), 3), Ask)

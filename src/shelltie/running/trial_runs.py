@@ -34,7 +34,7 @@ from shelltie.running.on_trial import AskPerson, TrialReport, TrialRun
 from shelltie.running.options import Requester
 from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
-from shelltie.trials.effect_rules import Ask, EffectRules, decide
+from shelltie.trials.effect_rules import Ask, decide
 from shelltie.trials.overlay_upper import file_clock, read_change_set
 from shelltie.trials.transaction import restored_in
 from shelltie.trials.trial_store import INTERRUPTED, Trial, TrialStatus, TrialStore
@@ -88,10 +88,10 @@ class Trials:
         open_place: OpenPlace,
         publish: Publish,
         ask: AskPerson,
-        rules: EffectRules,
+        deletions: int,
     ) -> None:
         self._ask = ask
-        self._rules = rules
+        self._deletions = deletions  # from which on a person is asked
         self._store = store
         self._open_place = open_place
         self._publish = publish
@@ -337,7 +337,7 @@ class Trials:
 
     def _objections(self, changes: ChangeSet) -> tuple[str, ...]:
         """Why a person should look at it first; nothing where it may be applied unasked."""
-        decision = decide(changes, self._rules)
+        decision = decide(changes, self._deletions)
         return decision.reasons if isinstance(decision, Ask) else ()
 
     def _tell(self, trial: Trial, summary: str, by: str, paths: tuple[str, ...] = ()) -> None:

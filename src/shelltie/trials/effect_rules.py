@@ -31,21 +31,6 @@ _GIT_CLEARS = ("MERGE_*", "AUTO_MERGE", "SQUASH_MSG", "*_HEAD", "gc.log", "gc.pi
 
 
 @frozen
-class EffectRules:
-    """How much may happen unasked.
-
-    `deletions` is the number of deleted files from which on it is asked about; without git, of
-    changed files of any kind. `untracked` lets new files come that git does not know.
-    """
-
-    deletions: int = 10
-    untracked: bool = False
-
-
-_BY_DEFAULT = EffectRules()
-
-
-@frozen
 class Apply:
     """They may be applied unasked."""
 
@@ -57,14 +42,13 @@ class Ask:
     reasons: tuple[str, ...]
 
 
-def decide(
-    change_set: ChangeSet, rules: EffectRules = _BY_DEFAULT, known: GitKnowledge | None = None
-) -> Apply | Ask:
-    """Whether these changes may be applied unasked. Asks git, unless it is told what git knows.
+def decide(change_set: ChangeSet, deletions: int) -> Apply | Ask:
+    """Whether these changes may be applied unasked.
 
-    Raises: ChangesUnreadable.
+    `deletions` is the number of deleted files from which on it is asked about; without git, of
+    changed files of any kind. Raises: ChangesUnreadable.
     """
-    known = look_up(change_set) if known is None else known
+    known = look_up(change_set)
     changes = change_set.changes
     findings = (
         ("more was changed than can be listed", ["…"] if change_set.cut else []),
@@ -80,29 +64,29 @@ def decide(
             "became something of another type",
             _paths(c for c in changes if c.kind is ChangeKind.TYPE),
         ),
-        *_by_number(change_set, rules, known),
+        *_by_number(change_set, deletions, known),
     )
     reasons = tuple(f"{why}: {_listed(paths)}" for why, paths in findings if paths)
     return Ask(reasons) if reasons else Apply()
 
 
 def _by_number(
-    change_set: ChangeSet, rules: EffectRules, known: GitKnowledge
+    change_set: ChangeSet, most: int, known: GitKnowledge
 ) -> Iterator[tuple[str, list[str]]]:
     files = [c for c in change_set.changes if not c.is_directory and _git_part(c.path) is None]
     deleted = _paths(c for c in files if c.kind is ChangeKind.DELETED)
     if not known.repository:
-        many = len(files) >= rules.deletions
+        many = len(files) >= most
         yield (
             f"{len(files)} files changed, without git to tell what they were",
             (_paths(files) if many else []),
         )
         return
-    yield f"{len(deleted)} files deleted", deleted if len(deleted) >= rules.deletions else []
+    yield f"{len(deleted)} files deleted", deleted if len(deleted) >= most else []
     yield "git cannot read its repository", sorted(known.unanswered)
     strange = [c for c in files if c.path not in known.known | known.unanswered]
     new = [c for c in strange if c.kind is ChangeKind.ADDED]
-    yield "new, and git neither tracks nor ignores it", [] if rules.untracked else _paths(new)
+    yield "new, and git neither tracks nor ignores it", _paths(new)
     yield "git does not know it", _paths(c for c in strange if c.kind is not ChangeKind.ADDED)
 
 
