@@ -12,12 +12,14 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from tests.cli import SHELLTIE
 from tests.conformance.http_mcp import http_server
 from tests.conformance.raw_mcp import SERVER, server_environment
 from tests.node_tools import NODE, node_environment, node_package
 
 TYPESCRIPT = Path(__file__).parent.parent / "programs" / "typescript_client.mjs"
 ERAS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
+TITLES = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 TOOLS = {"run", "bash", "terminal_start", "terminal_continue", "terminal_list"}
 # Nobody is here to answer any.
 QUESTIONS = {name: value for name, value in server_environment().items() if "SHELLTIE_" in name}
@@ -126,6 +128,48 @@ async def test_codex_connects_and_lists_our_tools(tmp_path: Path) -> None:
         "on-stdio": True,
         "on-http": True,
     }
+
+
+@on_linux
+async def test_install_uses_the_clients_own_commands_and_they_connect(tmp_path: Path) -> None:
+    claude = node_package("@anthropic-ai/claude-code", "2.1.325").parent / "claude-code-linux-x64"
+    codex = node_package("@openai/codex", "0.166.0").parent / "codex-linux-x64" / "vendor"
+    gemini = node_package("@google/gemini-cli", "0.61.0").parents[1] / ".bin"
+    programs = [codex / "x86_64-unknown-linux-musl" / "bin", claude, gemini]
+    path = ":".join([*map(str, programs), node_environment()["PATH"]])
+    quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    env = {**quiet, "PATH": path, "MCP_TIMEOUT": "90000"}
+    files = {
+        "claude": tmp_path / ".claude.json",
+        "codex": tmp_path / ".codex" / "config.toml",
+        "gemini": tmp_path / ".gemini" / "settings.json",
+    }
+    (tmp_path / ".codex").mkdir()
+
+    async def do(*words: str) -> str:
+        done = await run([*SHELLTIE, *words], tmp_path, **env)
+        assert done.returncode == 0, done
+        return done.stdout.decode()
+
+    for client, file in files.items():
+        printed = await do("install", client, "--print")
+        installed = await do("install", client)
+        again = await do("install", client)
+        assert f"/{client} mcp add " in printed
+        assert installed == f"✓ MCP server of {TITLES[client]}: {file}\n"
+        assert again == f"· MCP server of {TITLES[client]}: is installed already\n"
+    listed = (await run(["claude", "mcp", "list"], tmp_path, **env)).stdout.decode()
+    # Another shelltie: Claude Code refuses to add a second one, so the first is removed before.
+    text = files["claude"].read_text(encoding="utf-8")
+    files["claude"].write_text(text.replace('"mcp"', '"old"'), encoding="utf-8")
+    replaced = await do("install", "claude")
+    seen = json.loads(files["claude"].read_text(encoding="utf-8"))["mcpServers"]["shelltie"]
+    removed = [await do("uninstall", client) for client in files]
+
+    assert "Connected" in next(line for line in listed.splitlines() if line.startswith("shelltie:"))
+    assert (replaced[0], seen["args"][-1]) == ("✓", "mcp")
+    assert all(said.startswith("✓ MCP server of ") for said in removed), removed
+    assert not any("shelltie" in file.read_text(encoding="utf-8") for file in files.values())
 
 
 async def codex_status(codex: Path, tmp_path: Path, env: dict[str, str]) -> dict[str, set[str]]:

@@ -102,8 +102,7 @@ def test_every_command_after_the_first_works_as_written(tmp_path: Path) -> None:
 
     for block in blocks(TEXT)[1:]:
         for command, printed in block.commands if block.language != "python" else ():
-            if command.startswith(("claude ", "codex ")) and not LINUX_X64:
-                assert command.endswith("mcp add shelltie -- shelltie mcp")
+            if command.startswith("shelltie install ") and not LINUX_X64:
                 continue
             if "sandbox" in command and not NO_TOOL_IS_MISSING and not shutil.which("bwrap"):
                 continue
@@ -121,6 +120,6 @@ def test_every_command_after_the_first_works_as_written(tmp_path: Path) -> None:
     if LINUX_X64:
         env = {**quiet, "MCP_TIMEOUT": "120000"}
         listed = run_there("claude mcp list", home, home / "project", *programs, **env)
-        assert re.search(r"^shelltie: shelltie mcp .*Connected$", listed.stdout, re.MULTILINE)
+        assert re.search(r"^shelltie: /\S+/shelltie mcp .*Connected$", listed.stdout, re.MULTILINE)
         listed = run_there("codex mcp list", home, home / "project", *programs)
-        assert re.search(r"^shelltie +shelltie +mcp ", listed.stdout, re.MULTILINE)
+        assert re.search(r"^shelltie +/\S+/shelltie +mcp ", listed.stdout, re.MULTILINE)

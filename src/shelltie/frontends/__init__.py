@@ -20,5 +20,6 @@ Files, in reading order:
   mcp/      the MCP server
   acp/      the ACP server, and parts for agents and editors
   web/      the page of `shelltie web`
+  clients/  agents and editors into which shelltie is installed
   cli/      the command line
 """

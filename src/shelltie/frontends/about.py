@@ -28,3 +28,20 @@ def start_command() -> str:
     if own.parent.parent.parent.name == ".venv-run":
         return str(own.parents[3] / "scripts" / "shelltie")
     return str(own)
+
+
+def start_argv() -> list[str]:
+    """The same with an absolute path, as words: what starts a client may have another PATH."""
+    own, found = Path(sys.argv[0]).absolute(), shutil.which("shelltie")
+    words = start_command()
+    if words == "shelltie":
+        return [str(Path(found or own).absolute())]
+    # -P: a client starts it in a project, whose own shelltie.py must not be what runs.
+    return [sys.executable, "-P", "-m", "shelltie"] if own.name != "shelltie" else [words]
+
+
+def shell_program() -> str:
+    """The absolute path of `shelltie-sh`, which is installed beside `shelltie`."""
+    found = shutil.which("shelltie-sh")
+    beside = Path(start_argv()[0]).with_name("shelltie-sh")
+    return str(beside if beside.exists() or found is None else Path(found).absolute())

@@ -27,6 +27,8 @@ Files, in reading order:
   html           HTML pages without scripts
   html_report    the page of `report`
   checkup        what `doctor` looks at
+  client_checkup  what of shelltie is in each client
+  finding        one thing that `doctor` looked at
 """
 
 from shelltie.basics.lazy_module import import_later

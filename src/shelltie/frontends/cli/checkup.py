@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from shelltie.assemble import assemble, policy_file, shell_of
 from shelltie.basics.times import human_duration
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
-from shelltie.frontends.about import start_command
+from shelltie.frontends.cli.client_checkup import clients
+from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command, State
@@ -32,23 +33,10 @@ from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
 
-GOOD, UNUSED, POOR, BAD = "good", "unused", "poor", "bad"
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
 _FEW_PIDS = 200
 _WRITTEN = 64 * 1024  # bytes, to see whether there is room
 _FIX = "fix it; shelltie refuses to run anything until then"
-_CLIENTS = ("claude", "codex")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    group: str
-    name: str
-    level: str
-    text: str
-    remedy: str | None = None
 
 
 async def examine() -> list[Finding]:
@@ -63,7 +51,7 @@ async def examine() -> list[Finding]:
         *(() if paths.is_deleted() else await _keeper(config)),
         *_policy(config),
         *settings_of(config, wrong),
-        *_clients(),
+        *await _clients(config),
     ]
 
 
@@ -331,10 +319,12 @@ def _anchor(path: Path) -> Finding:
     return Finding("settings", "anchor", GOOD, f"{path} can be written")
 
 
-def _clients() -> Iterator[Finding]:
-    for name in _CLIENTS:
-        if path := shutil.which(name):
-            text = f"{path}; to add shelltie: {name} mcp add shelltie -- {start_command()} mcp"
-            yield Finding("clients", name, GOOD, text)
-        else:
-            yield Finding("clients", name, UNUSED, "not installed")
+async def _clients(config: Config) -> list[Finding]:
+    if paths.is_deleted():
+        return [finding async for finding in clients(None)]
+    probes = config.changed("audit.enabled", False)
+    try:
+        async with assemble(probes, policy_file(config, paths.here())) as supervisor:
+            return [finding async for finding in clients(supervisor)]
+    except TerminalError:
+        return [finding async for finding in clients(None)]

@@ -62,6 +62,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "metrics": ("shelltie metrics", "shelltie metrics --health"),
     "mcp": ("claude mcp add shelltie -- shelltie mcp", "shelltie mcp --http 127.0.0.1:8021"),
     "acp": ("shelltie acp -- claude-code-acp",),
+    "install": ("shelltie install claude", "shelltie install zed --print"),
+    "uninstall": ("shelltie uninstall claude",),
     "doctor": ("shelltie doctor",),
     "demo": ("shelltie demo",),
     "config": ("shelltie config list output", "shelltie config set limits.grace 10"),

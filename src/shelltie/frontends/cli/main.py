@@ -52,7 +52,7 @@ ends the whole process tree, and says what to try next.
   shelltie demo                              see it, in under 20 seconds
   shelltie run --silence 5s -- 'sleep 600'   run something on a leash
   shelltie doctor                            whether all is in order here
-  claude mcp add shelltie -- shelltie        give it to your agent
+  shelltie install claude                    give it to your agent
 
 More: shelltie --help. Started by a program, through a pipe, it speaks MCP."""
 

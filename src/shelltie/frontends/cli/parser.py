@@ -447,6 +447,7 @@ def _build(only: str | None) -> Parser:
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     add_mcp(_plain(commands, "mcp", "serve MCP, over stdio or HTTP"))
     _add_acp(commands)
+    _add_clients(commands)
     return parser
 
 
@@ -550,6 +551,23 @@ def _add_acp(commands: "argparse._SubParsersAction[Parser]") -> None:
     acp.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="AGENT", help="the agent and its arguments"
     )
+
+
+_CLIENTS = (
+    *("claude", "codex", "gemini", "cursor", "vscode", "zed", "goose", "claude-desktop"),
+    *("windsurf", "json"),
+)
+
+
+def _add_clients(commands: "argparse._SubParsersAction[Parser]") -> None:
+    install = _plain(commands, "install", "add shelltie to an agent or editor")
+    uninstall = _plain(commands, "uninstall", "remove shelltie from an agent or editor")
+    for parser in (install, uninstall):
+        parser.add_argument("client", choices=_CLIENTS, metavar="CLIENT", help=", ".join(_CLIENTS))
+        parser.add_argument(
+            "--print", action="store_true", help="print what would be done; change nothing"
+        )
+        parser.add_argument("--file", metavar="FILE", help="its configuration, if it is elsewhere")
 
 
 def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:

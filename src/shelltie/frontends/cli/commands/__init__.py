@@ -36,6 +36,8 @@ Files, in reading order:
   paths       files in use
   demo        a silent command and its end
   completion  bash, zsh, fish
+  install     adds shelltie to a client
+  uninstall   removes it
   acp         ACP server
   mcp         MCP server
 """

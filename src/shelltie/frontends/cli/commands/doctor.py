@@ -10,8 +10,8 @@ import anyio
 
 from shelltie.basics.visible_text import inline
 from shelltie.frontends.cli import checkup
-from shelltie.frontends.cli.checkup import BAD, GOOD, POOR, UNUSED, Finding
 from shelltie.frontends.cli.console import Style, marked, print_json
+from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
 from shelltie.record.queries import corrected
 from shelltie.settings import paths
 from shelltie.settings.layers import load

@@ -1,0 +1,76 @@
+"""`shelltie install`: adds the MCP server, hooks or shell to an agent or editor."""
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from shelltie.approval.ancestry import why_not_a_person
+from shelltie.assemble import assemble, policy_file
+from shelltie.environment import child
+from shelltie.errors import CannotStart
+from shelltie.frontends.about import start_argv
+from shelltie.frontends.cli.console import print_error
+from shelltie.frontends.cli.find_question import REFUSED
+from shelltie.frontends.clients import changes
+from shelltie.frontends.clients.changes import Step
+from shelltie.frontends.clients.registry import find
+from shelltie.limits.resolve import AskedLimits
+from shelltie.model import Command, State
+from shelltie.running.options import RunOptions
+from shelltie.settings import paths
+from shelltie.settings.config import Config
+
+_LIMIT = 120.0  # Gemini CLI takes seconds on a quiet machine
+
+
+def main(args: Namespace) -> int:
+    """Add what was asked for."""
+    client, environ = find(args.client), child.inherited()
+    file = None if args.file is None else Path(args.file).absolute()
+    steps = [changes.install_server(client, [*start_argv(), "mcp"], environ, file)]
+    if client.name == "json" and file is None:
+        print(steps[0].shown if isinstance(steps[0], changes.FileEdit) else "")
+        return 0
+    return perform(steps, only_print=args.print, done="is installed already")
+
+
+def perform(steps: list[Step], *, only_print: bool, done: str) -> int:
+    """Do each step, or only print it.
+
+    Raises: TerminalError; then what it names was left as it is.
+    """
+    if only_print:
+        print("\n\n".join(step.describe() for step in steps if _does_something(step)))
+        return 0
+    why = why_not_a_person(os.getpid())
+    if why is not None:
+        print_error(f"only a person may change an agent's settings: {why}")
+        return REFUSED
+    for step in steps:
+        told = step.do(_run) if _does_something(step) else None
+        print(f"✓ {told}" if told else f"· {step.what}: {done}")
+    return 0
+
+
+def _does_something(step: Step) -> bool:
+    return not isinstance(step, changes.ProgramCalls) or bool(step.calls)
+
+
+def _run(argv: Sequence[str]) -> tuple[int, str]:
+    """Exit code and output of a client's program, which is ended if it hangs."""
+    return anyio.run(_run_leashed, tuple(argv))
+
+
+async def _run_leashed(argv: tuple[str, ...]) -> tuple[int, str]:
+    config = Config().changed("audit.enabled", False)
+    options = RunOptions(profile=None, limits=AskedLimits(total=_LIMIT, silence_off=True))
+    async with assemble(config, policy_file(config, paths.here())) as supervisor:
+        run = await supervisor.run(Command(argv[0], argv), options)
+    outcome = run.outcome
+    assert outcome is not None
+    if outcome.state is not State.FINISHED or outcome.exit.number is None:
+        raise CannotStart(f"{argv[0]}: {outcome.error or outcome.state}", 1)
+    return outcome.exit.number, run.output.view(None, 4000, 4000).head.decode("utf-8", "replace")

@@ -1,0 +1,199 @@
+"""Install into the files of agents and editors, and out of them; nothing is half-written."""
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from shelltie.frontends.cli.main import main
+from tests.cli import SHELLTIE, shelltie
+
+FILES = {
+    "claude": ".claude.json",
+    "codex": ".codex/config.toml",
+    "gemini": ".gemini/settings.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "zed": ".config/zed/settings.json",
+    "goose": ".config/goose/config.yaml",
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+}
+BEFORE = {"codex": "# mine\n", "goose": "# mine\n", "claude": '{"numStartups": 3}\n'}
+PATH = os.environ["PATH"]
+SETTINGS = '// mine\n{\n  "theme": "x"\n}\n'
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which each client has a file, and no client's program is found."""
+    home, nothing = tmp_path / "home", tmp_path / "bin"
+    nothing.mkdir()
+    for client, name in FILES.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(BEFORE.get(client, SETTINGS), encoding="utf-8")
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(nothing))
+    return home
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_client_gets_the_server_once_and_loses_it_again(
+    client: str, home: Path, capsys: Captured
+) -> None:
+    file, before = home / FILES[client], BEFORE.get(client, SETTINGS)
+    file.chmod(0o640)
+
+    assert main(["install", client, "--print"]) == 0
+    printed = capsys.readouterr().out
+    untouched = file.read_text(encoding="utf-8")
+    assert main(["install", client]) == 0
+    once = file.read_text(encoding="utf-8")
+    told = capsys.readouterr().out
+    assert main(["install", client]) == 0
+    twice = capsys.readouterr().out
+    after_two = file.read_text(encoding="utf-8")
+    assert main(["uninstall", client]) == 0
+    left = file.read_text(encoding="utf-8")
+
+    assert untouched == before
+    assert str(file) in printed
+    assert '"mcp"' in printed
+    assert once.startswith(before.rstrip("}\n"))
+    assert Path(_command_in(once)).is_absolute()
+    assert file.name in told
+    assert (twice.strip(), after_two) == (
+        told.partition(":")[0].replace("✓", "·") + ": is installed already",
+        once,
+    )
+    assert "shelltie" not in left
+    assert left.startswith(before.rstrip("}\n"))
+    assert file.stat().st_mode & 0o777 == 0o640
+    backup = file.with_name(f"{file.name}.before-shelltie")
+    assert backup.read_text(encoding="utf-8") == once  # of the last change
+
+
+def _command_in(text: str) -> str:
+    """The program of our entry, in whichever format."""
+    line = next(line for line in text.splitlines() if "command" in line or "cmd:" in line)
+    return line.split('"')[-2]
+
+
+def test_plain_json_is_printed_or_written_where_it_is_wanted(home: Path, capsys: Captured) -> None:
+    assert main(["install", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert main(["install", "json", "--file", str(home / "deep" / ".mcp.json")]) == 0
+    written = json.loads((home / "deep" / ".mcp.json").read_text(encoding="utf-8"))
+
+    assert written == printed
+    assert printed["mcpServers"]["shelltie"]["args"][-1] == "mcp"
+
+
+@pytest.mark.parametrize(
+    ("client", "text", "told"),
+    [
+        ("zed", "{not json", "line 1 cannot be read"),
+        ("zed", '{"context_servers": []}', "context_servers is no object"),
+        ("cursor", "[1, 2]", "is no object"),
+        ("codex", "a = = 1", "not TOML"),
+        ("goose", "extensions: {a: {}}", "by hand"),
+        ("windsurf", "\udcff", "not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_stays_as_it_is(
+    client: str, text: str, told: str, home: Path, capsys: Captured
+) -> None:
+    file = home / FILES[client]
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    code = main(["install", client])
+
+    said = capsys.readouterr().err
+    assert (code, told in said, str(file) in said) == (125, True, True), said
+    assert file.read_bytes() == text.encode("utf-8", "surrogateescape")
+    assert sorted(one.name for one in file.parent.iterdir()) == [file.name]
+
+
+def test_what_cannot_or_must_not_be_written_is_named_and_left(home: Path, capsys: Captured) -> None:
+    zed, cursor, desktop, goose, windsurf = (
+        home / FILES[name] for name in ("zed", "cursor", "claude-desktop", "goose", "windsurf")
+    )
+    zed.chmod(0o400)
+    elsewhere = home / "dotfiles.json"
+    elsewhere.write_text(SETTINGS, encoding="utf-8")
+    cursor.unlink()
+    cursor.symlink_to(elsewhere)
+    desktop.unlink()
+    desktop.symlink_to(home / "nowhere")
+    goose.unlink()
+    goose.parent.rmdir()
+    windsurf.unlink()
+    windsurf.mkdir()
+
+    codes = {name: main(["install", name]) for name in FILES}
+
+    said = capsys.readouterr().err
+    bad = {"zed", "claude-desktop", "goose", "windsurf"}
+    assert {name for name, code in codes.items() if code != 0} == bad
+    assert f"{zed}: read-only" in said
+    assert f"{desktop}: a link to a file that does not exist" in said
+    assert f"{goose}: not there; is the client installed" in said
+    assert f"{windsurf}: cannot be read: Is a directory" in said
+    assert zed.read_text(encoding="utf-8") == SETTINGS
+    assert not goose.parent.exists()
+    assert cursor.is_symlink()  # those who keep their settings elsewhere keep doing so
+    assert '"shelltie"' in elsewhere.read_text(encoding="utf-8")
+
+
+def test_an_older_entry_is_replaced_and_its_neighbours_stay(home: Path) -> None:
+    codex, zed = home / FILES["codex"], home / FILES["zed"]
+    codex.write_text('[mcp_servers.shelltie]\ncommand = "old"\nargs = []\n', encoding="utf-8")
+    zed.write_text(
+        '{"context_servers": {"shelltie": {"command": "old"}, "b": {"command": "c"}}}',
+        encoding="utf-8",
+    )
+
+    assert [main(["install", name]) for name in ("codex", "zed")] == [0, 0]
+
+    assert tomllib.loads(codex.read_text())["mcp_servers"]["shelltie"]["args"][-1] == "mcp"
+    servers = json.loads(zed.read_text())["context_servers"]
+    assert servers["shelltie"]["args"][-1] == "mcp"
+    assert servers["b"] == {"command": "c"}
+
+
+def test_doctor_says_what_is_installed_where_and_whether_it_connects(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [main(["install", name]) for name in ("zed", "cursor")] == [0, 0]
+    (home / FILES["gemini"]).write_text(
+        '{"mcpServers": {"shelltie": {"command": "/bin/false", "args": []}}}', encoding="utf-8"
+    )
+    (home / FILES["windsurf"]).write_text("{", encoding="utf-8")
+    monkeypatch.setenv("PATH", PATH)
+
+    done = json.loads(shelltie("doctor", "--json").stdout)["findings"]
+
+    found = {one["name"]: one for one in done if one["group"] == "clients"}
+    assert found["zed"]["level"] == found["cursor"]["level"] == "good"
+    assert found["zed"]["text"] == f"shelltie is in {home / FILES['zed']}, and connects"
+    assert found["gemini"]["level"] == "bad"
+    assert "does not connect: /bin/false gave no answer" in found["gemini"]["text"]
+    assert found["gemini"]["remedy"] == "shelltie install gemini"
+    assert (found["windsurf"]["level"], "not JSON" in found["windsurf"]["text"]) == ("poor", True)
+
+
+def test_a_command_of_an_agent_installs_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (home / FILES["zed"]).read_text(encoding="utf-8")
+    monkeypatch.setenv("PATH", PATH)
+    done = shelltie("run", "--json", "--", *SHELLTIE, "uninstall", "zed")
+
+    assert json.loads(done.stdout)["exitCode"] == 126, done
+    assert "only a person" in json.loads(done.stdout)["stderr"]
+    assert (home / FILES["zed"]).read_text(encoding="utf-8") == before
