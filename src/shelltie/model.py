@@ -155,6 +155,9 @@ class Resources:
     """How many CPUs the whole tree may keep busy; needs a cgroup. Not set: no limit."""
 
 
+UNLIMITED = Resources()
+
+
 @frozen
 class Caller:
     """Who wants something done: the program and, as far as they are known, the agent that speaks
@@ -182,7 +185,7 @@ class Command:
     stdin: bytes | None = None
     stays_open: bool = False
     pty: TerminalSize | None = None
-    resources: Resources = Resources()
+    resources: Resources = UNLIMITED
 
 
 @frozen

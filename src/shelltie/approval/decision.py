@@ -1,5 +1,6 @@
 """Decision by profile, and irreversible commands: after them nothing brings back what was there."""
 
+import os
 from pathlib import PurePosixPath
 
 from shelltie.approval.deletions import deleted_paths
@@ -20,11 +21,12 @@ _ENDED = lazy(r"(?:[ \t]*[0-9]?>[ \t]*(?:/dev/null|&[0-9]))*[ \t]*(?:&&|\|\||;|\
 def decide_by_profile(
     profile: SafetyProfile, text: str, verdict: Verdict, cwd: str, workspace: str
 ) -> Decision:
-    """What follows from the verdict about a text; `cwd` must be absolute."""
+    """What follows from the verdict about a text that is to run in `cwd`."""
     decision = profile.for_rating(verdict.rating)
     if verdict.rating is not Rating.DANGEROUS or profile.irreversible.rank <= decision.rank:
         return decision
-    gone = is_irreversible(text, verdict, cwd, workspace)
+    absolute = os.path.abspath(cwd)  # noqa: PTH100  resolve() would follow links
+    gone = is_irreversible(text, verdict, absolute, workspace)
     return profile.irreversible if gone else decision
 
 

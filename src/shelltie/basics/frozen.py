@@ -36,6 +36,7 @@ def _with_slots(cls: type[_T], methods: dict[str, Any]) -> type[_T]:
         inherited |= base.__dict__.get("record_fields", {})
     every = inherited | own
     compared = [name for name, f in every.items() if f.compare]
+    given = tuple(name for name, f in every.items() if f.init)
     members = {
         **methods,
         **{name: value for name, value in cls.__dict__.items() if name not in own},
@@ -45,7 +46,8 @@ def _with_slots(cls: type[_T], methods: dict[str, Any]) -> type[_T]:
         "__dataclass_fields__": _Later(cls),
         "__dataclass_params__": _Later(cls),
         "record_fields": every,
-        "given_names": tuple(name for name, f in every.items() if f.init),
+        "given_names": given,
+        "given_values": attrgetter(*given, "__class__") if given else tuple,  # at once, in C
         "compared_by": attrgetter(*compared) if compared else type,
     }
     members.pop("__dict__", None)
@@ -69,7 +71,7 @@ def fields(record: Any) -> tuple["Field[Any]", ...]:  # noqa: ANN401  any class 
 def replace(thing: _T, /, **changes: object) -> _T:
     """The same with other values: `dataclasses.replace`, in a fifth of its steps."""
     cls: Any = type(thing)
-    values = {name: getattr(thing, name) for name in cls.given_names}
+    values = dict(zip(cls.given_names, cls.given_values(thing), strict=False))
     return cls(**{**values, **changes})  # type: ignore[no-any-return]  # it is of that class
 
 

@@ -1,6 +1,6 @@
 """A pulse: tells those who wait that something changed, each time anew."""
 
-import anyio
+import asyncio
 
 
 class Pulse:
@@ -11,13 +11,16 @@ class Pulse:
     """
 
     def __init__(self) -> None:
-        self._event = anyio.Event()
+        self._event: asyncio.Event | None = None  # there is one while somebody waits
 
     def beat(self) -> None:
         """Wake all who wait now."""
-        self._event.set()
-        self._event = anyio.Event()
+        if self._event is not None:
+            self._event.set()
+            self._event = None
 
     async def wait(self) -> None:
         """Until the next beat."""
+        if self._event is None:
+            self._event = asyncio.Event()  # anyio's is the same one, and a hundred steps more
         await self._event.wait()

@@ -23,6 +23,7 @@ from shelltie.frontends.reports import terminal_events
 from shelltie.frontends.reports.run_report import Result, report
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import (
+    UNLIMITED,
     Caller,
     Command,
     Escalation,
@@ -258,7 +259,7 @@ def parse_options(
         env=dict(options.get("env") or {}),
         stdin=stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
         pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
-        resources=options.get("resources") or Resources(),
+        resources=options.get("resources") or UNLIMITED,
     )
     limits = asked(options.get("timeout"), options.get("silence"), limit_names)
     return made, RunOptions(

@@ -13,6 +13,7 @@ from typing import Protocol
 import anyio
 
 from shelltie.basics.frozen import mutable
+from shelltie.basics.readable import forget, watch
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import KeeperKind
 from shelltie.keeper.pid_namespace import ask_who_sends, command_of, outside, receive
@@ -95,8 +96,7 @@ class Leash:
         self._lines = _Lines(control, from_inside=link.contained)
         self._listen: Callable[[LeashWord], None] | None = listen
         self._loop = asyncio.get_running_loop()
-        # By number: asyncio looks a socket up by its repr, which costs more than the rest.
-        self._loop.add_reader(control.fileno(), self.poll)
+        watch(self._loop, control.fileno(), self.poll)
 
     @property
     def silent(self) -> bool:
@@ -167,7 +167,7 @@ class Leash:
 
     def _hang_up(self) -> None:
         if not self.silent:
-            self._loop.remove_reader(self._control.fileno())
+            forget(self._loop, self._control.fileno())
             self._control.close()
 
 
@@ -235,7 +235,7 @@ class Link:
         self._lines = _Lines(channel)
         self._watch = KeeperWatch(keeper, self)
         self._broken = ""  # why it starts nothing, if it does not
-        self._loop.add_reader(self._socket, self._hear)
+        watch(self._loop, channel.fileno(), self._hear)
 
     @property
     def alive(self) -> bool:
@@ -417,7 +417,7 @@ class Link:
         self._alive = False
         self._broken = self._broken or complaint(self._stderr)
         self._watch.close()
-        self._loop.remove_reader(self._socket)
+        forget(self._loop, self._socket.fileno())
         self._discard_parcels()
         self._socket.close()
         self._bury()

@@ -33,7 +33,7 @@ Leash to server, lines:
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shelltie.basics.frozen import frozen
 from shelltie.model import Directory, RefusedHost, Resources
@@ -163,21 +163,20 @@ def socket_frame(version: int) -> bytes:
 def parse_word(line: bytes) -> LeashWord:
     """What a leash said in one line."""
     name, *numbers = line.decode("ascii").split()
-    match name, numbers:
-        case "started", [pid, leash]:
-            return Started(int(pid), int(leash))
-        case "failed", [step, errno]:
-            return Failed(step, int(errno))
-        case "signalled", [signal, sent, refused]:
-            return Signalled(int(signal), int(sent), int(refused))
-        case "exited", [status, left]:
-            return Exited(int(status), int(left))
-        case "stuck", pids:
-            return Stuck(tuple(int(pid) for pid in pids))
-        case "gone", [rounds, cpu]:
-            return Gone(int(rounds), int(cpu) / 1000)
-        case _:
-            raise ValueError(f"a leash said {line!r}")
+    try:
+        return _WORDS[name](*numbers)
+    except (KeyError, TypeError) as error:  # another word, or too few numbers
+        raise ValueError(f"a leash said {line!r}") from error
+
+
+_WORDS: dict[str, Callable[..., LeashWord]] = {
+    "started": lambda pid, leash: Started(int(pid), int(leash)),
+    "failed": lambda step, errno: Failed(step, int(errno)),
+    "signalled": lambda signal, sent, refused: Signalled(int(signal), int(sent), int(refused)),
+    "exited": lambda status, left: Exited(int(status), int(left)),
+    "stuck": lambda *pids: Stuck(tuple(map(int, pids))),
+    "gone": lambda rounds, cpu: Gone(int(rounds), int(cpu) / 1000),
+}
 
 
 ENDING = b"ending"

@@ -69,6 +69,13 @@ def resolve(
     Of several commands in one text the longest limits hold. A total limit of the call never makes
     the silence limit shorter than the policy's own, or than itself.
     """
+    return _resolved(text, policy, asked, session)
+
+
+@memoized
+def _resolved(
+    text: str, policy: TimeoutPolicy, asked: AskedLimits, session: AskedLimits | None
+) -> Limits:
     found = _look_up(text, policy)
     limits = replace(_total(policy, found, asked, session), names=asked.names)
     limits = _silence(limits, asked, session)

@@ -1,4 +1,4 @@
-"""Non-blocking reader of a pipe or pty master on the event loop (add_reader, readv)."""
+"""Non-blocking reader of a pipe or pty master on the event loop (epoll, readv)."""
 
 import asyncio
 import fcntl
@@ -6,6 +6,8 @@ import mmap
 import os
 import sys
 from collections.abc import Callable
+
+from shelltie.basics.readable import forget, watch
 
 _BUFFER_SIZE = 256 * 1024
 # One buffer for all readers: a fresh bytes object for each read costs more than the read itself.
@@ -47,7 +49,7 @@ class PipeReader:
         self._full_reads = 0
         self._loop = asyncio.get_running_loop()
         os.set_blocking(fd, False)
-        self._loop.add_reader(fd, self._ready)
+        watch(self._loop, fd, self._ready)
 
     def drain(self) -> None:
         """Read what is there now, without waiting for more."""
@@ -61,7 +63,7 @@ class PipeReader:
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
-        self._loop.remove_reader(fd)
+        forget(self._loop, fd)
         os.close(fd)
 
     def _ready(self) -> None:
@@ -85,7 +87,7 @@ class PipeReader:
         else:
             self._ended = True
             if self._hold:
-                self._loop.remove_reader(self._fd)
+                forget(self._loop, self._fd)
             else:
                 self.close()
             self._on_end()

@@ -36,7 +36,7 @@ class ShortOutputs:
     def new(self, run: RunId, secrets: Mapping[str, str]) -> "ShortOutput":
         """For a run that begins now."""
         redact = None if self._redact is None else self._redact(secrets)
-        return ShortOutput(self._folder / f"{run}{_ENDING}", redact, self._made)
+        return ShortOutput(f"{self._folder}/{run}", redact, self._made)
 
     def _made(self) -> None:
         self._left -= 1
@@ -56,13 +56,15 @@ class ShortOutputs:
 
 
 class ShortOutput:
-    """The file of one run. A disk that fails never disturbs the run: then nothing is kept."""
+    """The file of one run, `stem` without its suffix. A disk that fails never disturbs the run:
+    then nothing is kept.
+    """
 
-    def __init__(self, path: Path, redact: WithoutSecrets | None, made: Callable[[], None]) -> None:
-        self._path = path
+    def __init__(self, stem: str, redact: WithoutSecrets | None, made: Callable[[], None]) -> None:
+        self._path = f"{stem}{_ENDING}"  # no Path: most print nothing
         self._redact = redact
         self._made = made
-        self._times = TimingFile(path.with_suffix(SUFFIX))
+        self._times = TimingFile(f"{stem}{SUFFIX}")
 
     def note(self, position: int) -> None:
         """So much was printed by now."""
@@ -82,18 +84,18 @@ class ShortOutput:
         if kept == data and not self._times.at_once:
             self._times.close()
         self._made()
-        return str(self._path), len(kept)
+        return self._path, len(kept)
 
     def _create(self, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(self._path, flags, 0o600)
         except FileNotFoundError:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(self._path, flags, 0o600)
         try:
             if os.write(fd, data) < len(data):  # the disk is full: a part would be no output
-                self._path.unlink(missing_ok=True)
+                Path(self._path).unlink(missing_ok=True)
                 raise OSError
         finally:
             os.close(fd)

@@ -27,14 +27,14 @@ class Spool:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         cap: int = 64 * 1024 * 1024,
         threshold: int = 1024 * 1024,
         times: TimingFile | None = None,
         created: Callable[[], None] = lambda: None,
         wrote: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self.path = path
+        self._path = path  # no Path: most runs have no file
         self.cap = cap
         self.threshold = threshold
         self.stored = 0  # the file holds positions 0 up to here
@@ -50,6 +50,11 @@ class Spool:
         self._first: Stream | None = None
         self._switches = array("Q")
         self._indexed: int | None = None  # the index ends here: it had no room for the next switch
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or would be."""
+        return Path(self._path)
 
     def add(self, stream: Stream, data: memoryview, earlier: Window) -> None:
         """Take the next bytes; `earlier` has, still entirely, all that came before a file exists.
@@ -92,7 +97,7 @@ class Spool:
     def _create(self) -> int:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self.path, flags, 0o600)
+        fd = os.open(self._path, flags, 0o600)
         with suppress(OSError):  # not every file system has locks, and without it can be written
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._tell_created()
@@ -157,7 +162,7 @@ class Spool:
 
     def _read_file(self, ranges: list[tuple[int, int]]) -> bytes:
         # Opened for each reading: a thousand finished runs must not hold a thousand descriptors.
-        fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             return b"".join(os.pread(fd, end - start, start) for start, end in ranges)
         finally:

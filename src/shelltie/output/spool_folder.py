@@ -35,9 +35,9 @@ class Spools:
 
     def new(self, run: RunId, threshold: int, *, timed: bool) -> Spool:
         """The file of a run; with `timed` it can be replayed."""
-        path = self._folder / f"{run}.log"
-        times = TimingFile(path.with_suffix(SUFFIX)) if timed else None
-        return Spool(path, self._cap, threshold, times, self._created, self._wrote)
+        stem = f"{self._folder}/{run}"  # no Path: few print enough for a file
+        times = TimingFile(f"{stem}{SUFFIX}") if timed else None
+        return Spool(f"{stem}.log", self._cap, threshold, times, self._created, self._wrote)
 
     def _created(self) -> None:
         self._files_left -= 1

@@ -18,7 +18,7 @@ class TimingFile:
     It never disturbs a run: what cannot be written is left out.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = path
         self._began = time.monotonic()
         self._last = -_APART

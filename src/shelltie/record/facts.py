@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import partial, singledispatchmethod
+from functools import cache, partial, singledispatchmethod
 
 from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.memo import memoized
@@ -95,16 +95,14 @@ class FactMaker:
     _usual: Redactor = field(init=False)
     _told_usually: Callable[[str], str] = field(init=False, repr=False)
     _cases: dict[str, _Case] = field(default_factory=dict)
-    _writes: Callable[[object], tuple[str, Body] | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._usual = Redactor(self.secrets)
         self._told_usually = memoized(partial(_told, self._usual))
-        self._writes = self._write  # bound once: to bind it costs more than to write
 
     def fact(self, event: Event) -> Fact | None:
         """What to record about it, if anything."""
-        made = self._writes(event)
+        made = _WRITES(type(event))(self, event)
         if made is None:
             return None
         kind, body = made
@@ -294,9 +292,17 @@ class FactMaker:
         return self._usual.audit(str(value))
 
 
+# By kind of event, once: to look it up each time costs more than to write.
+_WRITES: Callable[[type], Callable[[FactMaker, Event], tuple[str, Body] | None]] = cache(
+    FactMaker.__dict__["_write"].dispatcher.dispatch
+)
+
+
 def folded(facts: list[Fact]) -> list[Fact]:
     """The same, without starts whose end is there, too: that says who it was as well."""
     started = {fact.run: fact for fact in facts if fact.kind == "started"}
+    if not started:
+        return facts
     ended = {fact.run: fact for fact in facts if fact.kind == "ended" and fact.run in started}
     for run, end in ended.items():
         end.body["pid"] = started[run].body["pid"]

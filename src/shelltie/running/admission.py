@@ -375,10 +375,9 @@ class Admission:
 
     def _decision(self, command: Command, verdict: Verdict, options: RunOptions) -> Decision:
         assert options.profile is not None  # else nobody rates it
-        cwd = os.path.abspath(command.cwd)  # noqa: PTH100  resolve() would follow links
         profile = self._profiles[options.profile]
         workspace = self.placement.workspace_for(options)
-        return decide_by_profile(profile, command.text, verdict, cwd, workspace)
+        return decide_by_profile(profile, command.text, verdict, command.cwd, workspace)
 
     async def _isolated_instead(
         self, placed: Placed, verdict: Verdict, options: RunOptions

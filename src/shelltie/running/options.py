@@ -12,6 +12,7 @@ from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
 from shelltie.model import (
+    UNLIMITED,
     Adaptive,
     Caller,
     Command,
@@ -133,7 +134,7 @@ def with_sigkill(escalation: Escalation) -> Escalation:
 
 def merge_resources(asked: Resources, usual: Resources) -> Resources:
     """What a call asks for, and what is usual where it says nothing."""
-    if asked == Resources():
+    if asked is UNLIMITED or asked == UNLIMITED:
         return usual
     names = [f.name for f in fields(Resources)]
     both = {name: (getattr(asked, name), getattr(usual, name)) for name in names}

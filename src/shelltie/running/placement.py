@@ -6,6 +6,7 @@ A level that was asked for and cannot be had is an error. Nothing runs in a weak
 import tempfile
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
@@ -267,6 +268,7 @@ class Placement:
                 yield provider
 
 
+@cache
 def _level(asked: str | None, demanded: str) -> _Level:
     """The stricter of what a call asks for and the policy demands."""
     words = [word for word in (asked, demanded) if word is not None]

@@ -4,8 +4,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Self
 
@@ -119,12 +119,16 @@ class Supervisor:
             await self._login_path.wait()
         run_id = new_run_id()
         prepared, surroundings = self._prepare(run_id, command, options)
-        command = replace(command, env=child.changed(command.env, self._base))
+        env = child.changed(command.env, self._base)
+        command = replace(command, env=env, cwd=surroundings.cwd)
         admitted = await self.admission.decide(run_id, command, options, surroundings)
-        async with self._abandoning_trial(admitted.provider):
+        try:
             experience = await self._experience(command, surroundings.cwd)
             terms = self._settle_terms(run_id, command, options, experience, admitted.provider)
             problem = await self._flush_before_start(run_id, command)
+        except BaseException:
+            await self._abandon_trial(admitted.provider)
+            raise
         if problem is not None:
             admitted = replace(admitted, notes=(*admitted.notes, problem))
         run = self._new_run(run_id, command, terms, surroundings, admitted)
@@ -133,16 +137,11 @@ class Supervisor:
             Lookout(run, self._alarms, self.bus.publish)
         return run
 
-    @asynccontextmanager
-    async def _abandoning_trial(self, provider: Provider) -> AsyncIterator[None]:
+    async def _abandon_trial(self, provider: Provider) -> None:
         """Where nothing starts after all, nothing is left of its trial."""
-        try:
-            yield
-        except BaseException:
-            if isinstance(provider, TrialRun) and self.trials is not None:
-                with anyio.CancelScope(shield=True):
-                    await self.trials.abandon(provider)
-            raise
+        if isinstance(provider, TrialRun) and self.trials is not None:
+            with anyio.CancelScope(shield=True):
+                await self.trials.abandon(provider)
 
     async def finish_trial(self, run: Run) -> None:
         """What a run on trial has changed is known after this, and by rule applied."""
@@ -211,16 +210,22 @@ class Supervisor:
         Whoever is cancelled here ends it.
         """
         try:
-            with anyio.move_on_at(until):
-                await self.confirm_safe(run)
-                await run.wait()
-                await self.finish_trial(run)
-                await self._tell_unrecorded(run)
+            if until == math.inf:  # most wait for the end
+                await self._attend(run)
+            else:
+                with anyio.move_on_at(until):
+                    await self._attend(run)
         except BaseException:
             if run.outcome is None:
                 with anyio.CancelScope(shield=True), suppress(ProcessError):
                     await run.kill("cancelled")
             raise
+
+    async def _attend(self, run: Run) -> None:
+        await self.confirm_safe(run)
+        await run.wait()
+        await self.finish_trial(run)
+        await self._tell_unrecorded(run)
 
     async def _tell_unrecorded(self, run: Run) -> None:
         """What filled the disk may have been its own output; then its end is not on record."""

@@ -120,11 +120,11 @@ class Watchdog:
         """When to ask again, if no byte arrives before."""
         if self._steps is not None:
             return self._steps[0][0] if self._steps else None
-        times = [self._deadline, self._silence_ends, self._look_at]
+        ends = self._silence_ends
+        soonest = min(self._deadline, ends, self._look_at(ends))
         if not self._total_warned:
-            times.append(self._deadline - self._lead_before(self._limits.total))
-        soonest = min(times)
-        return None if math.isinf(soonest) else soonest
+            soonest = min(soonest, self._deadline - self._lead_before(self._limits.total))
+        return None if soonest == math.inf else soonest
 
     def due(self, now: float) -> list[Step]:
         """What has to be done at `now`; each thing is said once."""
@@ -195,12 +195,11 @@ class Watchdog:
         silence, first = self._limits.silence, self.started + self._limits.silence_from
         return math.inf if silence is None else max(self._silent_since + silence, first)
 
-    @property
-    def _look_at(self) -> float:
+    def _look_at(self, silence_ends: float) -> float:
         """When the coming end of silence wants a warning or a first look."""
-        if self._looked or self._silence_ends >= self._deadline:
+        if self._looked or silence_ends >= self._deadline:
             return math.inf
-        return self._silence_ends - self._lead_before(self._limits.silence)
+        return silence_ends - self._lead_before(self._limits.silence)
 
     @property
     def _looked(self) -> bool:
@@ -216,7 +215,7 @@ class Watchdog:
             self._total_warned = True
             if limits.total is not None and limits.total >= _SHORTEST_WARNED:
                 steps.append(Warn(Limit.TOTAL, idle, self._deadline - now))
-        if now >= self._look_at:
+        if now >= self._look_at(self._silence_ends):
             self._observed_for = self._silent_since
             if self._evidence:
                 steps.append(Observe())

@@ -125,8 +125,8 @@ def _doubt_about(program: str, place: CommandPlace) -> str | None:
         if not name.startswith("/"):
             entry = name.removesuffix(program).removesuffix("/")
             return f"PATH has the relative entry {entry!r}, where {program} could be anything"
-        if os.access(name, os.X_OK) and not (file := Path(name)).is_dir():
-            return _doubt_about_file(file, place)
+        if os.access(name, os.X_OK) and not os.path.isdir(name):  # noqa: PTH112  for each command
+            return _doubt_about_file(name, place)
     return None
 
 
@@ -138,12 +138,18 @@ def _candidates(program: str, place: CommandPlace) -> list[str]:
     return [f"{entry.rstrip('/')}/{program}" if entry else program for entry in entries]
 
 
-def _doubt_about_file(file: Path, place: CommandPlace) -> str | None:
-    real = file.resolve()
-    if not _SYSTEM.fullmatch(str(file)) and _is_below(real, file, place.cwd.resolve()):
-        return f"{file} is a file of the project"
-    for one in (real, real.parent, file.parent):
-        if one.stat().st_mode & stat.S_IWOTH:
+def _doubt_about_file(file: str, place: CommandPlace) -> str | None:
+    parent = os.path.dirname(file)  # noqa: PTH120  for each command
+    looked_at = [file, parent]
+    is_system = _SYSTEM.fullmatch(file) is not None
+    # What is no link itself is in the directory that its name says, whatever leads there.
+    if not is_system or os.path.islink(file):  # noqa: PTH114  as above
+        real = Path(file).resolve()
+        if not is_system and _is_below(real, Path(file), place.cwd.resolve()):
+            return f"{file} is a file of the project"
+        looked_at = [str(real), str(real.parent), parent]
+    for one in looked_at:
+        if os.stat(one).st_mode & stat.S_IWOTH:  # noqa: PTH116  as above
             return f"anybody may change {one}"
     return None
 

@@ -7,7 +7,7 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 import sysconfig
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -156,7 +156,7 @@ class Judge:
 
     def _place(self, command: Command, examined: Examined) -> CommandPlace:
         path = command.env.get("PATH") or self._path
-        return CommandPlace(Path(command.cwd), path, command.pty is not None, examined.directories)
+        return CommandPlace(_path(command.cwd), path, command.pty is not None, examined.directories)
 
     async def _agrees(self, text: str) -> bool:
         """Whether another parser reads the text as we do, and the shell as both of them."""
@@ -183,6 +183,9 @@ class Judge:
         return agreed
 
 
+_path = lru_cache(64)(Path)  # to make one takes longer than to look at the program
+
+
 def _shown(command: Command, place: CommandPlace, files: Collection[str]) -> list[Reason]:
     """Which files it would show that hold credentials. Blocks."""
     whole, found = Span(0, len(command.text)), secrets_among(place, files)
@@ -196,9 +199,10 @@ _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
 
 def _is_long(command: Command) -> bool:
     """Whether it may take longer than others shall wait for their turn."""
-    values = filter(None, command.env.values())
-    lengths = map(len, (command.text, *(command.argv or ()), *command.env, *values))
-    return len(command.stdin or b"") + sum(lengths) > _SHORT
+    length = len(command.text) + len(command.stdin or b"") + sum(map(len, command.argv or ()))
+    if command.env:
+        length += sum(map(len, (*command.env, *filter(None, command.env.values()))))
+    return length > _SHORT
 
 
 def _from_environment(command: Command) -> list[Reason]:

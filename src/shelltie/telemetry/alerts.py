@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator
+from itertools import compress
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
@@ -27,6 +28,7 @@ from shelltie.telemetry.metrics import Metrics
 from shelltie.telemetry.prometheus import exposition, to_json
 
 _LEAST = 20  # commands; a rate of fewer says nothing
+_NAMES = ("sessions", "success", "violations", "duration", "truncated")
 
 
 @frozen
@@ -53,14 +55,14 @@ class HealthCheck:
 def unwell(metrics: Metrics, thresholds: Thresholds) -> set[str]:
     """The names of the figures that have passed their thresholds; quick, as it is asked often."""
     enough = len(metrics.succeeded) >= _LEAST
-    wrong = {
-        "sessions": metrics.sessions > thresholds.sessions,
-        "success": enough and metrics.succeeded.mean() <= thresholds.success,
-        "violations": metrics.refused.mean() > thresholds.violations,
-        "duration": enough and metrics.durations.mean() >= thresholds.duration,
-        "truncated": enough and metrics.truncated.mean() >= thresholds.truncated,
-    }
-    return {name for name, is_so in wrong.items() if is_so}
+    wrong = (
+        metrics.sessions > thresholds.sessions,
+        enough and metrics.succeeded.mean() <= thresholds.success,
+        metrics.refused.mean() > thresholds.violations,
+        enough and metrics.durations.mean() >= thresholds.duration,
+        enough and metrics.truncated.mean() >= thresholds.truncated,
+    )
+    return set(compress(_NAMES, wrong))
 
 
 def examine(metrics: Metrics, thresholds: Thresholds) -> list[HealthCheck]:

@@ -7,7 +7,7 @@ heard, on the monotonic clock.
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from functools import singledispatchmethod
+from functools import cache, singledispatchmethod
 from typing import TypeVar
 
 from shelltie.basics.frozen import mutable
@@ -136,7 +136,6 @@ class Metrics:
         self._refusals = Counter("shelltie_refused_total", "Commands that were refused.", "code")
         self._answers = Counter("shelltie_approvals_total", "Answers to questions.", "answer")
         self._waits = Histogram("shelltie_approval_wait_seconds", "How long an answer took.")
-        self._counts = self._count  # bound once: to bind it costs more than to count
 
     # What others may ask
 
@@ -154,7 +153,7 @@ class Metrics:
 
     def hear(self, event: Event) -> None:
         """Count it."""
-        self._counts(event)
+        _COUNTS(type(event))(self, event)
 
     @singledispatchmethod
     def _count(self, _: object) -> None:
@@ -267,6 +266,12 @@ class Metrics:
         self.durations.add(outcome.duration)
         self.truncated.add(truncated)
         self._cut.add(by=truncated)
+
+
+# By kind of event, once: to look it up each time costs more than to count.
+_COUNTS: Callable[[type], Callable[[Metrics, Event], None]] = cache(
+    Metrics.__dict__["_count"].dispatcher.dispatch
+)
 
 
 def _named(outcome: Outcome) -> tuple[str, str]:
