@@ -73,6 +73,7 @@ class Code(StrEnum):
     TOO_DEEP = "too_deep"
     LISTED = "listed"
     NOT_READ_ONLY = "not_read_only"
+    TRIAL_CHANGES = "trial_changes"
 
 
 @frozen

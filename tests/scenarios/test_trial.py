@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -26,6 +27,8 @@ from shelltie import (
 )
 from shelltie.errors import IsolationUnavailable, NoSuchTrial, TrialOver
 from shelltie.events import Event, TrialChanged
+from shelltie.frontends.acp.methods import Rpc
+from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.settings.config import Config
@@ -224,6 +227,75 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
     assert half != before
     assert (project / "kept").read_text() == before
     assert (project / "sub/deep").read_text() == "deep\n"
+
+
+class _Person:
+    """Says yes, and remembers what was asked."""
+
+    name, can_ask = "the editor", True
+
+    def __init__(self) -> None:
+        self.asked = list[Question]()
+
+    async def ask(self, question: Question) -> Answer:
+        """See `Channel`."""
+        self.asked.append(question)
+        return Answer(allowed=True, by="the editor")
+
+
+async def test_an_agent_behind_an_editor_tries_and_applies(
+    project: Path, open_terminal: Open
+) -> None:
+    person = _Person()
+    async with open_terminal() as terminal, TerminalHost(terminal.supervisor) as host:
+        for session in ("mine", "other"):
+            host.open_session(session, project)
+        rpc = Rpc(host, asking=lambda _: person)
+
+        async def call(method: str, **params: object) -> dict[str, Any]:
+            with fail_after(100):
+                return await rpc.answer(method, {"sessionId": "mine", **params})
+
+        made = (await call("terminal/create", command="echo x >> new", _meta={"trial": True}))[
+            "result"
+        ]
+        ended = await call("terminal/wait_for_exit", terminalId=made["terminalId"])
+        shown = await call("terminal/output", terminalId=made["terminalId"])
+        looked = await call("_shelltie/trial", id="t1", action="changes")
+        stolen = await call("_shelltie/trial", sessionId="other", id="t1", action="apply")
+        wrong = await call("_shelltie/trial", id="t1", action="close")
+        before = (project / "new").exists()
+        applied = await call("_shelltie/trial", id="t1", action="apply")
+        after = (project / "new").exists()
+        undone = await call("_shelltie/trial", id="t1", action="undo")
+
+    assert made["_meta"]["trial"] == "t1"
+    told = ended["result"]["_meta"]["trial"]
+    assert (told["status"], told["changes"]) == ("open", ["added    new (2 B)"])
+    assert "⟨shelltie: on trial t1, open: 1 file added, 2 B⟩" in shown["result"]["output"]
+    assert "+x" in looked["result"]["diff"]
+    assert "there is no trial 't1' of this session" in stolen["error"]["message"]
+    assert "action must be one of" in wrong["error"]["message"]
+    assert (before, after, (project / "new").exists()) == (False, True, False)
+    assert (applied["result"]["status"], undone["result"]["status"]) == ("applied", "undone")
+    (question,) = person.asked
+    assert question.is_apply
+    assert "git neither tracks nor ignores it: new" in question.verdict.reasons[0].message
+
+
+async def test_by_policy_an_editors_command_is_tried_and_applied(
+    project: Path, open_terminal: Open
+) -> None:
+    policy = {"safety_profiles_acp_unknown": "trial"}
+    async with open_terminal(**policy) as terminal, TerminalHost(terminal.supervisor) as host:
+        host.open_session("mine", project)
+        with fail_after(100):
+            made = await host.create_terminal("mine", "sh", ["-c", "echo x >> kept"])
+            ended = await host.wait_for_terminal_exit("mine", made.terminal_id)
+
+    assert ended.field_meta is not None
+    assert str(ended.field_meta["trial"]).count("applied") == 1
+    assert (project / "kept").read_text() == "kept\nx\n"
 
 
 _KILLED_AT = """

@@ -1,11 +1,18 @@
 """ACP's permission request: what counts as a yes, and what the text of it cannot break out of."""
 
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shelltie.approval.question import Question, Scope
+from shelltie.frontends.acp.diff_content import diff_content
 from shelltie.frontends.acp.permission import fenced, permission_answer, permission_request
+from shelltie.frontends.mcp.confirm import form_of, message
 from shelltie.model import Command
-from shelltie.verdict import Rating, Verdict
+from shelltie.trials.unified_diff import DiffEntry, unified_diff
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 ASKED = permission_request(
     Question.about(Command("rm x", cwd="/"), Verdict(Rating.DANGEROUS), "local"), "s", "x", {}
@@ -72,3 +79,54 @@ def test_no_secret_is_shown_and_what_is_withheld_is_not_set() -> None:
 
 def test_its_tool_call_bears_an_id_that_no_agent_knows() -> None:
     assert ASKED["toolCall"]["toolCallId"] == "shelltie-x"
+
+
+def changes(diff: str) -> Question:
+    text = f"shelltie apply t1\n# 1 file changed\n# by: make\n{diff}"
+    reason = Reason(Code.TRIAL_CHANGES, Rating.DANGEROUS, "guarded", Span(0, len(text)))
+    return Question.about(
+        Command(text, cwd="/"), Verdict(Rating.DANGEROUS, (reason,)), "local", "agent"
+    )
+
+
+def side(path: str, old: str | None, new: str | None) -> DiffEntry:
+    def content(text: str | None) -> Callable[[], bytes]:
+        return (text or "").encode
+
+    before, after = (None if text is None else "100644" for text in (old, new))
+    return DiffEntry(path, before, after, content(old), content(new))
+
+
+def test_changes_are_asked_about_as_changes_with_their_diff() -> None:
+    diff = unified_diff([side("a", "one\ntwo\n", "one\n2"), side("b c", None, "new\n")], 10_000)
+
+    asked = permission_request(changes(diff), "s", "x", {})
+
+    call = asked["toolCall"]
+    assert call["kind"] == "edit"
+    assert call["title"].startswith("shelltie apply t1")
+    assert call["content"][1:] == [
+        {"type": "diff", "path": "/a", "oldText": "one\ntwo\n", "newText": "one\n2"},
+        {"type": "diff", "path": "/b c", "newText": "new\n"},
+    ]
+    names = [(option["optionId"], option["name"]) for option in asked["options"]]
+    assert names == [("allow-once", "Apply these changes"), ("reject-once", "Do not apply them")]
+    dialogue = message(changes(diff), {}, 0.0).text
+    assert "An agent wants to apply these changes of a command that ran on trial:" in dialogue
+    assert form_of(changes(diff))["properties"]["scope"]["enum"] == ["once"]
+    assert "changes of a trial · asked by agent" in dialogue
+
+
+@given(st.text("ab-+@\\ \n", max_size=12), st.text("ab-+@\\ \n", max_size=12))
+def test_a_block_has_what_was_and_what_will_be(old: str, new: str) -> None:
+    lines = max(old.count("\n"), new.count("\n"))
+    blocks = diff_content(unified_diff([side("f", old, new)], 10_000), "/w")
+
+    if old == new:
+        assert blocks == []
+    elif lines < 4:  # one hunk, with all of the file around it
+        assert [(it.get("oldText", ""), it["newText"]) for it in blocks] == [(old, new)]
+    for block in blocks:
+        assert block["path"] == "/w/f"
+        assert block.get("oldText", "") in old
+        assert block["newText"] in new

@@ -103,7 +103,11 @@ def entry(question: Question) -> dict[str, object]:
 
 
 def offered_scopes(question: Question) -> tuple[Scope, ...]:
-    """How far a yes to this may go: what cannot be kept in a file is not offered for good."""
+    """How far a yes to this may go: what cannot be kept in a file is not offered for good, and
+    changes are applied once.
+    """
+    if question.is_apply:
+        return (Scope.ONCE,)
     kind = () if question.kind is None else (Scope.KIND,)
     try:
         entry(question)

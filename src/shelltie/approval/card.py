@@ -126,7 +126,8 @@ def _styled(style: str, lines: Iterable[str]) -> Iterator[CardLine]:
 def _heading(question: Question, now: float) -> str:
     asker = visible_text.brief(question.client, 30) or "somebody"
     ago = human_duration(max(0.0, now - question.asked_at))
-    return f"{question.id} · {question.verdict.rating} · asked by {asker} {ago} ago"
+    what = "changes of a trial" if question.is_apply else question.verdict.rating
+    return f"{question.id} · {what} · asked by {asker} {ago} ago"
 
 
 def _said(label: str, text: str, room: int) -> list[str]:

@@ -13,7 +13,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import ShortIds
 from shelltie.model import Command, Directory
 from shelltie.settings.files import file_identity
-from shelltie.verdict import Verdict
+from shelltie.verdict import Code, Verdict
 
 NOBODY = "nobody"  # who answered when there was no answer
 _HEAD = 128 * 1024
@@ -53,7 +53,9 @@ class Input:
 
 @frozen
 class Question:
-    """May this command run? `digest` stands for all that a yes is bound to."""
+    """May this command run, or what it changed on trial be applied? `digest` stands for all that a
+    yes is bound to.
+    """
 
     id: str
     command: Command
@@ -95,6 +97,11 @@ class Question:
             withheld=withheld,
             kind=kind,
         )
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether a yes applies the changes of a trial; nothing is run then."""
+        return any(reason.code is Code.TRIAL_CHANGES for reason in self.verdict.reasons)
 
     @property
     def env(self) -> dict[str, str | None]:

@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, replace
+from shelltie.basics.visible_text import brief
 from shelltie.errors import (
     CannotStart,
     ChangesUnreadable,
@@ -44,6 +45,7 @@ from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _LINES = 30  # of a report
 _DIFF_SHOWN = 24_000  # characters of a diff in a question
+_COMMAND_SHOWN = 200  # characters: the diff is what is asked about
 _BY_RULE = "rule"
 
 OpenPlace = Callable[[str, Path], Awaitable[Provider]]
@@ -385,7 +387,7 @@ def _question(trial: Trial, chosen: ChangeSet) -> Command:
             f"shelltie apply {trial.id}",
             f"# {chosen.summary()}",
             *(f"# {line}" for line in chosen.lines()),
-            f"# by: {trial.command}",
+            f"# by: {brief(trial.command, _COMMAND_SHOWN)}",
             f"# sha256 of all changes: {digest}",
             f"# all of it: shelltie changes {trial.id} --diff",
             chosen.diff(limit=_DIFF_SHOWN),
@@ -397,5 +399,5 @@ def _question(trial: Trial, chosen: ChangeSet) -> Command:
 def _verdict(text: str, objections: tuple[str, ...]) -> Verdict:
     # All of it has to be shown; where the diff is cut, nobody has seen all of it.
     span = Span(0, len(text) + text.endswith(NOT_ALL))
-    reasons = (Reason(Code.CHANGES_STATE, Rating.DANGEROUS, why, span) for why in objections)
+    reasons = (Reason(Code.TRIAL_CHANGES, Rating.DANGEROUS, why, span) for why in objections)
     return Verdict(Rating.DANGEROUS, reasons=tuple(reasons))

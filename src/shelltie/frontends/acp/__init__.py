@@ -14,6 +14,7 @@ Files, in reading order:
   timeouts         how long a terminal may run
   terminal         one terminal
   terminal_host    the five methods on a supervisor
+  diff_content     changes as blocks that an editor shows as a diff
   permission       an approval question as a permission request
   methods          the five methods as JSON
   jsonrpc          messages as lines; what is ambiguous is refused

@@ -22,6 +22,7 @@ from shelltie.frontends.acp.protocol import TerminalExit, known, variables
 from shelltie.frontends.acp.terminal_host import TerminalHost
 from shelltie.frontends.reports.run_report import refusal_report
 
+DECIDE_TRIAL = "_shelltie/trial"  # an extension of ours: ACP has them begin like this
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -64,7 +65,7 @@ def problem(error: TerminalError) -> RpcError:
 
 
 class Rpc:
-    """The five methods, by name. `asking` gives a way to a person for a session."""
+    """The five methods and ours, by name. `asking` gives a way to a person for a session."""
 
     def __init__(
         self, host: TerminalHost, *, asking: Asking | None = None, null_result: bool = False
@@ -78,6 +79,7 @@ class Rpc:
             "terminal/wait_for_exit": self._wait,
             "terminal/kill": self._kill,
             "terminal/release": self._release,
+            DECIDE_TRIAL: self._decide_trial,
         }
 
     async def answer(self, method: str, params: object) -> dict[str, object]:
@@ -108,6 +110,16 @@ class Rpc:
             **_meta(params),
         )
         return {"terminalId": made.terminal_id, "_meta": made.field_meta}
+
+    async def _decide_trial(self, params: MethodParams) -> dict[str, object]:
+        session = _text(params, "sessionId")
+        return await self._host.decide_trial(
+            session,
+            _text(params, "id"),
+            _text(params, "action"),
+            _optional(params, "paths", validate.texts),
+            channel=None if self._asking is None else self._asking(session),
+        )
 
     async def _output(self, params: MethodParams) -> dict[str, object]:
         seen = await self._host.terminal_output(*_ids(params))

@@ -9,6 +9,7 @@ from shelltie.approval.always import offered_scopes
 from shelltie.approval.card import card, elsewhere, hides_danger, text_of
 from shelltie.approval.question import Answer, Question, Scope
 from shelltie.basics.visible_text import brief, inline
+from shelltie.frontends.acp.diff_content import diff_content
 from shelltie.frontends.reports.hidden_operands import hides_operand
 from shelltie.frontends.reports.question_report import is_short, without_secrets
 
@@ -25,6 +26,10 @@ _OPTIONS = (
     ("allow-session", "Allow exactly this until shelltie ends", "allow_always"),
     ("allow-always", "Always allow exactly this, in this directory", "allow_always"),
     ("reject-once", "Do not run it", "reject_once"),
+)
+_APPLY_OPTIONS = (
+    ("allow-once", "Apply these changes", "allow_once"),
+    ("reject-once", "Do not apply them", "reject_once"),
 )
 
 
@@ -47,22 +52,27 @@ def permission_request(
     `hidden` are values never to repeat.
     """
     scopes, kind = offered_scopes(question), question.kind
-    *yes, no = _OPTIONS
+    apply = question.is_apply
+    *yes, no = _APPLY_OPTIONS if apply else _OPTIONS
     if kind is not None:
         yes.append(("allow-kind", f"Always this kind: {inline(kind.told)}", "allow_always"))
     shown = without_secrets(question, hidden)
     lines = card(shown, now=shown.asked_at, width=_WIDTH)
     redacted = hides_operand(question, shown)
     whole = not redacted and not hides_danger(shown, width=_WIDTH)
+    diff = diff_content(text_of(shown), shown.command.cwd) if apply and whole else []
     told = "\n".join(lines if whole else (*lines, "", elsewhere(shown, secret=redacted)))
     return {
         "sessionId": session_id,
         "toolCall": {
             "toolCallId": f"shelltie-{secret}",
             "title": brief(text_of(shown), _TITLE),
-            "kind": "execute",
+            "kind": "edit" if apply else "execute",
             "status": "pending",
-            "content": [{"type": "content", "content": {"type": "text", "text": fenced(told)}}],
+            "content": [
+                {"type": "content", "content": {"type": "text", "text": fenced(told)}},
+                *diff,
+            ],
         },
         "options": [
             {"optionId": option, "name": name, "kind": category}

@@ -20,7 +20,7 @@ _STATES = {
     State.KILLED: "killed",
     State.RELEASED: "released",
 }
-_EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut")
+_EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut", "trial")
 
 _MILLISECONDS = number_of("milliseconds")
 

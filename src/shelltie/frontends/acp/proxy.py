@@ -28,7 +28,7 @@ from shelltie.frontends.acp.jsonrpc import (
     parse_or_none,
     parse_strict,
 )
-from shelltie.frontends.acp.methods import CANCELLED, INTERNAL_ERROR, Rpc
+from shelltie.frontends.acp.methods import CANCELLED, DECIDE_TRIAL, INTERNAL_ERROR, Rpc
 from shelltie.frontends.acp.own_commands import with_server
 from shelltie.frontends.acp.permission import permission_answer, request_for
 from shelltie.frontends.acp.terminal_host import TerminalHost
@@ -178,7 +178,9 @@ class Proxy:
         method = message.get("method")
         if method == _CANCEL:
             return self._cancel(message.get("params"))
-        if not self._serving or not isinstance(method, str) or not method.startswith("terminal/"):
+        if not self._serving or not isinstance(method, str):
+            return False
+        if not method.startswith("terminal/") and method != DECIDE_TRIAL:
             return False
         if "id" not in message:
             _log.warning("%s without an id is not answered, and not done", method)

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shelltie.basics.json_codec import as_json
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.acp.protocol import Meta, TerminalExit, TerminalOutput, ending, exit_of
 from shelltie.model import Escalation, EscalationStep, Outcome, Survivors
@@ -11,6 +12,7 @@ from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
 from shelltie.output.text import clean, decode, from_line_start, whole_end, whole_start
 from shelltie.running.messages import variables_withheld, withheld_of
+from shelltie.running.on_trial import TrialReport
 from shelltie.running.run import Run
 
 _RELEASED: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0))
@@ -53,7 +55,11 @@ class HostedTerminal:
     def meta(self) -> Meta:
         """What the standard fields have no place for."""
         said = ending(self.run.state, self.run.outcome)
-        return said if self.run.outcome is None else said | {"warnings": self.warnings}
+        if self.run.outcome is None:
+            return said
+        report = None if self.run.trial is None else self.run.trial.report
+        trial = {} if report is None else {"trial": without_folder(report)}
+        return said | {"warnings": self.warnings} | trial
 
     @property
     def withheld(self) -> list[str]:
@@ -64,7 +70,7 @@ class HostedTerminal:
     def warnings(self) -> list[str]:
         """What whoever asked for it would otherwise not notice."""
         about_withheld = [variables_withheld(names)] if (names := self.withheld) else []
-        return [*_about_survivors(self.run), *about_withheld]
+        return [*_about_survivors(self.run), *about_withheld, *_about_trial(self.run)]
 
     def note(self) -> str:
         """The warnings as last lines of its output, which is all that a model sees; at its end."""
@@ -104,6 +110,24 @@ def _about_survivors(run: Run) -> Iterator[str]:
         )
     elif run.rules.survivors is not Survivors.KILL:
         yield f"{left} that it left in the background may still run"
+
+
+def without_folder(report: TrialReport) -> Meta:
+    """A trial as an agent is told of it."""
+    told = as_json(report)
+    return {name: told[name] for name in told if name != "folder"}
+
+
+def _about_trial(run: Run) -> Iterator[str]:
+    if run.trial is None:
+        return
+    report = run.trial.report
+    if report is None:
+        yield f"on trial {run.trial.id}: what it changed is known after terminal/wait_for_exit"
+        return
+    yield f"on trial {report.id}, {report.status}: {report.summary}"
+    yield from report.changes
+    yield from (f"a person must look at it first: {why}" for why in report.objections)
 
 
 def shown(output: Store, limit: int, *, ended: bool, as_screen: bool = False) -> tuple[str, bool]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Self
 
 import anyio
+import anyio.to_thread
 
 from shelltie.approval.broker import Channel
+from shelltie.basics import validate
 from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import (
@@ -18,22 +20,25 @@ from shelltie.errors import (
     ForeignTerminal,
     InvalidParameters,
     NoCapability,
+    NoSuchTrial,
     ProcessError,
     TooManyTerminals,
     UnknownAcpSession,
     UnknownTerminal,
+    parameter,
 )
 from shelltie.events import Event, RunEnded, RunStarted
 from shelltie.frontends.acp.protocol import (
     OUTPUT_LIMIT,
     OUTPUT_LIMIT_MAX,
     CreatedTerminal,
+    Meta,
     TerminalExit,
     TerminalOutput,
     span,
     variables,
 )
-from shelltie.frontends.acp.terminal import HostedTerminal, chosen, signal_number
+from shelltie.frontends.acp.terminal import HostedTerminal, chosen, signal_number, without_folder
 from shelltie.frontends.acp.timeouts import TerminalPolicy, limits_of
 from shelltie.frontends.reports.run_report import rating_of
 from shelltie.model import Caller, Command, RunId, State, TerminalSize
@@ -42,6 +47,7 @@ from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 
 _TERMINALS_MAX = 200  # terminals that were not released
+_DECISIONS = ("apply", "discard", "undo")
 _SHELL = lazy(r"[\s;&|<>()$`'\"*?#~]")  # what only a shell text has
 
 
@@ -52,6 +58,7 @@ class _AcpSession:
     cwd: str
     policy: TerminalPolicy | None
     terminals: dict[str, HostedTerminal] = field(default_factory=dict)
+    trials: set[str] = field(default_factory=set)
 
 
 @frozen
@@ -112,8 +119,8 @@ class TerminalHost:
         """Let a session have terminals; one that is open keeps them, and gets these settings."""
         known = self._sessions.get(session_id)
         self.sessions_opened += known is None
-        terminals = {} if known is None else known.terminals
-        self._sessions[session_id] = _AcpSession(str(cwd), policy, terminals)
+        held = () if known is None else (known.terminals, known.trials)
+        self._sessions[session_id] = _AcpSession(str(cwd), policy, *held)
 
     async def close_session(self, session_id: str) -> int:
         """Release all of its terminals; how many these were."""
@@ -143,7 +150,8 @@ class TerminalHost:
         channel: Channel | None = None,
         **meta: object,
     ) -> CreatedTerminal:
-        """Start a command, and return as soon as it runs; after `timeoutMs` it is ended.
+        """Start a command, and return as soon as it runs; after `timeoutMs` it is ended. On `trial`
+        its changes are kept apart: `wait_for_terminal_exit` tells of them.
 
         Without arguments a text that is no program goes to a shell, as editors do it. Through
         `channel` a person is asked about it.
@@ -165,6 +173,7 @@ class TerminalHost:
             escalation=(session.policy or self._manners.policy).escalation,
             requester=Requester(Caller(client=self.client, session=session_id), channel),
             one_output=True,
+            trial=parameter("trial", meta.get("trial", False), validate.json_boolean),
         )
         self._opening += 1  # a question to a person may take long, and others come meanwhile
         try:
@@ -191,6 +200,7 @@ class TerminalHost:
         terminal = self._terminal(session_id, terminal_id)
         with anyio.move_on_after(span(meta, "timeoutMs")):
             await terminal.run.wait()
+            await self._supervisor.finish_trial(terminal.run)
             return terminal.exit()
         return TerminalExit(field_meta={**terminal.meta(), "waitTimedOut": True})
 
@@ -214,6 +224,37 @@ class TerminalHost:
         terminal = self._terminal(session_id, terminal_id)
         del self._sessions[session_id].terminals[terminal_id]
         await _release(terminal)
+
+    async def decide_trial(
+        self,
+        session_id: str,
+        trial_id: str,
+        action: str,
+        paths: Sequence[str] | None = None,
+        *,
+        channel: Channel | None = None,
+    ) -> Meta:
+        """Look at the changes of a session's own trial (`changes`), or `apply`, `discard` or `undo`
+        them. To apply is asked about through `channel`, with the diff, where a rule says so.
+
+        Raises: CommandDenied, Misuse, TrialError.
+        """
+        session, trials = self._session(session_id), self._supervisor.trials
+        if trial_id not in session.trials or trials is None:
+            raise NoSuchTrial(f"there is no trial {trial_id[:200]!r} of this session")
+        if action == "changes":
+            end = await trials.loaded.look(trial_id)
+            diff = await anyio.to_thread.run_sync(end.changes.diff)
+            told = diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            return {**without_folder(end.report()), "diff": told}
+        if action not in _DECISIONS:
+            raise InvalidParameters(f"action must be one of changes, {', '.join(_DECISIONS)}")
+        if action == "apply":
+            by = Requester(Caller(client=self.client, session=session_id), channel)
+            done = await trials.loaded.apply(trial_id, paths, by)
+        else:
+            done = await getattr(trials.loaded, action)(trial_id, self.client)
+        return {"id": done.id, "status": str(done.status), "note": done.why}
 
     # Finding
 
@@ -277,6 +318,8 @@ class TerminalHost:
             f"term_{run.id}", session_id, run, kept, redact=self._manners.redact
         )
         session.terminals[terminal.id] = terminal
+        if run.trial is not None:
+            session.trials.add(run.trial.id)
         self.terminals_made += 1
         limits = run.rules.limits
         return CreatedTerminal(
@@ -287,6 +330,7 @@ class TerminalHost:
                 "isolation": run.isolation,
                 "limits": {"execSec": limits.total, "source": limits.source},
                 "withheld": terminal.withheld,
+                **({} if run.trial is None else {"trial": run.trial.id}),
             },
         )
 

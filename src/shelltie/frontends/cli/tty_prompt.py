@@ -42,7 +42,8 @@ class TerminalChannel:
             whole = not hides_danger(question, width=width())
             await _write(terminal, styled(question, Style.for_tty(), full=not whole))
             termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer
-            await _write(terminal, f"\nRun this?  {keys_line(scopes)}: ")
+            wish = "Apply these changes?" if question.is_apply else "Run this?"
+            await _write(terminal, f"\n{wish}  {keys_line(scopes)}: ")
             scope = scope_of(await _read_line(terminal))
         except anyio.get_cancelled_exc_class():
             with suppress(OSError):

@@ -208,13 +208,15 @@ def answer_of(said: ElicitResult, name: str, *, whole: bool = True) -> Answer | 
 def form_of(question: Question) -> dict[str, Any]:
     """The fields of a dialogue. Only a yes is required: what is left out of the rest is once."""
     scopes = offered_scopes(question)
+    title = "Apply these changes" if question.is_apply else "Allow this command"
+    yes = "applies exactly these changes" if question.is_apply else "lets exactly this command run"
     return {
         "type": "object",
         "properties": {
             _KEY: {
                 "type": "boolean",
-                "title": "Allow this command",
-                "description": "Yes lets exactly this command run. Anything else is no.",
+                "title": title,
+                "description": f"Yes {yes}. Anything else is no.",
                 "default": False,
             },
             _SCOPE: {
@@ -256,7 +258,11 @@ def _fingerprint(params: CallToolRequestParams, owner: str) -> str:
     return hashlib.sha256(bound.encode("ascii")).hexdigest()
 
 
-_ADVICE = "Allow it only if you want exactly this to run."
+_WISHES = {False: "run this command", True: "apply these changes of a command that ran on trial"}
+_ADVICE = {
+    False: "Allow it only if you want exactly this to run.",
+    True: "Allow it only if you want exactly these changes. `shelltie undo` takes them back.",
+}
 # In Markdown this is a block of code, in which a command's own Markdown means nothing.
 _MARGIN = " " * 4
 
@@ -282,7 +288,8 @@ def message(question: Question, secrets: Mapping[str, str], now: float) -> Confi
     shown = without_secrets(question, secrets)
     secret = hides_operand(question, shown)
     whole = not secret and not hides_danger(shown)
-    advice = _ADVICE if whole else elsewhere(shown, secret=secret)
+    wish = _WISHES[question.is_apply]
+    advice = _ADVICE[question.is_apply] if whole else elsewhere(shown, secret=secret)
     lines = [(_MARGIN + line).rstrip() for line in card(shown, now=now)]
-    text = "\n".join(("An agent wants to run this command:", "", *lines, "", advice))
+    text = "\n".join((f"An agent wants to {wish}:", "", *lines, "", advice))
     return ConfirmationText(text, whole)

@@ -28,6 +28,7 @@ def card_of(row: Mapping[str, Any]) -> dict[str, object]:
         "id": question.id,
         "digest": question.digest,
         "rating": question.verdict.rating,
+        "isApply": question.is_apply,
         "command": _visible(text_of(question)),
         "isArgv": question.command.argv is not None,
         "doubts": visible_text.notes(text_of(question)),

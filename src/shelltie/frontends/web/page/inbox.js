@@ -8,6 +8,7 @@ import { notice } from "./notice.js";
 
 const cards = new Map();
 const SCOPES = { once: "Allow once", session: "This session", always: "Always…", kind: "This kind…" };
+const LINES_IN_SIGHT = 14;
 const WORDS = { dangerous: "dangerous", unknown: "not known to be safe", safe: "safe" };
 
 export function render() {
@@ -56,10 +57,11 @@ function build(one) {
   card.expires = h("span", { class: "expires num", title: "without an answer it counts as no" });
   card.ago = h("span", { class: "dim" });
   card.more = h("div", { class: "rule", hidden: true });
-  const allow = one.scopes.map((scope) => h("button", { class: scope === "once" ? "allow" : "", data: { scope }, onclick: () => choose(one, card, scope) }, SCOPES[scope]));
+  const allow = one.scopes.map((scope) => h("button", { class: scope === "once" ? "allow" : "", data: { scope }, onclick: () => choose(one, card, scope) }, one.isApply ? "Apply" : SCOPES[scope]));
   card.element = h("article", { class: `card ${one.rating}`, tabindex: "0", data: { key: one.key }, "aria-label": `${who(one)} asks: ${one.command.join(" ")}` },
-    h("header", {}, h("b", {}, who(one)), h("span", { class: `tag ${one.rating}` }, WORDS[one.rating] ?? one.rating), card.expires),
+    h("header", {}, h("b", {}, who(one)), h("span", { class: `tag ${one.rating}` }, one.isApply ? "changes of a trial" : WORDS[one.rating] ?? one.rating), card.expires),
     h("pre", { class: "command" }, ...one.command.map((line) => h("div", { class: "line" }, line || "\u200b"))),
+    one.command.length > LINES_IN_SIGHT && h("p", { class: "dim small" }, `${one.command.length} lines: scroll to read all of them`),
     one.isArgv && h("p", { class: "dim small" }, "a program and its arguments; no shell reads them"),
     ...one.doubts.map((doubt) => h("p", { class: "doubt" }, `⚠ ${doubt}`)),
     h("ul", { class: "reasons" }, ...one.reasons.map((reason) => h("li", { class: reason.rating }, reason.message, " ", h("code", { class: "dim" }, reason.rule || reason.code)))),
