@@ -125,13 +125,6 @@ def _container(policy: ContainerPolicy) -> Provider:
     return ContainerProvider(policy)
 
 
-def _views(config: Config) -> Views | None:
-    """Where what is rated safe runs, unless that is switched off."""
-    if config.safety.enforce == "off":
-        return None
-    return LazyViews(partial(_read_only_views, config))
-
-
 def _read_only_views(config: Config) -> Views:
     if sys.platform != "linux":
         raise CannotStart("a read-only view needs Linux and bubblewrap")
@@ -298,15 +291,16 @@ def _trials(config: Config, sandboxes: Any, publish: Publish, ask: AskPerson) ->
 
 
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
-    approved = Approved(paths.approved_file())
+    approved, enforce = Approved(paths.approved_file()), config.safety.enforce
     sandboxes = next(one for one in providers if one.name == "bubblewrap")
     placement = Placement(
         providers,
         demands(config),
         workspace=config.sandbox.workspace or str(paths.here()),
         instead_of_asking=_isolated_unasked(config),
-        views=_views(config),
-        views_required=config.safety.enforce == "required",
+        # Where what is rated safe runs.
+        views=None if enforce == "off" else LazyViews(partial(_read_only_views, config)),
+        views_required=enforce == "required",
         sandbox_writes_on_trial=config.sandbox.writes == "trial",
         yes_lifts_demands=config.isolation.outside,
     )

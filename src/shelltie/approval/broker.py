@@ -243,7 +243,9 @@ class Broker:
         """Why this cannot be asked at all."""
         if not channels and not self.reachable:
             return UNASKED
-        if _length(question) > _READABLE:
+        command = question.command
+        words = (command.text, *(command.argv or ()), *command.env, *command.env.values())
+        if sum(len(word or "") for word in words) + _run_input(question) > _READABLE:
             return "it is too long for anybody to read: write it to a file and run that"
         return None if self._make_room() else f"{OPEN_MAX} questions wait for an answer already"
 
@@ -415,12 +417,6 @@ def _what_happened(one: _Open, answer_timeout: float | None, *, unreached: bool)
         return "nobody answered: the dialogue was closed without an answer"
     within = f" within {human_duration(answer_timeout)}" if answer_timeout else ""
     return f"nobody answered{within}"
-
-
-def _length(question: Question) -> int:
-    command = question.command
-    words = (command.text, *(command.argv or ()), *command.env, *command.env.values())
-    return sum(len(word or "") for word in words) + _run_input(question)
 
 
 def _run_input(question: Question) -> int:

@@ -157,7 +157,9 @@ def _details(question: Question, room: int) -> Iterator[str]:
     text = text_of(question)
     terminal = ", with a terminal" if question.command.pty else ""
     yield from _said("on      ", question.provider + terminal, room)
-    yield f"size    {_count(text)}"
+    lines = text.count("\n") + 1
+    count = f"{lines} line{'s' * (lines > 1)}, {len(text)} character{'s' * (len(text) != 1)}"
+    yield f"size    {count}"
     yield f"digest  {question.digest}"
 
 
@@ -322,8 +324,3 @@ def judged_text(question: Question) -> str:
 
 def _input_text(question: Question) -> str:
     return "" if question.input is None else question.input.head.decode("utf-8", "surrogateescape")
-
-
-def _count(text: str) -> str:
-    lines = text.count("\n") + 1
-    return f"{lines} line{'s' * (lines > 1)}, {len(text)} character{'s' * (len(text) != 1)}"

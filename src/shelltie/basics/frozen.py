@@ -153,7 +153,9 @@ def _compiled(cls: Any) -> Callable[..., None]:  # noqa: ANN401  as above
             words += ["*"] if f.kw_only and "*" not in words else []
             words.append(_parameter(name, f, known))
             known[f"set_{name}"] = getattr(cls, name).__set__
-            body.append(f"set_{name}(self, {_value(name, f)})")
+            makes = f.default_factory is not MISSING
+            value = f"make_{name}() if {name} is absent else {name}" if makes else name
+            body.append(f"set_{name}(self, {value})")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     exec(f"def __init__({', '.join(words)}): {'; '.join(body) or 'pass'}", known)  # noqa: S102  our own names
@@ -170,11 +172,6 @@ def _parameter(name: str, f: "Field[Any]", known: dict[str, Any]) -> str:
         return name
     known[f"default_{name}"] = f.default
     return f"{name}=default_{name}"
-
-
-def _value(name: str, f: "Field[Any]") -> str:
-    makes = f.default_factory is not MISSING
-    return f"make_{name}() if {name} is absent else {name}" if makes else name
 
 
 def _repr(self: Any) -> str:  # noqa: ANN401  any class that is made here

@@ -68,7 +68,8 @@ def parse(text: str) -> Allowlist:
     if not isinstance(document, dict):
         raise InvalidValue('must be a list of commands, or an object with "commands"')
     if "commands" not in document:
-        raise InvalidValue("commands: is missing" + _instead("commands", document))
+        meant = (f"; is it {name}?" for name in document if did_you_mean(name, ["commands"]))
+        raise InvalidValue(f"commands: is missing{next(meant, '')}")
     about = {key: value for key, value in document.items() if key != "commands"}
     for key in sorted(about.keys() & _RULES.keys()):
         raise InvalidValue(f"{key}: belongs into the entry of a command, not beside commands")
@@ -82,11 +83,6 @@ def _pairs(items: list[tuple[str, object]]) -> dict[str, object]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise InvalidValue(f"{reprlib.repr(twice)}: is given twice in one object")
     return result
-
-
-def _instead(key: str, given: Mapping[str, object]) -> str:
-    """What was probably meant to be `key`."""
-    return next((f"; is it {name}?" for name in given if did_you_mean(name, [key])), "")
 
 
 def _entries(at: str, value: object) -> Mapping[str, AllowedProgram]:

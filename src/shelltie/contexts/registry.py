@@ -150,9 +150,9 @@ class Contexts:
         fields.check(session=fields.wrong_session(session_id))
         context = self._contexts.get(session_id)
         if context is None or context.owner != owner:
-            raise UnknownSession(
-                f"Session {_shown(session_id)} not found{self._why(session_id, owner)}"
-            )
+            plain = _PRINTABLE_ID.fullmatch(session_id)
+            shown = session_id if plain else repr(session_id[:100])
+            raise UnknownSession(f"Session {shown} not found{self._why(session_id, owner)}")
         return context
 
     def all(self) -> list[Context]:
@@ -334,7 +334,3 @@ def _warnings(given: Mapping[str, str], kept: Mapping[str, str], directory: str)
     if own := sorted(given.keys() & set(fields.OWN)):
         warnings.append(f"the session itself sets {', '.join(own)}")
     return warnings
-
-
-def _shown(session_id: str) -> str:
-    return session_id if _PRINTABLE_ID.fullmatch(session_id) else repr(session_id[:100])

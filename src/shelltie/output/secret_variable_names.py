@@ -105,7 +105,8 @@ def is_secret_name(name: str) -> bool:
         return False
     if words & _WORDS or _LAST_WORDS.intersection(parts[-1:]):
         return True
-    return any(word.endswith(_ENDINGS) and not _ends_alike(word) for word in words)
+    others = (word for word in words if not {word, word.removesuffix("S")} & _ENDS_ALIKE)
+    return any(word.endswith(_ENDINGS) for word in others)
 
 
 def _is_no_secret(parts: Sequence[str], words: frozenset[str]) -> bool:
@@ -116,10 +117,6 @@ def _is_no_secret(parts: Sequence[str], words: frozenset[str]) -> bool:
         return bool(words & _WORDS) and words & _WORDS <= _SIGNS_IN
     last = tuple(parts[-2:])
     return last == ("CLIENT", "ID") or (last[1:] in (("KEY",), ("KEYS",)) and last[0] in _PRESSED)
-
-
-def _ends_alike(word: str) -> bool:
-    return word in _ENDS_ALIKE or word.removesuffix("S") in _ENDS_ALIKE
 
 
 def is_everyday_word(name: str) -> bool:

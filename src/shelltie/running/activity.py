@@ -93,7 +93,11 @@ class Observer:
         self.last = after
         if before is None or after.waits_for_input:
             return None
-        return _in_words(before, after) if did_work(before, after, now - self._before_at) else None
+        if not did_work(before, after, now - self._before_at):
+            return None
+        cpu = human_duration((after.cpu or 0) - (before.cpu or 0))
+        moved = human_size(max(0, (after.io or 0) - (before.io or 0)))
+        return f"CPU {cpu}, {moved} moved since the last look"
 
     def conclude(self) -> None:
         """A last look, before the tree is ended."""
@@ -106,12 +110,6 @@ class Observer:
         if before is None or after is None or before.cpu is None or after.cpu is None:
             return None
         return after.cpu - before.cpu
-
-
-def _in_words(before: Sighting, after: Sighting) -> str:
-    cpu = human_duration((after.cpu or 0) - (before.cpu or 0))
-    moved = human_size(max(0, (after.io or 0) - (before.io or 0)))
-    return f"CPU {cpu}, {moved} moved since the last look"
 
 
 def alive(pid: int) -> bool:

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from shelltie.approval.broker import Broker
 from shelltie.approval.decision import decide_by_profile
-from shelltie.approval.kinds import ProvedKind, prove
+from shelltie.approval.kinds import prove
 from shelltie.approval.question import NOBODY, Question, fingerprint
 from shelltie.basics.frozen import frozen
 from shelltie.errors import (
@@ -426,7 +426,10 @@ class Admission:
             )
             requester = replace(requester, answer_timeout=answer_timeout)
             kinds = kinds and placed[0] is self.placement.default
-            kind = await self._kind_of(command, verdict, options) if kinds else None
+            kind = None
+            if kinds:
+                workspace = self.placement.workspace_for(options)
+                kind = await anyio.to_thread.run_sync(prove, command, verdict, workspace)
             question = partial(
                 Question.about,
                 verdict=verdict,
@@ -446,12 +449,6 @@ class Admission:
             )
             return Admitted(verdict, provider, (*notes, told))
         return Admitted(verdict, *placed, directory)
-
-    async def _kind_of(
-        self, command: Command, verdict: Verdict, options: RunOptions
-    ) -> ProvedKind | None:
-        workspace = self.placement.workspace_for(options)
-        return await anyio.to_thread.run_sync(prove, command, verdict, workspace)
 
     async def _ask(
         self,

@@ -125,7 +125,8 @@ class _Program:
             scan_input(self.case)
             for kind, piece in pieces:
                 if kind == "string":
-                    self._literal(piece)
+                    text = re.sub(r"\\(.)", r"\1", piece.strip('"'))
+                    self.case.again.danger_in_text(text, self.case, "awk", self.arg.span)
 
     def _look(self, kind: str, piece: str, following: tuple[str, str], *, alone: bool) -> None:
         if kind == "name":
@@ -171,7 +172,3 @@ class _Program:
             )
         elif is_secret_path(path, self.case.directories):
             self.case.dangerous(Code.SECRET_READ, f"the awk program reads {shown}", self.arg)
-
-    def _literal(self, piece: str) -> None:
-        text = re.sub(r"\\(.)", r"\1", piece.strip('"'))
-        self.case.again.danger_in_text(text, self.case, "awk", self.arg.span)

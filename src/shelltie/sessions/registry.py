@@ -155,7 +155,12 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         if self._sessions.pop(session.id, None) is not None:
-            self._gone[session.id] = session.owner, _past(session)
+            run, outcome = session.run, session.run.outcome
+            past = PastSession(State.KILLED, None, time.time())
+            if outcome is not None:
+                ended_at = run.started_at + outcome.duration
+                past = PastSession(outcome.state, outcome.exit.number, ended_at)
+            self._gone[session.id] = session.owner, past
             if len(self._gone) > _REMEMBERED:
                 del self._gone[next(iter(self._gone))]
             self._tell(session.owner)
@@ -218,10 +223,3 @@ def fate(past: PastSession) -> str:
             return f"its time limit ended it at {at}"
         case _:
             return f"it was stopped at {at}"
-
-
-def _past(session: Session) -> PastSession:
-    run, outcome = session.run, session.run.outcome
-    if outcome is None:
-        return PastSession(State.KILLED, None, time.time())
-    return PastSession(outcome.state, outcome.exit.number, run.started_at + outcome.duration)

@@ -343,7 +343,8 @@ async def _admit(
     supervisor: Supervisor, run: RunId, command: Command, requester: Requester, provider: Provider
 ) -> None:
     _check(command.text)
-    if provider.isolation is not Isolation.NONE and len(_bytes(command.text)) > PASSED_TEXT_MAX:
+    size = len(command.text.encode("utf-8", "surrogateescape"))
+    if provider.isolation is not Isolation.NONE and size > PASSED_TEXT_MAX:
         raise InvalidParameters(
             f"command is longer than {PASSED_TEXT_MAX} bytes, which no isolated shell takes: use a"
             " file"
@@ -351,10 +352,6 @@ async def _admit(
     await supervisor.admission.admit_into(
         run, command, requester, live_shell=True, provider=provider
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _check(text: str) -> None:

@@ -76,7 +76,8 @@ class Config:
         """The same with another value of one setting; a preset brings all of its decisions."""
         config: Config = _changed(self, SETTINGS[key].path, value)
         if key == PRESET_KEY:
-            return replace(config, safety=_with_preset(config.safety))
+            profiles = sections.PRESETS[config.safety.preset]
+            return replace(config, safety=replace(config.safety, profiles=profiles))
         return config
 
     def changed_by(self, values: Mapping[str, object]) -> "Config":
@@ -140,10 +141,6 @@ def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[
 
 SETTINGS = dict(_settings(Config))  # by key
 PRESET_KEY = "safety.preset"
-
-
-def _with_preset(safety: sections.SafetySettings) -> sections.SafetySettings:
-    return replace(safety, profiles=sections.PRESETS[safety.preset])
 
 
 def preset_values(preset: object) -> dict[str, object]:

@@ -101,7 +101,9 @@ def change(
         with file:
             known, written = read(path, table), _written(path)
             entries = [*edit(known)]
-            file.write(_as_text(table, entries, heading).encode("utf-8"))
+            text = "".join(f"# {line}\n" for line in heading.splitlines())
+            text += "".join("\n" + as_toml(table, entry) for entry in entries)
+            file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
         every = Counter(map(_digest, entries))
@@ -128,11 +130,6 @@ def _create(path: Path) -> BinaryIO:
             path.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o600), "wb")
-
-
-def _as_text(table: str, entries: Iterable[TomlTable], heading: str) -> str:
-    comment = "".join(f"# {line}\n" for line in heading.splitlines())
-    return comment + "".join("\n" + as_toml(table, entry) for entry in entries)
 
 
 def as_toml(table: str, entry: TomlTable) -> str:

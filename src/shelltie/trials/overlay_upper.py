@@ -239,9 +239,8 @@ class _Comparison:
                 and self._restored.get(before.inode) != before.ctime_ns
             )
         )
-        capable = (
-            after is not None and after.type is FileType.FILE and _is_capable(self._upper, path)
-        )
+        is_file = after is not None and after.type is FileType.FILE
+        capable = is_file and "security.capability" in attributes_of(self._upper, path)
         return Change(path, kind, before, after, meanwhile, None, capable)
 
     def _is_whiteout(self, path: str, after: Entry) -> bool:
@@ -280,10 +279,6 @@ def _attributes(tree: HeldTree, path: str) -> dict[str, bytes]:
         for name, value in attributes_of(tree, path).items()
         if name.startswith(_SET_BY_USERS) and not name.startswith("user.overlay.")
     }
-
-
-def _is_capable(tree: HeldTree, path: str) -> bool:
-    return "security.capability" in attributes_of(tree, path)
 
 
 def _equal_content(lower: HeldTree, upper: HeldTree, path: str) -> bool:

@@ -113,14 +113,11 @@ def _match(name: str, servers: list[Server], found: list[FoundRun]) -> FoundRun:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise AmbiguousRun(_ambiguous(name, matches))
+        ids = [f"{run.server.pid}:{run.listed.id}" for run in matches]
+        more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
+        meant = f"{', '.join(ids[:_MANY])}{more}"
+        raise AmbiguousRun(f"{visible_text.inline(name)} may be any of {meant}: say which")
     raise NoLiveRun(_unknown(name, servers, found))
-
-
-def _ambiguous(name: str, matches: list[FoundRun]) -> str:
-    ids = [f"{run.server.pid}:{run.listed.id}" for run in matches]
-    more = f" and {len(ids) - _MANY} more" if len(ids) > _MANY else ""
-    return f"{visible_text.inline(name)} may be any of {', '.join(ids[:_MANY])}{more}: say which"
 
 
 def _unknown(name: str, servers: list[Server], found: list[FoundRun]) -> str:

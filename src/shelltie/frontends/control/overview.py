@@ -17,6 +17,7 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
     """All that can be told of it without a look at its processes."""
     outcome, command = run.outcome, run.command
     began = time.time() - run.now  # what to add to its clock
+    reasons = () if run.verdict is None else reasons_report(run.verdict)
     return {
         "runId": run.id,
         "sessionId": session,
@@ -43,16 +44,10 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
         "literal": run.rules.limits.literal or not run.rules.evidence,  # silence alone ends it
         "limits": as_json(limits_report(run.rules.limits)),
         "verdict": None if run.verdict is None else run.verdict.rating,
-        "reasons": _reasons(run),
+        "reasons": [as_json(reason) for reason in reasons[:_REASONS_MAX]],
         "warnings": list(run.warnings[-_WARNINGS_MAX:]),
         **_end(run),
     }
-
-
-def _reasons(run: Run) -> list[object]:
-    if run.verdict is None:
-        return []
-    return [as_json(reason) for reason in reasons_report(run.verdict)[:_REASONS_MAX]]
 
 
 def _end(run: Run) -> dict[str, object]:

@@ -27,17 +27,18 @@ def to_json(pending: Pending) -> dict[str, object]:
         "cwd": command.cwd,
         "env": question.env,
         "pty": command.pty is not None,
-        "stdin": None if given is None else _input_to_json(given),
+        "stdin": None
+        if given is None
+        else {
+            "size": given.size,
+            "sha256": given.digest,
+            "head": base64.b64encode(given.head).decode("ascii"),
+        },
         "provider": question.provider,
         "reasons": [_reason_to_json(reason) for reason in question.verdict.reasons],
         "digest": question.digest,
         "kind": None if question.kind is None else json_codec.as_json(question.kind),
     }
-
-
-def _input_to_json(given: Input) -> dict[str, object]:
-    head = base64.b64encode(given.head).decode("ascii")
-    return {"size": given.size, "sha256": given.digest, "head": head}
 
 
 def _reason_to_json(reason: Reason) -> dict[str, object]:

@@ -45,17 +45,13 @@ def commands(broker: Broker) -> dict[str, Perform]:
         return {"questions": [to_json(one) for one in found], "problem": broker.problem}
 
     async def answer(peer: Peer, given: MessageFields) -> MessageFields:
-        name, digest, said = _said(given, _answerer(peer, given))
+        where = "" if given.get("behalf") is None else ", on the page"
+        name, digest, said = _said(given, f"a person (uid {peer.uid}){where}")
         await must_be_a_person(peer, lambda: broker.unheld, behalf=behalf_of(given))
         taken, late = await broker.answer(name, digest, said)
         return {"allowed": taken.allowed, "scope": taken.scope, "late": late, "note": taken.reason}
 
     return {"pending": pending, "answer": answer}
-
-
-def _answerer(peer: Peer, given: MessageFields) -> str:
-    where = "" if given.get("behalf") is None else ", on the page"
-    return f"a person (uid {peer.uid}){where}"
 
 
 def _said(given: MessageFields, by: str) -> tuple[str, str, Answer]:

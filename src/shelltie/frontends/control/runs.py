@@ -230,7 +230,8 @@ class _Runs:
 
     async def kill(self, peer: Peer, fields: MessageFields) -> MessageFields:
         """End runs, and say of each whether anybody is left; with `again` only wait on."""
-        names = _ids(fields)
+        if not (names := parameter("ids", fields.get("ids"), texts)):
+            raise InvalidParameters("ids must be the ids of runs, and here is none")
         await self._must_be_a_person(peer, fields, believed=True)
         meant = [watched for watched in map(self._known, names) if watched is not None]
         if fields.get("again") is not True:
@@ -324,12 +325,6 @@ def _ending(run: Run) -> dict[str, object]:
 
 def _id(fields: MessageFields) -> str:
     return parameter("id", fields.get("id"), _ID)
-
-
-def _ids(fields: MessageFields) -> list[str]:
-    if names := parameter("ids", fields.get("ids"), texts):
-        return names
-    raise InvalidParameters("ids must be the ids of runs, and here is none")
 
 
 def _number(fields: MessageFields, name: str, default: int | None) -> int | None:

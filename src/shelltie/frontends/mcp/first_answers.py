@@ -115,7 +115,9 @@ class FirstAnswers:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft.write_text(result, encoding="utf-8")
             draft.replace(file)
-            self._prune()
+            kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime)
+            for old in kept[:-_FILES_MAX]:
+                old.unlink(missing_ok=True)
 
     def forget(self, request: FirstRequest) -> None:
         """What was kept is wrong."""
@@ -124,11 +126,6 @@ class FirstAnswers:
 
     def _file(self, request: FirstRequest) -> Path:
         return self._folder / f"{request.key}.json"
-
-    def _prune(self) -> None:
-        kept = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
-        for file in kept[:-_FILES_MAX]:
-            file.unlink(missing_ok=True)
 
 
 def _stamp(config: Config) -> str:

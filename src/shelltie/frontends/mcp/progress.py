@@ -21,16 +21,13 @@ class Status:
 
 def line(status: Status) -> str:
     """`running 2m 10s, last output 40s ago, 12.3 KB, kill in 20s`."""
-    said = [f"running {human_duration(status.elapsed)}", *_output(status), *_end(status)]
+    printed = ["no output yet"]
+    if status.printed:
+        printed = [f"last output {human_duration(status.idle)} ago", human_size(status.printed)]
+    said = [f"running {human_duration(status.elapsed)}", *printed, *_end(status)]
     if status.activity:
         said.append(f"now: {status.activity}")
     return ", ".join(said)
-
-
-def _output(status: Status) -> list[str]:
-    if not status.printed:
-        return ["no output yet"]
-    return [f"last output {human_duration(status.idle)} ago", human_size(status.printed)]
 
 
 def _end(status: Status) -> list[str]:

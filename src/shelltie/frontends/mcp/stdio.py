@@ -139,16 +139,13 @@ class _Wire:
         while self._unanswered:
             await self._moved.wait()
 
-    async def _room(self) -> None:
-        """Return unless the client reads nothing, in which case its answers would pile up here."""
-        while self._writing and len(self._unanswered) > _UNANSWERED_MAX:
-            await self._moved.wait()
-
     async def _take(self, chunk: bytes, to_server: _ToServer, answers: Answers) -> None:
         for line in self._lines.feed(chunk):
             self._takeover.hear(line)
             if line is None:
-                await answers.send(SessionMessage(_too_long(self._lines.head)))
+                problem = f"Invalid request: a line is longer than {LINE_MAX} bytes and was dropped"
+                refusal = _error(_id_at_the_start(self._lines.head), INVALID_REQUEST, problem)
+                await answers.send(SessionMessage(refusal))
                 continue
             if not line or line.isspace():
                 continue
@@ -162,7 +159,9 @@ class _Wire:
                 continue
             self._note(message)
             await to_server.send(SessionMessage(message))
-            await self._room()
+            # Its answers would pile up here if the client reads nothing.
+            while self._writing and len(self._unanswered) > _UNANSWERED_MAX:
+                await self._moved.wait()
 
     def _note(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest) and message.method != _ENDLESS:
@@ -178,11 +177,6 @@ class _Wire:
 def _answered(message: JSONRPCMessage) -> int | str | None:
     """Which request this answers, if it is an answer at all."""
     return message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-
-
-def _too_long(head: bytes) -> JSONRPCError:
-    problem = f"Invalid request: a line is longer than {LINE_MAX} bytes and was dropped"
-    return _error(_id_at_the_start(head), INVALID_REQUEST, problem)
 
 
 def _id_at_the_start(head: bytes) -> int | str | None:

@@ -26,10 +26,13 @@ def without_secrets(question: Question, secrets: Mapping[str, str]) -> Question:
     command, given = question.command, question.input
     values = {name: value for name, value in command.env.items() if value is not None}
     redactor = Redactor({**secrets, **child.sift(values).secrets})
+    if given is not None:
+        head = redactor.audit(given.head.decode("utf-8", "surrogateescape"))
+        given = replace(given, head=head.encode("utf-8", "surrogateescape"))
     shown = replace(
         question,
         command=_redacted(command, redactor.audit(command.text), redactor),
-        input=None if given is None else replace(given, head=_bytes(given.head, redactor)),
+        input=given,
     )
     return replace(shown, verdict=_about(question, shown, redactor))
 
@@ -46,11 +49,6 @@ def _redacted(command: Command, text: str, redactor: Redactor) -> Command:
             for name, value in command.env.items()
         },
     )
-
-
-def _bytes(head: bytes, redactor: Redactor) -> bytes:
-    text = redactor.audit(head.decode("utf-8", "surrogateescape"))
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _about(question: Question, shown: Question, redactor: Redactor) -> Verdict:

@@ -162,11 +162,12 @@ def report(
     stdout, stderr, truncated = shown_output(run.output, shown, redactor)
     barred, advice, tried = _advice(run, outcome, redactor)
     outside = _outside(run, barred)
+    late = outcome.state is State.TIMED_OUT
     return Result(
         status=status_of(outcome),
         stdout=stdout,
         stderr=stderr or (f"shelltie: {outcome.error}\n" if outcome.error else ""),
-        exit_code=_exit_code(outcome),
+        exit_code=-1 if late or outcome.exit.number is None else outcome.exit.number,
         timeout_reason=timeout_reason(outcome),
         termination_mode=termination_mode(outcome),
         duration_ms=milliseconds(outcome.duration),
@@ -434,9 +435,3 @@ def timeout_reason(outcome: Outcome | None) -> str | None:
 def termination_mode(outcome: Outcome | None) -> str | None:
     """`soft` or `hard`, or nothing if nobody ended it."""
     return None if outcome is None or outcome.ended is None else str(outcome.ended)
-
-
-def _exit_code(outcome: Outcome) -> int:
-    if outcome.state is State.TIMED_OUT or outcome.exit.number is None:
-        return -1
-    return outcome.exit.number

@@ -264,7 +264,16 @@ def list_text(sessions: list[Session]) -> str:
 
 def table_text(sessions: Iterable[tuple[str, str, int, bool, float]]) -> str:
     """The same of ids, commands, positions, whether they run, and since how many seconds."""
-    rows = [_row(*session) for session in sessions]
+    rows = [
+        (
+            name,
+            inline(" ".join(command.split()))[: _COLUMNS[1]],
+            str(position),
+            "Yes" if runs else "No",
+            human_duration(max(1, int(elapsed))),
+        )
+        for name, command, position, runs, elapsed in sessions
+    ]
     if not rows:
         return "No active terminal sessions."
     head = ("ID", "Command", "Position", "Running", "Uptime")
@@ -408,12 +417,6 @@ def _age(session: Session) -> float:
     """Seconds for which it has run, or did."""
     outcome = session.run.outcome
     return session.run.elapsed if outcome is None else outcome.duration
-
-
-def _row(name: str, command: str, position: int, runs: bool, elapsed: float) -> tuple[str, ...]:
-    uptime = human_duration(max(1, int(elapsed)))
-    command = inline(" ".join(command.split()))[: _COLUMNS[1]]
-    return name, command, str(position), "Yes" if runs else "No", uptime
 
 
 def _aligned(row: tuple[str, ...]) -> str:

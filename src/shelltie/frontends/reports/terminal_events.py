@@ -50,7 +50,11 @@ def as_terminal_event(event: object) -> TerminalEvent | None:
     if not isinstance(event, ContextEvent):
         return None
     asker = event.asker
-    return _told(_type_of(event), event.at, (asker.session, asker.task, asker.agent), _data(event))
+    if isinstance(event, ContextRan):
+        kind = EXECUTED if event.outcome.ok else FAILED
+    else:
+        kind = _TYPES[type(event)]
+    return _told(kind, event.at, (asker.session, asker.task, asker.agent), _data(event))
 
 
 @mutable
@@ -185,12 +189,6 @@ def _redacted(told: TerminalEvent | None, redactor: Redactor) -> TerminalEvent |
             if name in data:
                 data[name] = redactor.audit(str(data[name]))
     return told
-
-
-def _type_of(event: ContextEvent) -> str:
-    if isinstance(event, ContextRan):
-        return EXECUTED if event.outcome.ok else FAILED
-    return _TYPES[type(event)]
 
 
 def _data(event: ContextEvent) -> TerminalEvent:

@@ -50,15 +50,12 @@ def _end(result: Result) -> str:
         return f"not run: {result.error}"
     if result.timeout_reason is not None:
         limit = _LIMITS[result.timeout_reason]
-        return f"timeout ({limit}) after {took}, limit from {_source(result, limit)}"
+        source, _, silence = result.limits.source.partition("; silence: ")
+        source = (limit == "silence" and silence) or source
+        return f"timeout ({limit}) after {took}, limit from {source}"
     if result.cancelled:
         return f"stopped after {took}"
     if result.signal is not None:
         return f"ended by {result.signal} after {took}"
     meaning = f" ({result.exit_meaning})" if result.exit_meaning else ""
     return f"exit {result.exit_code}{meaning} in {took}"
-
-
-def _source(result: Result, limit: str) -> str:
-    total, _, silence = result.limits.source.partition("; silence: ")
-    return silence or total if limit == "silence" else total

@@ -48,11 +48,8 @@ def _address(host: str, port: int) -> bytes:
 def holders(end: TcpEnd) -> list[int]:
     """Every process that has this socket open, as far as we may look."""
     wanted = f"socket:[{end.inode}]"
-    return [pid for pid in _pids() if wanted in _open_files(pid)]
-
-
-def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208  of all
+    pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208  of all
+    return [pid for pid in pids if wanted in _open_files(pid)]
 
 
 def _open_files(pid: int) -> Iterator[str]:

@@ -138,7 +138,10 @@ class NetworkProxy:
                 self._pause()
                 self._loop.call_later(_PAUSE, self._accept_more)
             else:
-                self._die(error.strerror or str(error))
+                # Nothing is reached any more: whoever runs is told at once.
+                self.close()
+                for command in self._commands:
+                    command.listen(Noted(ENDED.format(error.strerror or error)))
             return
         made = ProxyConnection(
             client, self._allowed, self._lookups, self._limits, self._refused, self._over
@@ -159,12 +162,6 @@ class NetworkProxy:
             commands = [one for one in self._commands if one.has(port)] or commands
         for command in commands:
             command.tell(refused)
-
-    def _die(self, why: str) -> None:
-        """Nothing is reached any more, and whoever runs is told at once."""
-        self.close()
-        for command in self._commands:
-            command.listen(Noted(ENDED.format(why)))
 
     def close(self) -> None:
         """End every connection, and listen no more."""

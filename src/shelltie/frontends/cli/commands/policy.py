@@ -90,8 +90,9 @@ def _show(args: Namespace) -> int:
     _show_policy(file.current(), ink)
     if rows:
         print(ink("bold", "\nsettings"))
-        for row in rows:
-            print(_setting(*row))
+        for key, value, origin in rows:
+            shown = "-" if value is None else as_value(value)
+            print(wrap(f"{key} = {shown}  [{origin}]", "  ", "      "))
         for ignored in config.ignored:
             print(marked(ink, "⚠", f"ignored: {ignored}", before="  "))
     return 0
@@ -112,12 +113,6 @@ def _show_policy(policy: TimeoutPolicy, ink: Style) -> None:
         print(f"  {program}: {_span(total)}, whatever its category")
     if policy.max_total is not None:
         print(f"  nothing may take longer than {_span(policy.max_total)}")
-
-
-def _setting(key: str, value: object, origin: str) -> str:
-    """Key, value and origin on a line, or on as many as the width of the terminal takes."""
-    shown = "-" if value is None else as_value(value)
-    return wrap(f"{key} = {shown}  [{origin}]", "  ", "      ")
 
 
 def _span(limit: float | None) -> str:

@@ -8,7 +8,7 @@ import socket
 import ssl
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -152,7 +152,8 @@ async def serve_http(
                 tasks.start_soon(_clear, left, forget)
                 tasks.start_soon(_watch_tokens, access)
                 _announce(address.url(listener, encrypted=encrypted), how.tokens)
-                await _first(arriving)
+                async for _ in arriving:
+                    break
                 await _finish(access, web, how.settings.drain, leave)
             await web.end()
             tasks.cancel_scope.cancel()
@@ -182,11 +183,6 @@ async def _finish(access: AccessControl, web: "_Web", drain: float, leave: Leave
     await leave()
     with anyio.move_on_after(_LAST_WORDS):
         await access.wait_idle()
-
-
-async def _first(arriving: AsyncIterable[signal.Signals]) -> None:
-    async for _ in arriving:
-        return
 
 
 def _rooms(server: Server[Any], idle: float) -> StreamableHTTPSessionManager:

@@ -220,7 +220,8 @@ def _check(name: str, value: object, schema: Schema) -> None:
     if value is None and name not in schema["required"]:
         return
     if type(value) not in _KINDS[kind]:
-        raise InvalidParameters(f"{name} must be of type {kind}, not {_kind_of(value)}")
+        kinds = (known for known, types in _KINDS.items() if type(value) in types)
+        raise InvalidParameters(f"{name} must be of type {kind}, not {next(kinds, 'null')}")
     _check_value(name, value, known[name])
 
 
@@ -235,12 +236,6 @@ def _check_value(name: str, value: object, schema: Schema) -> None:
     if isinstance(value, int | float) and not least <= value <= most:
         told = f"at least {least}" if math.isinf(most) else f"between {least} and {most}"
         raise InvalidParameters(f"{name} must be {told}, not {value!r}")
-
-
-def _kind_of(value: object) -> str:
-    if value is None:
-        return "null"
-    return next(kind for kind, types in _KINDS.items() if type(value) in types)
 
 
 def lean(
