@@ -60,6 +60,8 @@ async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: 
             after = (project / "kept").read_text()
             undone = await client.call_tool("trial", {"id": "t1", "action": "undo"})
             wrong = await client.call_tool("trial", {"id": "t9", "action": "apply"})
+            nothing = {"id": "t1", "action": "apply", "paths": []}
+            refused = await client.call_tool("trial", nothing)
 
     assert ran.structured_content is not None
     assert ran.structured_content["trial"]["id"] == "t1"
@@ -69,6 +71,8 @@ async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: 
     assert (text_of(applied), text_of(undone)) == ("t1 is applied", "t1 is undone")
     assert (project / "kept").read_text() == "kept\n"
     assert wrong.is_error
+    assert "paths" in text_of(refused)
+    assert refused.is_error
     assert not asked
 
 

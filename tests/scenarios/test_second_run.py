@@ -23,6 +23,12 @@ def test_skipped_alone():
     if not {BESIDE}: pytest.skip("now")
     assert False
 """
+READS_THE_OTHER_HALF = """
+from pathlib import Path
+def test_reads():
+    (file,) = (f for f in Path(os.environ["SECOND_RUN_DIR"]).glob("*.failed") if f.read_text())
+    assert file.stat().st_mode & 0o004
+"""
 GREEN = "def test_green(): pass\n@pytest.mark.alone\ndef test_green_alone(): pass\n"
 RED = "def test_red(): assert False\n"
 INI = """[pytest]
@@ -103,7 +109,7 @@ def test_six_failures_are_not_run_again(tmp_path: Path) -> None:
 
 def test_failures_of_both_halves_are_counted_together(tmp_path: Path) -> None:
     three = f"@pytest.mark.parametrize('n', range(3))\n{_flaky('n')}"
-    _checkout(tmp_path, three, as_user=three)
+    _checkout(tmp_path, three, as_user=three + READS_THE_OTHER_HALF)
 
     ci = _run(tmp_path, ".ci/run")
 

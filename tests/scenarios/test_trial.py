@@ -33,7 +33,7 @@ from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.settings.config import Config
 from shelltie.trials.transaction import RECORD, StepJournal
-from tests.cli import SHELLTIE, carriers, text_of
+from tests.cli import SHELLTIE, carriers, on_terminal, text_of
 from tests.cli import shelltie as shelltie_cli
 from tests.conftest import Open
 from tests.tree import until
@@ -543,6 +543,18 @@ def test_the_command_line_shows_applies_and_undoes(project: Path) -> None:
     recorded = [line for line in text_of("audit", "tail").splitlines() if " trial " in line]
     assert ["t1 open" in recorded[0], "t1 undone" in recorded[2]] == [True, True]
     assert "t1 applied: 1 file added, 1 deleted" in recorded[1]
+
+
+@pytest.mark.usefixtures("project")
+def test_a_diff_at_a_terminal_has_no_control_characters() -> None:
+    text_of("run", "--trial", "--", r"printf '\033]0;title\a\n' > kept; echo more > other")
+
+    _, shown = on_terminal("changes", "t1", "--diff")
+    applied = text_of("apply", "t1", "kept", "--yes")
+
+    assert "title" in shown
+    assert "\033]0;" not in shown
+    assert "1 other changes are discarded" in applied
 
 
 async def test_what_was_interrupted_is_found_and_nothing_of_it_runs(project: Path) -> None:

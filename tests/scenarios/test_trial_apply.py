@@ -23,6 +23,7 @@ from shelltie.trials.apply import apply_changes
 from shelltie.trials.change_set import ChangeKind
 from shelltie.trials.tree_copy import remove_tree
 from shelltie.trials.undo import recover, undo
+from shelltie.trials.unified_diff import DIFF_MAX
 from tests.trial_trees import TrialTrees, contents, put
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -114,10 +115,12 @@ def test_a_diff_is_bounded_and_names_binary_files(tmp_path: Path) -> None:
     trees.begin()
     trees.write("bin", b"a\0c")
     trees.write("large", "line\n" * 2000)
+    trees.write("too large", "x" * (DIFF_MAX + 1))
     changes = trees.read()
 
     assert "Binary files a/bin and b/bin differ\n" in changes.diff()
-    assert changes.diff(limit=1000).endswith("# 1 files are not shown: the diff is too long\n")
+    assert "Binary files /dev/null and b/too large" not in changes.diff()
+    assert changes.diff(limit=1000).endswith("# 2 files are not shown: the diff is too long\n")
 
 
 # All or nothing
