@@ -119,6 +119,32 @@ async def test_a_session_on_trial_is_applied_when_it_has_ended(
     assert (project / "kept").read_text() == "kept\ntyped\n"
 
 
+async def test_a_shell_that_stays_runs_on_trial_and_asks_nothing(
+    project: Path, tmp_path: Path
+) -> None:
+    asked = list[Question]()
+    async with serving(tmp_path, asked, says=False) as client:
+        with fail_after(100):
+            started = await client.call_tool(
+                "terminal_start", {"command": "mkdir sub; cd sub", "mode": "shell", "trial": True}
+            )
+            assert started.structured_content is not None, text_of(started)
+            name = started.structured_content["id"]
+            given = {"sessionId": name, "command": "echo more >> deep; rm -rf ../kept; ls .."}
+            said = await client.call_tool("terminal_continue", given)
+            early = await client.call_tool("trial", {"id": "t1", "action": "changes"})
+            await client.call_tool("terminal_stop", {"sessionId": name})
+            looked = await client.call_tool("trial", {"id": "t1", "action": "changes"})
+
+    assert "on trial t1" in text_of(started)
+    assert "kept" not in text_of(said)
+    assert early.is_error
+    assert "deleted  kept" in text_of(looked)
+    assert "added    sub/ (1 file)" in text_of(looked)
+    assert (project / "kept").exists()
+    assert not asked
+
+
 @pytest.mark.proves("D16")
 async def test_a_server_on_trial_is_reached_and_serves_what_it_wrote(
     project: Path, tmp_path: Path

@@ -23,7 +23,7 @@ from shelltie.providers.bubblewrap import bwrap, provider
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.running.options import RunOptions
-from tests.cli import shelltie
+from tests.cli import shelltie, text_of
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
 from tests.sandboxes import become_older, forbid_namespaces
@@ -309,9 +309,11 @@ def test_the_doctor_runs_something_in_every_place(
         "bubblewrap": "good",
         "container": "good",
         "read-only view": "good",
+        "trial": "good",
     }
     assert places["container"]["text"] == "isolation container: works"
     assert engine.containers() == []
+    assert text_of("changes") == "Nothing has run on trial.\n"
 
 
 @pytest.mark.usefixtures("no_sandbox")
@@ -321,6 +323,8 @@ def test_the_doctor_says_why_a_place_does_not_work() -> None:
     found = next(one for one in findings if one["name"] == "bubblewrap")
     assert found["level"] == "poor"
     assert "user.max_user_namespaces" in found["text"]
+    trial = next(one for one in findings if one["name"] == "trial")
+    assert (trial["level"], trial["text"]) == ("poor", found["text"])
     unset = next(one for one in findings if one["name"] == "container")
     assert (unset["level"], "container.image" in unset["text"]) == ("unused", True)
 

@@ -229,6 +229,23 @@ async def test_an_apply_that_was_killed_is_rolled_back_before_anything_else(
     assert (project / "sub/deep").read_text() == "deep\n"
 
 
+async def test_a_trial_that_could_send_something_is_asked_about_with_that_reason(
+    project: Path, tmp_path: Path
+) -> None:
+    asked = list[Question]()
+
+    async def no(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=False)
+
+    async with answering(tmp_path, no, sandbox_network="on") as terminal:
+        with pytest.raises(CommandDenied, match=r"sandbox\.network"), fail_after(100):
+            await terminal.run("rm -rf kept", trial=True)
+
+    assert "sandbox.network lets it send what it has read" in str(asked[0].verdict.reasons)
+    assert (project / "kept").exists()
+
+
 class _Person:
     """Says yes, and remembers what was asked."""
 

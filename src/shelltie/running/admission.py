@@ -64,6 +64,7 @@ _SESSION_ON_TRIAL = (
     "it runs on trial {0}: nothing real is written. When it has ended, see what it changed with the"
     " tool trial, or with `shelltie changes {0}`, and apply or discard that"
 )
+_NOTHING_RUN = ". Nothing was run"
 _CONFIRMED_AT_ONCE = 4  # each takes a thread, and threads stay for a while
 _STOPPED_MAX = 1000
 _STOPS = {
@@ -126,6 +127,8 @@ class Admission:
         self.publish_asked(run, command, options.requester.caller, surroundings.secrets)
         with self._publishing_refusal(run, command):
             if options.profile is None:  # it was allowed already
+                if options.trial:
+                    return await self._on_its_trial(run, command, options, None)
                 return Admitted(None, *await self.placement.choose(options, None))
             verdict = await self._rate(command, options.profile)
             if options.isolation == OUTSIDE:
@@ -157,9 +160,10 @@ class Admission:
         live_shell: bool,
         profile: str = "session",
         provider: Provider | None = None,
+        on_trial: bool = False,
     ) -> None:
         """Let a command be given to what runs already, by that provider; without isolation, if none
-        is named.
+        is named. Nothing is asked about what is `on_trial`, unless it could send something.
 
         To a `live_shell` nothing is safe: it has aliases, functions and a PATH that we do not see.
         Raises: CommandDenied, IsolationUnavailable.
@@ -170,6 +174,11 @@ class Admission:
             verdict = await self._rate(command, profile, live_shell=live_shell)
             where = provider or self.placement.default
             await self.placement.require_isolation(where, options, verdict)
+            decision = self._decision(command, verdict, options)
+            asks = decision in (Decision.ASK, Decision.TRIAL)
+            if on_trial and asks and not self.placement.trial_reaches_out:
+                self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
+                return
             # An alias or a function of the shell could stand for any word: nothing has a kind.
             placed: Placed = where, ()
             await self._approve(run, command, verdict, options, placed, kinds=False)
@@ -272,18 +281,28 @@ class Admission:
         await self._check_trial(options, verdict)
         if decision is Decision.ASK and self.placement.trial_reaches_out:
             places: Placed = self.placement.trial_provider, ()
-            await self._approve(run, command, verdict, options, places, kinds=False)
+            asked = _reaching_out(verdict, command.text)
+            await self._approve(run, command, asked, options, places, kinds=False)
         else:
             self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         try:
-            place = await self._open_trial(run, command, options, by_rule=not options.trial)
-            notes = (_SESSION_ON_TRIAL.format(place.id),) if command.stays_open else ()
-            return Admitted(verdict, place, notes)
-        except CannotStart as error:
-            told = f"it cannot run on trial here: {error}"
+            return await self._on_its_trial(run, command, options, verdict)
+        except IsolationUnavailable as error:
             if options.trial:
-                raise IsolationUnavailable(f"{told}. Nothing was run") from error
-            return (told,)
+                raise
+            return (str(error).removesuffix(_NOTHING_RUN),)
+
+    async def _on_its_trial(
+        self, run: RunId, command: Command, options: RunOptions, verdict: Verdict | None
+    ) -> Admitted:
+        """Raises: IsolationUnavailable."""
+        try:
+            place = await self._open_trial(run, command, options, by_rule=not options.trial)
+        except CannotStart as error:
+            told = f"it cannot run on trial here: {error}{_NOTHING_RUN}"
+            raise IsolationUnavailable(told) from error
+        notes = (_SESSION_ON_TRIAL.format(place.id),) if command.stays_open else ()
+        return Admitted(verdict, place, notes)
 
     async def _open_trial(
         self, run: RunId, command: Command, options: RunOptions, *, by_rule: bool
@@ -520,6 +539,16 @@ def _leaving(verdict: Verdict, text: str, blocked: str) -> Verdict:
     message = f"{blocked}: {what}" if blocked else what
     reason = Reason(Code.PRIVILEGE, Rating.DANGEROUS, message, Span(0, len(text)))
     return replace(verdict, rating=Rating.DANGEROUS, reasons=(reason, *verdict.reasons))
+
+
+def _reaching_out(verdict: Verdict, text: str) -> Verdict:
+    """For a question about a trial: else nobody would see why it is asked about at all."""
+    why = (
+        "on trial nothing would be asked, but sandbox.network lets it send what it has read;"
+        " with sandbox.network = 'off' it runs unasked"
+    )
+    reason = Reason(Code.NETWORK, verdict.rating, why, Span(0, len(text)))
+    return replace(verdict, reasons=(*verdict.reasons, reason))
 
 
 def _same(command: Command) -> str:

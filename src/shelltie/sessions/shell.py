@@ -23,9 +23,10 @@ from shelltie.errors import (
     UnknownSession,
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
-from shelltie.model import Command, Isolation, Limits, RunId, TerminalSize
+from shelltie.model import AUTO, Command, Isolation, Limits, RunId, TerminalSize
 from shelltie.providers.provider import Provider
 from shelltie.running.options import Requester, RunOptions, new_run_id
+from shelltie.running.placement import Placed
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.registry import Sessions
@@ -69,7 +70,8 @@ class CommandEnd:
 @frozen
 class Start:
     """How a shell is started; `stdin` is typed for its first command. Without an `isolation` it has
-    what the policy demands for unknown commands, which all are in a shell.
+    what the policy demands for unknown commands, which all are in a shell. On `trial` what its
+    commands change is kept apart until it has ended.
     """
 
     cwd: str = "."
@@ -79,6 +81,7 @@ class Start:
     requester: Requester = field(default_factory=Requester)
     stdin: bytes | None = None
     isolation: str | None = None
+    trial: bool = False
 
 
 @mutable
@@ -148,7 +151,8 @@ class ShellSession:
         try:
             command = Command(text, cwd=self.cwd or self.session.run.surroundings.cwd)
             run = self.session.run.id
-            await _admit(self._supervisor, run, command, requester, self._provider)
+            trial = self.session.run.trial is not None
+            await _admit(self._supervisor, run, command, requester, self._provider, on_trial=trial)
             await self.announce(text)
             await self.session.unfinished()
         finally:
@@ -298,9 +302,9 @@ async def open_shell(
     run.
     """
     command = Command(first, cwd=start.cwd, env=start.env, stdin=start.stdin)
-    asked = RunOptions("session", isolation=start.isolation)
-    provider, notes = await supervisor.placement.choose(asked, Verdict(Rating.UNKNOWN))
-    await _admit(supervisor, new_run_id(), command, start.requester, provider)
+    provider, notes = await _place(supervisor, start)
+    requester, trial = start.requester, start.trial
+    await _admit(supervisor, new_run_id(), command, requester, provider, on_trial=trial)
     desk = CommandPipe() if provider.isolation is Isolation.NONE else PassedPipe()
     try:
         shell = replace(
@@ -313,8 +317,9 @@ async def open_shell(
                 None,
                 start.limits,
                 UNPAGED,
-                requester=start.requester,
-                provider=provider.name,
+                requester=requester,
+                provider=None if trial else provider.name,
+                trial=trial,
                 commands=desk.passed,
             ),
             owner,
@@ -339,8 +344,23 @@ async def open_shell(
     return opened
 
 
+async def _place(supervisor: Supervisor, start: Start) -> Placed:
+    placement, asked = supervisor.placement, RunOptions("session", isolation=start.isolation)
+    if not start.trial:
+        return await placement.choose(asked, Verdict(Rating.UNKNOWN))
+    if start.isolation not in (None, AUTO, Isolation.SANDBOX):
+        raise InvalidParameters(f"a trial runs in a sandbox, and not in {start.isolation}")
+    return placement.trial_provider, ()
+
+
 async def _admit(
-    supervisor: Supervisor, run: RunId, command: Command, requester: Requester, provider: Provider
+    supervisor: Supervisor,
+    run: RunId,
+    command: Command,
+    requester: Requester,
+    provider: Provider,
+    *,
+    on_trial: bool,
 ) -> None:
     _check(command.text)
     size = len(command.text.encode("utf-8", "surrogateescape"))
@@ -350,7 +370,7 @@ async def _admit(
             " file"
         )
     await supervisor.admission.admit_into(
-        run, command, requester, live_shell=True, provider=provider
+        run, command, requester, live_shell=True, provider=provider, on_trial=on_trial
     )
 
 

@@ -21,13 +21,13 @@ from shelltie.frontends.cli.client_checkup import clients
 from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits
-from shelltie.model import Command, State
+from shelltie.model import Caller, Command, RunId, State
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.provider import Provider
 from shelltie.record import anchor
 from shelltie.record.queries import tail
 from shelltie.running.login_path import LoginPath
-from shelltie.running.options import RunOptions
+from shelltie.running.options import Requester, RunOptions
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
@@ -128,6 +128,7 @@ async def _keeper(config: Config) -> list[Finding]:
                 await _login_path(supervisor),
                 *[await _place(supervisor, one) for one in supervisor.placement.providers.values()],
                 await _view(supervisor),
+                await _trial(supervisor),
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
@@ -195,6 +196,25 @@ async def _view(supervisor: Supervisor) -> Finding:
         remedy = "what is rated safe runs as you: install bubblewrap, or mend this"
         return found(POOR, f"safe is only a judgement here: {error}", remedy)
     return found(GOOD, "what is rated safe can change nothing")
+
+
+async def _trial(supervisor: Supervisor) -> Finding:
+    """Whether a copy-on-write view can be had: one is mounted, and nothing is left of it."""
+    found, trials = partial(Finding, "isolation", "trial"), supervisor.trials
+    if trials is None:
+        return found(UNUSED, "there are no sandboxes here")
+    who = Requester(Caller(client="shelltie doctor"))
+    with tempfile.TemporaryDirectory() as workspace:
+        try:
+            made = await trials.open(
+                RunId("doctor"), Command("true"), workspace, who, by_rule=False
+            )
+            await trials.abandon(made)
+        except NotSetUp as error:
+            return found(UNUSED, str(error))
+        except TerminalError as error:
+            return found(POOR, str(error), "without it, nothing runs on trial")
+    return found(GOOD, "changes can be kept apart: shelltie run --trial")
 
 
 async def _login_path(supervisor: Supervisor) -> Finding:

@@ -136,10 +136,12 @@ class SessionTools:
             call.requester,
             typed,
             given.isolation,
+            given.trial,
         )
         shell = await open_shell(self._sessions, self._supervisor, call.owner, command.text, start)
         self._forget_ended()
         self._shells[shell.session.id] = shell
+        self._handover.note_trial(shell.session.run, call.owner)
         call.follow(FollowedRun(shell.session.run))
         made = self._ended(shell, await shell.follow(waiting, wait_for))
         return result(_fields(made), ok=True, text=said.started_text(made))
@@ -358,8 +360,6 @@ def _shell_command(given: schemas.StartArguments) -> Command:
     """
     if not given.pty:
         raise InvalidParameters('mode "shell" needs a terminal: leave pty out')
-    if given.trial:
-        raise InvalidParameters('mode "shell" does not run on trial: start a program')
     return _command(given)
 
 
