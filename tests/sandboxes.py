@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,17 @@ def _in_front(place: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     wrapper.chmod(0o755)
     monkeypatch.setattr(bwrap, "PLACES", (str(place),))
     monkeypatch.setenv("SHELLTIE_SANDBOX_BWRAP", str(wrapper))  # for programs of ours
+
+
+@contextmanager
+def project_away_from_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty directory, and where we are; the home is elsewhere."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name).resolve()
+        monkeypatch.chdir(path)
+        yield path
 
 
 def become_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,19 @@ def test_a_dialogue_that_was_closed_says_nothing() -> None:
     assert answer_of(YES, "test") == Answer(allowed=True, by="test")
 
 
+async def approved_elsewhere(
+    client: Client, terminal: Terminal, person: Person, mark: Path
+) -> None:
+    """A yes that comes while the client's dialogue is open."""
+    broker = terminal.supervisor.admission.broker
+    broker.reachable = True
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "run", launch(mark))
+        await person.asked.wait()
+        (waiting,) = broker.pending()
+        await broker.answer(waiting.question.id, waiting.question.digest, Answer(allowed=True))
+
+
 @pytest.mark.parametrize(
     "says",
     [
@@ -264,13 +277,7 @@ async def test_who_closes_the_dialogue_leaves_it_to_others(
     person, mark = Person(says), tmp_path / "mark"
 
     async with connect("legacy", person) as (client, terminal):
-        broker = terminal.supervisor.admission.broker
-        broker.reachable = True
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "run", launch(mark))
-            await person.asked.wait()
-            (waiting,) = broker.pending()
-            await broker.answer(waiting.question.id, waiting.question.digest, Answer(allowed=True))
+        await approved_elsewhere(client, terminal, person, mark)
 
     assert runs(mark) == 1
 
@@ -281,13 +288,7 @@ async def test_the_first_answer_counts_and_the_dialogue_is_taken_back(
     person, mark = Person(None), tmp_path / "mark"
 
     async with connect("legacy", person) as (client, terminal):
-        broker = terminal.supervisor.admission.broker
-        broker.reachable = True
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "run", launch(mark))
-            await person.asked.wait()
-            (waiting,) = broker.pending()
-            await broker.answer(waiting.question.id, waiting.question.digest, Answer(allowed=True))
+        await approved_elsewhere(client, terminal, person, mark)
         with anyio.fail_after(50):
             while not person.left:
                 await anyio.sleep(0.02)

@@ -1,6 +1,5 @@
 """Isolation as an agent sees it over MCP: refused hosts, and a shell that stays in a sandbox."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import jsonschema
 import pytest
 
 from shelltie.frontends.mcp.tools.run import RUN
+from tests.sandboxes import project_away_from_home
 from tests.served import served
 
 pytestmark = pytest.mark.needs("bwrap", "curl")
@@ -16,11 +16,7 @@ pytestmark = pytest.mark.needs("bwrap", "curl")
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
-        monkeypatch.chdir(path)
+    with project_away_from_home(tmp_path, monkeypatch) as path:
         (path / "sub").mkdir()
         yield path
 

@@ -1,7 +1,6 @@
 """What the scenarios of task contexts share, and those of sandboxes."""
 
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from shelltie import Terminal
 from tests.conftest import Open
+from tests.sandboxes import project_away_from_home
 from tests.task_project import Caller, Project
 
 
@@ -27,12 +27,8 @@ async def call(terminal: Terminal, project: Project) -> AsyncIterator[Caller]:
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project that anybody may enter, and where we are; the home is elsewhere."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
+    with project_away_from_home(tmp_path, monkeypatch) as path:
         path.chmod(0o777)
-        monkeypatch.chdir(path)
         yield path
 
 

@@ -1,13 +1,13 @@
 """What a sandbox kept a command from is told in words, at once, with what to do."""
 
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Open
+from tests.sandboxes import project_away_from_home
 
 pytestmark = pytest.mark.needs("bwrap", "git", "curl")
 
@@ -15,11 +15,7 @@ pytestmark = pytest.mark.needs("bwrap", "git", "curl")
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository with a branch that follows another."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name).resolve()
-        monkeypatch.chdir(path)
+    with project_away_from_home(tmp_path, monkeypatch) as path:
         identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         for words in (
             ["init", "-q", "-b", "main"],

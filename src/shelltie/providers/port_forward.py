@@ -16,7 +16,7 @@ from shelltie.keeper.link import Link, taken_socket
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import ForwardedPort
 from shelltie.providers.listening_ports import ListeningSocket, listeners
-from shelltie.providers.socket_stream import join_sockets, reset_on_close
+from shelltie.providers.socket_stream import close_watched, join_sockets, reset_on_close
 from shelltie.providers.spawn import LeashedProcess
 
 OUTSIDE = "127.0.0.1"
@@ -79,11 +79,7 @@ class _Connection:
 
     def _close(self) -> None:
         self._timeout.cancel()
-        for one in (self._outer, self._inner):
-            if one is not None and one.fileno() >= 0:
-                self._loop.remove_reader(one)
-                self._loop.remove_writer(one)
-                one.close()
+        close_watched(self._outer, self._inner)
         over, self._over = self._over, None
         if over is not None:
             over()

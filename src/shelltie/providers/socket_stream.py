@@ -104,3 +104,13 @@ def reset_on_close(connection: socket.socket) -> None:
     """Let the other side know that it did not end well."""
     with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def close_watched(*sockets: socket.socket | None) -> None:
+    """Close those that are open; the event loop watches them no longer."""
+    loop = asyncio.get_running_loop()
+    for one in sockets:
+        if one is not None and one.fileno() >= 0:
+            loop.remove_reader(one.fileno())
+            loop.remove_writer(one.fileno())
+            one.close()

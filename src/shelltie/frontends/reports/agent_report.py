@@ -7,7 +7,7 @@ from typing import Any, cast
 from shelltie.agents import advice as agent_advice
 from shelltie.agents.advice import advise, missing_program
 from shelltie.agents.jsonl_events import EventLines, ParsedChunk
-from shelltie.agents.timeout_watchdog import EVENTS_MAX, TAIL_MAX
+from shelltie.agents.timeout_watchdog import EVENTS_MAX, TAIL_MAX, PartialResults
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
@@ -32,18 +32,6 @@ class Heartbeats:
 
     count: bool = True
     found_in: Callable[[str], bool] | None = None
-
-
-@frozen
-class PartialOutput:
-    """What a task has printed so far: its last JSON lines, and the ends of its streams."""
-
-    last_events: tuple[object, ...]
-    stdout_tail: str
-    stderr_tail: str
-    last_activity_at: str
-    events_count: int
-    events_dropped: int
 
 
 @frozen
@@ -103,7 +91,7 @@ class AgentTask:
     def partial(self) -> TaskAnswer:
         """What there is so far."""
         return as_json(
-            PartialOutput(
+            PartialResults(
                 last_events=tuple(self.plain(event) for event in self.lines.events),
                 stdout_tail=self._tail(Stream.STDOUT),
                 stderr_tail=self._tail(Stream.STDERR),

@@ -22,7 +22,12 @@ from shelltie.providers.proxy.requests import (
     ProxyRequest,
     ProxyTarget,
 )
-from shelltie.providers.socket_stream import SocketStream, join_sockets, reset_on_close
+from shelltie.providers.socket_stream import (
+    SocketStream,
+    close_watched,
+    join_sockets,
+    reset_on_close,
+)
 from shelltie.settings.network_list import THIS_MACHINE, AllowedHost, entry_for, is_address
 
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -266,9 +271,5 @@ class ProxyConnection:
 
     def _close(self) -> None:
         self._timer.cancel()
-        for one in (self._client, self._host):
-            if one is not None and one.fileno() >= 0:
-                self._loop.remove_reader(one.fileno())
-                self._loop.remove_writer(one.fileno())
-                one.close()
+        close_watched(self._client, self._host)
         self._over(self)

@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, TextContent
 
 from shelltie.agents.advice import Advice
 from shelltie.agents.agent_limits import MODES, agent_limits
+from shelltie.agents.timeout_watchdog import PartialResults
 from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.ids import MillisecondIds
 from shelltie.basics.safe_regex import compile_for_output
@@ -92,7 +93,7 @@ _ERROR = answer_fields(
     errno=TEXT,
 )
 _PARTIAL = answer_fields(
-    agent_report.PartialOutput,
+    PartialResults,
     last_events={"type": "array", "items": {"type": "object"}, "maxItems": 50},
     last_activity_at=_MOMENT,
 )
