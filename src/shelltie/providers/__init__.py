@@ -20,6 +20,7 @@ Files, in reading order:
   pool         sandboxes that stay open
   listening_ports  what a session listens on in a sandbox
   port_forward     the same, reached at 127.0.0.1
+  loopback_forward  one service outside, reached from a read-only view
   socket_stream    bytes from one socket to another
   proxy/       a network that is a list of hosts
   workspace/   what an isolated command may change

@@ -55,9 +55,9 @@ class LazyViews:
     def _views(self) -> Any:  # noqa: ANN401  what it is, only its module knows
         return self._make()
 
-    async def enter(self, needs: Needs, cwd: str) -> Provider:
+    async def enter(self, needs: Needs, cwd: str) -> Provider | None:
         """See `Views`."""
-        provider: Provider = await self._views.enter(needs, cwd)
+        provider: Provider | None = await self._views.enter(needs, cwd)
         return provider
 
     async def close(self) -> None:

@@ -16,6 +16,8 @@ from shelltie.settings import paths
 from shelltie.settings.all_settings import ContainerSettings, SandboxSettings
 from shelltie.settings.config import Config
 
+_UNIX = "unix://"
+
 
 @frozen
 class SandboxPolicy:
@@ -33,6 +35,7 @@ class SandboxPolicy:
     own: tuple[Path, ...] = ()
     path: str = ""
     private: tuple[Path, ...] = ()
+    docker: str | None = None  # the socket of the engine that `docker` talks to
 
 
 @frozen
@@ -67,6 +70,7 @@ def sandbox_policy(config: Config, environ: Mapping[str, str]) -> SandboxPolicy:
         own=_own_code(),
         path=environ.get("PATH", ""),
         private=_real(_private_places(environ)),
+        docker=docker_socket(environ),
     )
 
 
@@ -100,6 +104,13 @@ def engines(environ: Mapping[str, str]) -> tuple[str, ...]:
     own = paths.user_runtime_dir(environ)
     root = ("/var/run/docker.sock", "/run/podman/podman.sock")
     return (f"{own}/docker.sock", f"{own}/podman/podman.sock", *root)
+
+
+def docker_socket(environ: Mapping[str, str]) -> str | None:
+    """The socket that `docker` uses, if a variable does not lead it elsewhere."""
+    named = environ.get("DOCKER_HOST", f"{_UNIX}/var/run/docker.sock")
+    elsewhere = "DOCKER_CONTEXT" in environ or "DOCKER_CONFIG" in environ
+    return None if elsewhere or not named.startswith(f"{_UNIX}/") else named.removeprefix(_UNIX)
 
 
 def _home(environ: Mapping[str, str]) -> Path:

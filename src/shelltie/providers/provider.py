@@ -13,9 +13,11 @@ OTHER_DIRECTORY = (
 )
 
 
-# What a command that is rated safe needs beyond reading files. A view can have a `network`; to see
-# `processes` of others, or for `everything`, a command runs outside of it.
+# What a command that is rated safe needs beyond reading files. A view can have a `network`, a port
+# of this machine's loopback (`network:loopback:8500`) or a container engine to read from
+# (`socket:docker`); to see `processes` of others, or for `everything`, a command runs outside.
 Needs = frozenset[str]
+LOOPBACK, DOCKER = "network:loopback:", "socket:docker"
 
 
 @frozen
@@ -138,8 +140,8 @@ class Provider(Protocol):
 class Views(Protocol):
     """Where what is rated safe runs, so that it is: nothing can be changed there."""
 
-    async def enter(self, needs: Needs, cwd: str) -> Provider:
-        """The view for these needs, ready.
+    async def enter(self, needs: Needs, cwd: str) -> Provider | None:
+        """The view for these needs, ready; `None` where no view can meet them.
 
         Raises: CannotStart, which says why there is none.
         """

@@ -364,9 +364,18 @@ def _needs_network(text: str) -> bool:
 _DENIED = lazy(r"permission denied|EACCES", re.IGNORECASE)
 
 
-def stopped_by_view(said: str, bars: Set[Bar], home: str) -> tuple[Bar, ...]:
-    """What a read-only view kept a command from that ended badly."""
+_NOBODY_LISTENS = lazy(
+    r"connection refused|ECONNREFUSED|could(?:n't| not) connect to", re.IGNORECASE
+)
+
+
+def stopped_by_view(
+    said: str, bars: Set[Bar], home: str, needs: Set[str] = frozenset()
+) -> tuple[Bar, ...]:
+    """What a read-only view for these needs kept a command from that ended badly."""
     found = list(blocked(said, bars - {Bar.FILES}, "/"))
+    if Bar.NETWORK in bars and needs and _NOBODY_LISTENS.search(said):
+        found.append(Bar.NETWORK)  # what it needs does listen there: it wanted something else
     denied = [line for line in said.splitlines() if _DENIED.search(line)]
     if Bar.NETWORK in bars and denied and "socket" in said.lower():
         found.append(Bar.NETWORK)

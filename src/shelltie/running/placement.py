@@ -18,7 +18,7 @@ from shelltie.errors import (
     Silent,
 )
 from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation
-from shelltie.providers.provider import Provider, Views
+from shelltie.providers.provider import DOCKER, Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
 
@@ -29,7 +29,8 @@ Demands = Mapping[Rating, str]
 Placed = tuple[Provider, tuple[str, ...]]  # and what to tell about the choice
 
 
-_IN_VIEW = frozenset({"network"})  # needs that a view can meet
+_OUTSIDE_VIEW = frozenset({"processes", "everything"})  # needs that no view can meet
+_OF_DOCKER = "DOCKER_"  # variables that lead to another engine
 _ONLY_JUDGED = (
     "what is rated safe runs unconfined here, so safe is only a judgement ({}); shelltie doctor"
     " tells more"
@@ -106,11 +107,15 @@ class Placement:
         A session stays where it is: what is typed there is not rated safe.
         Raises: IsolationUnavailable, where the settings require a view.
         """
-        safe = verdict.rating is Rating.SAFE and verdict.agreed and verdict.needs <= _IN_VIEW
+        needs = verdict.needs
+        safe = verdict.rating is Rating.SAFE and verdict.agreed and not needs & _OUTSIDE_VIEW
         if self.views is None or not safe or command.stays_open or placed[0] is not self.default:
             return placed
+        if DOCKER in needs and any(name.startswith(_OF_DOCKER) for name in command.env):
+            return placed
         try:
-            return await self.views.enter(verdict.needs, command.cwd), placed[1]
+            view = await self.views.enter(needs, command.cwd)
+            return view or placed[0], placed[1]
         except CannotStart as error:
             if self._views_required:
                 raise IsolationUnavailable(f"safety.enforce is required, and {error}") from error

@@ -344,7 +344,8 @@ class Supervisor:
         if run.in_view and not run.outcome.ok:
             tail = run.output.view(None, 0, _TAIL).tail
             home = self._base.kept.get("HOME", "")
-            run.stopped = stopped_by_view(clean(tail), run.bars, home)
+            needs = frozenset[str]() if run.verdict is None else run.verdict.needs
+            run.stopped = stopped_by_view(clean(tail), run.bars, home, needs)
             if run.stopped:
                 self.admission.correct(run, run.stopped)
         if run.isolation is not Isolation.NONE and run.bars and not run.command.stays_open:

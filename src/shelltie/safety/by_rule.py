@@ -181,7 +181,9 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
     place = _descend(case, _Place(tree, _rule_of(tree, case.program, None), case.words))
     rule = place.rule
     case.rule = rule.name if rule.family else ""
-    case.needs |= rule.needs
+    # Only docker talks to that socket; podman and its like open the files of the engine.
+    elsewhere = "socket:docker" in rule.needs and case.program != "docker"
+    case.needs |= {"everything"} if elsewhere else rule.needs
     if rule.requires:
         case.conditions.add(rule.requires)
     if _asks_for_help(place) and (rule.verdict is Rating.SAFE or is_help_harmless(case.program)):

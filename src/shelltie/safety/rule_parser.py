@@ -210,7 +210,8 @@ _SHAPE_KEYS = ("command", "flags", "style", "stop", "everywhere", "operands", "o
 _EFFECT_KEYS = (
     *("deny", "danger", "appends", "stdin", "network", "requires", "needs", "plain_globs", "help"),
 )
-_NEEDS = ("processes", "network", "everything")
+_NEEDS = ("processes", "network", "socket:docker", "everything")
+_LOOPBACK = re.compile(r"network:loopback:[1-9]\d{0,4}")
 _WHEN_KEYS = frozenset((*_VERDICT_KEYS, *_CONDITION_KEYS))
 _RULE_KEYS = frozenset(
     (*_VERDICT_KEYS, *_SHAPE_KEYS, *_EFFECT_KEYS, *_FLAG_KEYS, "not_match", "when")
@@ -337,7 +338,7 @@ def _stdin(block: Block) -> Role | None:
 
 def _needs(block: Block) -> frozenset[str]:
     names = frozenset(block.text("needs").split())
-    for name in sorted(names - {*_NEEDS}):
+    for name in sorted(one for one in names - {*_NEEDS} if not _LOOPBACK.fullmatch(one)):
         block.wrong("needs", f"{name!r} is not known{known_instead(name, _NEEDS)}")
     return names
 

@@ -18,4 +18,5 @@ Files, in reading order:
   seccomp               BPF filter
   read_only_view        where what is rated safe runs
   find_project_secrets  .env files, which it masks
+  docker_socket         the engine that it offers to docker
 """

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import socket
 import stat
 import struct
 import tempfile
@@ -26,11 +27,13 @@ from shelltie.keeper.binaries import choose
 from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Exited, Failed, Gone, LeashWord, Lost, Noted
 from shelltie.model import Bar, Isolation
+from shelltie.providers.bubblewrap import docker_socket
 from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
 from shelltie.providers.bubblewrap.find_project_secrets import is_tracked, places_around, secrets_in
 from shelltie.providers.bubblewrap.mounts import OPTIONAL
+from shelltie.providers.loopback_forward import LoopbackForward, LoopbackForwards
 from shelltie.providers.policies import SandboxPolicy
-from shelltie.providers.provider import Needs, Prepared
+from shelltie.providers.provider import DOCKER, LOOPBACK, Needs, Prepared
 from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.guards import RememberedFiles
 
@@ -45,6 +48,13 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _EACCES, _ENOSYS = 13, 38
 _X32 = 0x40000000
+_FAMILY = 16  # where the first argument of a call is, on machines that begin with the low bytes
+_DOCKER_PORT = 2375  # inside, as usual
+# What the user has configured is masked, as there are passwords in it.
+_FOR_DOCKER = {
+    "DOCKER_HOST": f"tcp://127.0.0.1:{_DOCKER_PORT}",
+    "DOCKER_CONFIG": f"{_SCRATCH}/docker",
+}
 # The number of an architecture, and of socket, add_key, request_key, keyctl and io_uring_setup.
 _CALLS = {
     "x86_64": (0xC000003E, (41, 248, 249, 250, 425)),
@@ -65,6 +75,7 @@ class _View:
     masked: tuple[str, ...]
     complaints: BinaryIO
     answered: bool = False
+    forwards: LoopbackForwards = field(default_factory=LoopbackForwards)
     idle: asyncio.TimerHandle | None = None
     directories: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
 
@@ -73,6 +84,11 @@ class _View:
         """What bwrap, or the keeper in it, complained of."""
         self.complaints.seek(0)
         return self.complaints.read().decode("utf-8", "replace").strip()
+
+    def dismiss(self) -> None:
+        """Nobody is in it, and nobody comes any more."""
+        self.forwards.close()
+        self.link.dismiss()
 
     @property
     def usable(self) -> bool:
@@ -126,11 +142,13 @@ class ReadOnlyViews:
         self._looked: tuple[tuple[str, ...], list[int]] = ((), [])  # where, and as of when
         self._zeroed: dict[str, bool] = {}  # what was seen in projects, and whether it is masked
 
-    async def enter(self, needs: Needs, cwd: str) -> "ReadOnlyView":
-        """The view for these needs.
+    async def enter(self, needs: Needs, cwd: str) -> "ReadOnlyView | None":
+        """The view for these needs; `None` where what it should lead to is not there.
 
         Raises: CannotStart, which says why there is none.
         """
+        if needs and not await self._can_lead_out(needs):
+            return None
         place = self._note_secrets(cwd)
         view = self._usable(needs)
         if view is None or not view.answered:
@@ -148,7 +166,7 @@ class ReadOnlyViews:
             said = ""
             for _ in range(_TRIES):
                 view = self._usable(needs) or self._made(needs)
-                if view.answered or await answers(view.link):
+                if view.answered or await self._opened(view, needs):
                     view.answered = True
                     return view
                 said, changed = view.said, not view.held.unchanged
@@ -160,6 +178,34 @@ class ReadOnlyViews:
             why = f"bubblewrap cannot make a read-only view: {explain(said)}"
             self._refused[needs] = _Refusal(why, now + _TRIED_AGAIN)
             raise CannotStart(why)
+
+    async def _opened(self, view: _View, needs: Needs) -> bool:
+        """Whether it works, with the ports that lead out of it."""
+        if not await answers(view.link):
+            return False
+        try:
+            for forward in self._forwards(needs):
+                await view.forwards.open(view.link, forward)
+        except OSError as error:
+            raise CannotStart(f"no port of a read-only view leads out: {error}") from error
+        return True
+
+    async def _can_lead_out(self, needs: Needs) -> bool:
+        """Whether what is needed is there, and where programs look for it."""
+        policy = self._policy
+        if DOCKER in needs and docker_socket.is_elsewhere(policy.docker, policy.home):
+            return False
+        forwards = [*self._forwards(needs)]
+        if forwards and "network" in needs:  # a port inside would be one of this machine
+            return False
+        return all([await forward.answers() for forward in forwards])
+
+    def _forwards(self, needs: Needs) -> Iterator[LoopbackForward]:
+        for need in needs:
+            if need.startswith(LOOPBACK):
+                yield LoopbackForward(int(need.removeprefix(LOOPBACK)))
+        if DOCKER in needs:
+            yield LoopbackForward(_DOCKER_PORT, self._policy.docker)
 
     def spawn(
         self, needs: Needs, prepared: Prepared, listen: Callable[[LeashWord], None]
@@ -183,6 +229,7 @@ class ReadOnlyViews:
                 self._rest(view)
 
         env = {**prepared.env, "TMPDIR": _SCRATCH, "GIT_OPTIONAL_LOCKS": "0"}
+        env |= _FOR_DOCKER if DOCKER in needs else {}
         return spawn(view.link, replace(prepared, env=env), hear)
 
     async def close(self) -> None:
@@ -193,6 +240,7 @@ class ReadOnlyViews:
         for view in everything:
             if view.idle is not None:
                 view.idle.cancel()
+            view.forwards.close()
             await view.link.close()
             view.complaints.close()
 
@@ -227,7 +275,7 @@ class ReadOnlyViews:
         view = self._views.pop(needs)
         self._left.append(view)
         if view.link.idle:
-            view.link.dismiss()
+            view.dismiss()
 
     def _rest(self, view: _View) -> None:
         """Let it go when nobody has used it for long, or at once if nobody may come."""
@@ -235,7 +283,7 @@ class ReadOnlyViews:
             return
         needs = next((needs for needs, one in self._views.items() if one is view), None)
         if needs is None:
-            view.link.dismiss()
+            view.dismiss()
             return
         if view.idle is not None:
             view.idle.cancel()
@@ -283,7 +331,7 @@ class ReadOnlyViews:
         options += () if os.geteuid() == 0 else ("--unshare-user",)
         options += ("--cap-drop", "ALL")
         if "network" not in needs:
-            barred = refused_calls(platform.machine())
+            barred = refused_calls(platform.machine(), ip=bool(needs))
             options += ("--unshare-net",)
             options += () if barred is None else ("--seccomp", str(held.content(barred)))
         options += ("--ro-bind", "/", "/", "--dev", "/dev")
@@ -354,14 +402,23 @@ def _changed(directory: str) -> int:
         return -1
 
 
-def refused_calls(machine: str) -> bytes | None:
-    """A seccomp filter that refuses sockets of every kind, the kernel's keys, and io_uring.
+def refused_calls(machine: str, *, ip: bool = False) -> bytes | None:
+    """A seccomp filter that refuses the kernel's keys, io_uring, and sockets of every kind; with
+    `ip` all but those of IP, which are in a network of their own.
 
     `None` for a machine we do not know: there only the network itself is missing.
     """
     if machine not in _CALLS:
         return None
-    architecture, calls = _CALLS[machine]
+    architecture, (sockets, *others) = _CALLS[machine]
+    calls = others if ip else [sockets, *others]
+    of_sockets = [
+        (_EQUAL, 0, 4, sockets),
+        (_LOAD, 0, 0, _FAMILY),
+        (_EQUAL, len(calls) + 2, 0, socket.AF_INET),
+        (_EQUAL, len(calls) + 1, 0, socket.AF_INET6),
+        (_RETURN, 0, 0, _REFUSE | _EACCES),
+    ]
     program = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 1, 0, architecture),
@@ -369,6 +426,7 @@ def refused_calls(machine: str) -> bytes | None:
         (_LOAD, 0, 0, 0),
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _REFUSE | _ENOSYS),
+        *(of_sockets if ip else ()),
         *((_EQUAL, len(calls) - at, 0, call) for at, call in enumerate(calls)),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE | _EACCES),

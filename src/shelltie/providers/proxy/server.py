@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-import anyio
-
 from shelltie.errors import CannotStart
-from shelltie.keeper.link import Link, taken_socket
+from shelltie.keeper.link import Link
 from shelltie.keeper.protocol import Gone, LeashWord, Lost, Noted
 from shelltie.model import RefusedHost
 from shelltie.providers.listening_ports import holds_connection
+from shelltie.providers.loopback_forward import socket_inside
 from shelltie.providers.proxy.connection import ProxyConnection, ProxyLimits
 from shelltie.providers.proxy.lookup import Lookups, Resolve, system_addresses
 from shelltie.providers.spawn import LeashedProcess
@@ -27,7 +26,6 @@ from shelltie.settings.network_list import AllowedHost
 PORT = 23128  # inside; no service is known for it, and the kernel gives it to nobody
 _TOLD_MAX = 16  # hosts that one command is told of
 _LOOKS_MAX = 200  # at who has which connection, for one sandbox; to look is dear
-_PATIENCE = 10.0
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
 _PAUSE = 0.5  # until there may be descriptors again
 _LOCAL = "localhost,127.0.0.1,::1"
@@ -180,26 +178,10 @@ async def open_proxy(link: Link, allowed: tuple[AllowedHost, ...]) -> NetworkPro
     """
     with ExitStack() as undo:
         try:
-            server = undo.enter_context(await _socket_inside(link))
+            server = undo.enter_context(await socket_inside(link))
             server.bind(("127.0.0.1", PORT))
             server.listen(128)
         except OSError as error:
             raise CannotStart(f"the proxy of the sandbox cannot listen: {error}") from error
         undo.pop_all()
     return NetworkProxy(server, allowed)
-
-
-async def _socket_inside(link: Link) -> socket.socket:
-    """Raises: OSError."""
-    answer = link.ask_socket(4)
-    try:
-        with anyio.fail_after(_PATIENCE):
-            await anyio.wait_readable(answer)
-        server = taken_socket(answer)
-    except TimeoutError as error:
-        raise OSError(errno.ETIMEDOUT, "the keeper does not answer") from error
-    finally:
-        answer.close()
-    if server is None:
-        raise OSError(errno.EPROTO, "the keeper gave no socket")
-    return server
