@@ -1,15 +1,23 @@
-"""`python -m benchmarks [NAME…] [--json] [--enforce]`: measures everything, or what is named."""
+"""`python -m benchmarks [NAME…]`: measures everything, or what is named."""
 
 import argparse
 import json
 import os
 import platform
 import sys
+import traceback
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
-from benchmarks.measuring import measure
+from benchmarks.measuring import limit_rounds, measure
 from benchmarks.rows import Row, table
+
+_PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_BEGIN, _END = "<!-- written by scripts/bench --write -->", "<!-- end of what is written -->"
+_QUICK = 1  # rounds
 
 _NAMES = (
     *("spawn", "at_once", "growth", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
@@ -25,18 +33,45 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(_NAMES)}")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--enforce", action="store_true", help="end with 1 if a goal is missed")
+    parser.add_argument("--quick", action="store_true", help="only to see that everything runs")
+    parser.add_argument("--write", action="store_true", help="put the figures into the page, too")
     args = parser.parse_args()
     if unknown := set(args.names) - set(_NAMES):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    rows = _measure(args.names or _NAMES)
+    rows, failed = _measure(
+        args.names or _NAMES, partial(limit_rounds, _QUICK) if args.quick else None
+    )
     print(json.dumps([row.to_json() for row in rows], indent=2) if args.json else _page(rows))
-    return int(args.enforce and any(row.met is False for row in rows))
+    if args.write:
+        _write(_page(rows))
+    if failed:
+        print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed) or (args.enforce and any(row.met is False for row in rows)))
 
 
-def _measure(names: list[str] | tuple[str, ...]) -> list[Row]:
-    """Each in a process of its own: memory that one has freed would hide the growth of another."""
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        return [row for name in names for row in pool.submit(measure, name).result()]
+def _measure(
+    names: Sequence[str], prepare: Callable[[], None] | None
+) -> tuple[list[Row], list[str]]:
+    """The rows, and the names of those that failed.
+
+    Each in a process of its own: memory that one has freed would hide the growth of another.
+    """
+    rows, failed = list[Row](), list[str]()
+    for name in names:
+        with ProcessPoolExecutor(1, get_context("spawn"), initializer=prepare) as pool:
+            try:
+                rows += pool.submit(measure, name).result()
+            except Exception:  # noqa: BLE001  the others took minutes
+                traceback.print_exc()
+                failed.append(name)
+    return rows, failed
+
+
+def _write(figures: str) -> None:
+    before, _, rest = _PAGE.read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    page = f"{before}{_BEGIN}\n\n{figures}\n\n{_END}{after}"
+    _PAGE.write_text(page, encoding="utf-8")
 
 
 def _page(rows: list[Row]) -> str:

@@ -4,7 +4,14 @@ import asyncio
 import time
 from statistics import median
 
-from benchmarks.measuring import TRUE, Subject, bare_spawn, fresh_terminal, percentile
+from benchmarks.measuring import (
+    TRUE,
+    Subject,
+    bare_spawn,
+    fresh_terminal,
+    percentile,
+    rounds_of,
+)
 from benchmarks.rows import Goal, Of, Row
 
 _COUNTS = (50, 200)
@@ -19,11 +26,12 @@ def measure() -> list[Row]:
 async def _measure(count: int) -> list[Row]:
     async with fresh_terminal() as terminal:
         rounds = []
-        for _ in range(_ROUNDS + 1):
+        for _ in range(rounds_of(_ROUNDS) + 1):
             floor = await _together(lambda: bare_spawn(TRUE), count)
             ours = await _together(lambda: terminal.run([TRUE]), count)
             rounds.append((floor, ours))
-    quiet = sorted(rounds[1:], key=lambda pair: sum(whole for whole, _ in pair))[: _ROUNDS // 3]
+    quiet = sorted(rounds[1:], key=lambda pair: sum(whole for whole, _ in pair))
+    quiet = quiet[: -(-len(quiet) // 3)]
     rates = [count / median(pair[who][0] for pair in quiet) for who in (0, 1)]
     slowest = [
         percentile([wall for pair in quiet for wall in pair[who][1]], 99) * 1000 for who in (0, 1)

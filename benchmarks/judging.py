@@ -20,6 +20,7 @@ from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
 
 _WORST, _P99, _SAFE = 50.0, 5.0, 2.0  # milliseconds
+_PAUSE = 0.01  # seconds between two commands
 _SIZES = (510, 4000, 16_000, LONGEST)
 
 
@@ -44,7 +45,7 @@ def _rows(what: str, times: list[float], p99: float) -> list[Row]:
 
 async def _safe_rows() -> list[Row]:
     """From the text to a verdict that is confirmed, on the wall; no text comes twice."""
-    judge = judge_of(Config(), Path("/usr"))
+    judge = judge_of(Config(), Path("/usr"), stays=True)
     plain, second = list[float](), list[float]()
     for one in rated(RuleSet()):
         if one.got is not Rating.SAFE:
@@ -53,6 +54,8 @@ async def _safe_rows() -> list[Row]:
         await judge.judge(Command(one.command))
         took = (time.perf_counter() - begun) * 1000
         (plain if parse(one.command).plain else second).append(took)
+        await anyio.sleep(_PAUSE)  # an agent reads what was printed
+    await judge.close()
     return [
         Row(f"safe verdict: {len(times)} {how}, p50", "ms", median(times), goal=goal)
         for how, times in (("plain commands", plain), ("that shfmt parses as well", second))

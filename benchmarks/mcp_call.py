@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -144,8 +145,8 @@ def _response(
 
 def _token(said: str) -> str:
     """Ours needs one, the echo does not."""
-    path = Path(said.rpartition(" of ")[2].strip())
-    return path.read_text(encoding="ascii").split()[-1] if path.is_file() else ""
+    file = re.search(r"/\S*http-tokens", said)
+    return "" if file is None else Path(file[0]).read_text(encoding="ascii").split()[-1]
 
 
 def _proved(ask: _Ask, line: str) -> Subject:

@@ -49,11 +49,25 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 
+_most_rounds: list[int] = []  # of this process; empty is as many as each benchmark wants
+
+
+def limit_rounds(most: int) -> None:
+    """Play no more rounds than this: to see that everything runs, not what it costs."""
+    _most_rounds[:] = [most]
+
+
+def rounds_of(wanted: int) -> int:
+    """As many as a benchmark wants, or as there may be."""
+    return min(wanted, *_most_rounds) if _most_rounds else wanted
+
+
 async def take_turns(*subjects: Subject, rounds: int, calls: int) -> list[Samples]:
     """Call each subject `calls` times a round, and once more before to warm up.
 
     What counts is the quietest third of the rounds, the same ones for every subject.
     """
+    rounds = rounds_of(rounds)
     played = [[await _time(subject, calls) for subject in subjects] for _ in range(rounds + 1)][1:]
     quietest = sorted(played, key=lambda turns: sum(sum(turn.walls) for turn in turns))
     kept = zip(*quietest[: -(-rounds // 3)], strict=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, TemporaryFile
 
+from benchmarks.measuring import rounds_of
 from benchmarks.rows import Goal, Of, Row
 
 _ROUNDS = 9
@@ -61,7 +62,7 @@ def measure() -> list[Row]:
 def _rows(
     what: str, bare: list[str], ours: list[str], env: dict[str, str], goal: Goal | None = None
 ) -> list[Row]:
-    pairs = [(_cost(bare, env), _cost(ours, env)) for _ in range(_ROUNDS + 1)][1:]
+    pairs = [(_cost(bare, env), _cost(ours, env)) for _ in range(rounds_of(_ROUNDS) + 1)][1:]
     rows = []
     for index, (kind, reach) in enumerate([("CPU", goal), ("wall", None)]):
         floor, mine = (median(pair[who][index] for pair in pairs) * 1000 for who in (0, 1))
@@ -71,7 +72,9 @@ def _rows(
 
 def _first_answers(env: dict[str, str]) -> list[Row]:
     """From the start to the answers that a client waits for, and what a server has in memory."""
-    pairs = [(_greeted(_BARE_SERVER, env), _greeted(_SERVER, env)) for _ in range(_ROUNDS + 1)][1:]
+    pairs = [
+        (_greeted(_BARE_SERVER, env), _greeted(_SERVER, env)) for _ in range(rounds_of(_ROUNDS) + 1)
+    ][1:]
     whats = (
         ("shelltie mcp, start to the answer of initialize, median", "ms", 250.0),
         ("shelltie mcp, start to the answer of tools/list, median", "ms", 250.0),

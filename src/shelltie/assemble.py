@@ -133,8 +133,8 @@ def _read_only_views(config: Config) -> Views:
     return ReadOnlyViews(sandbox_policy(config, child.inherited()), keeper_of(config))
 
 
-def judge_of(config: Config, project: Path) -> Judge:
-    """Who rates commands here.
+def judge_of(config: Config, project: Path, *, stays: bool = False) -> Judge:
+    """Who rates commands here. One that `stays` for many of them is to be closed.
 
     Raises: ConfigWrong if a rule file or a pattern of the user's cannot be used.
     """
@@ -150,6 +150,7 @@ def judge_of(config: Config, project: Path) -> Judge:
         path=child.inherited().get("PATH", ""),
         shell=shell_of(config)[0],
         shfmt=find_shfmt(),
+        stays=stays,
     )
 
 
@@ -305,7 +306,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         yes_lifts_demands=config.isolation.outside,
     )
     return Admission(
-        judge=judge_of(config, paths.here()),
+        judge=judge_of(config, paths.here(), stays=True),
         profiles=profiles(config),
         broker=Broker(
             approved,

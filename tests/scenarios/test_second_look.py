@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from shelltie import CommandDenied, Terminal
@@ -15,6 +16,7 @@ from shelltie.safety.judge import Judge, find_shfmt
 from shelltie.safety.rule_set import RuleSet
 from shelltie.verdict import Code, Rating, Verdict
 from tests.event_loop import turns_during
+from tests.tree import until
 
 RULES = RuleSet()
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -86,7 +88,7 @@ async def test_a_second_parser_that_fails_agrees_with_nothing(program: str, tmp_
 async def test_a_second_parser_that_hangs_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shelltie.safety.judge._SHFMT_TIMEOUT", 0.5)
+    monkeypatch.setattr("shelltie.safety.second_parser._TIMEOUT", 0.5)
     sleeper = tmp_path / "sleeper"
     sleeper.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     sleeper.chmod(0o755)
@@ -94,6 +96,27 @@ async def test_a_second_parser_that_hangs_is_not_waited_for(
     verdict = await Judge(RULES, path=PATH, shfmt=str(sleeper)).judge(Command("(ls)"))
 
     assert codes(verdict) == {Code.PARSER_DISAGREEMENT}
+
+
+async def test_one_waits_for_the_next_text_and_is_replaced_when_it_dies(tmp_path: Path) -> None:
+    judge = Judge(RULES, path=PATH, shfmt=find_shfmt(), stays=True)
+
+    async def rated(text: str) -> Rating:
+        return (await judge.judge(Command(text, cwd=str(tmp_path)))).rating
+
+    def waiting() -> list[psutil.Process]:
+        return [one for one in psutil.Process().children() if one.name() == "shfmt"]
+
+    first = await rated("(ls)")
+    await until(lambda: len(waiting()) == 1)
+    waiting()[0].kill()
+    second = await rated("(ls; pwd)")
+    await until(lambda: len(waiting()) == 1)
+    third = await rated("(pwd")
+    await judge.close()
+
+    assert (first, second, third) == (Rating.SAFE, Rating.SAFE, Rating.UNKNOWN)
+    await until(lambda: not waiting())
 
 
 async def test_what_is_not_safe_is_not_looked_at_again() -> None:

@@ -260,6 +260,9 @@ class _CountingJudge:
     async def judge(self, command: Command) -> Verdict:
         return await self._judge.judge(command)
 
+    async def close(self) -> None:
+        await self._judge.close()
+
 
 @pytest.mark.parametrize(
     ("data", "may"),

@@ -22,6 +22,8 @@ class CommandJudge(Protocol):
 
     async def judge(self, command: Command) -> Verdict: ...
 
+    async def close(self) -> None: ...
+
 
 class OutputFactory(Protocol):
     """Where the output of a run is kept; of one that `stays`, so that it can be read later.

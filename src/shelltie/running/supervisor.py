@@ -331,6 +331,7 @@ class Supervisor:
                 with suppress(ProcessError):
                     await run.kill("shelltie is leaving", _LEAVING)
         await self.placement.close()
+        await self.admission.judge.close()
         if self.trials is not None:
             await self.trials.close()
         if self.record is not None:

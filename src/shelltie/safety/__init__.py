@@ -44,5 +44,6 @@ Files, in reading order:
   file_name_sources  find, ls and git ls-files as sources of names
   file_reads         where names of files lead on disk
   git_config         what git would run in a repository
+  second_parser      shfmt, started before its text is there
   disk_checks        what must hold on disk
 """

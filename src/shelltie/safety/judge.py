@@ -4,10 +4,11 @@ Safe needs two parsers that read the same commands, and surroundings in which th
 they seem. Doubt, a missing tool or a slow one makes it unknown.
 """
 
+import asyncio
 import sysconfig
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -17,7 +18,6 @@ import anyio.to_thread
 
 from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
-from shelltie.keeper.helper_program import output_of
 from shelltie.model import Command
 from shelltie.safety.command_lists import Lists
 from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
@@ -25,8 +25,9 @@ from shelltie.safety.file_reads import secrets_among
 from shelltie.safety.protected_names import Effect, effect, is_secret_path
 from shelltie.safety.rating import Examined, Most, RatingMode, examine
 from shelltie.safety.rule_set import RuleSet
+from shelltie.safety.second_parser import SecondParser
 from shelltie.shell.parse import READ_MAX, of_argv, parse
-from shelltie.shell.shfmt import SHFMT_ARGS, agree
+from shelltie.shell.shfmt import agree
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 _REMEMBERED = 1024
@@ -36,7 +37,6 @@ _SHOWN_MAX = 20
 _SHORT = 512
 _FEW = Most(commands=30, words=300, characters=_SHORT)
 _ALL = Most()
-_SHFMT_TIMEOUT = 5.0  # it takes a hundredth of a second, but not on a busy machine
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Ts = TypeVarTuple("Ts")
@@ -56,7 +56,8 @@ class Judge:
     """Judges commands; what the rules say of a text is remembered.
 
     `path` is where programs are looked up unless the command says otherwise. Texts for another
-    `shell` than bash are never safe; without `shfmt` only the plainest stay so.
+    `shell` than bash are never safe; without `shfmt` only the plainest stay so. One that `stays`
+    for many commands has a shfmt wait for the next text, and is to be closed.
     """
 
     def __init__(
@@ -68,9 +69,12 @@ class Judge:
         path: str = _SYSTEM_PATH,
         shell: str = "/bin/bash",
         shfmt: str | None = None,
+        stays: bool = False,
     ) -> None:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
-        self._path, self._shell, self._shfmt = path, Path(shell).name, shfmt
+        self._path, self._shell = path, Path(shell).name
+        self._parser = None if shfmt is None else SecondParser(shfmt)
+        self._stays = stays
         self._agreed: OrderedDict[str, bool] = OrderedDict()
         self._remembered = memoized(self._examine)
         # Threads share one interpreter: two long texts would be ready no sooner, and the event
@@ -121,6 +125,11 @@ class Judge:
         """Both, one after the other."""
         return await self.confirm(command, await self.look(command))
 
+    async def close(self) -> None:
+        """Nothing of it is left."""
+        if self._parser is not None and self._stays:
+            await anyio.to_thread.run_sync(self._parser.close)
+
     async def _look(self, command: Command) -> Examined:
         """A short text may hold much as well: who reads it one way has to read it in others."""
         if not _is_long(command):
@@ -167,14 +176,13 @@ class Judge:
             return known
         command = Command(text)
         script = await self._beside(command, parse, text)
-        if self._shfmt is None or script.plain:
+        if self._parser is None or script.plain:
             return script.plain
         # In a thread: asyncio takes twice as long to start a process.
         given = script.text.encode("utf-8", "surrogatepass")
-        asked = partial(
-            output_of, [self._shfmt, *SHFMT_ARGS], given, timeout=_SHFMT_TIMEOUT, env={}
-        )
-        output = await anyio.to_thread.run_sync(asked)
+        output = await anyio.to_thread.run_sync(self._parser.tree, given)
+        if self._stays:
+            asyncio.get_running_loop().run_in_executor(None, self._parser.start_ahead)
         agreed = output is not None and await self._beside(command, agree, script, output) is None
         if len(text) <= _REMEMBERED_LENGTH:
             self._agreed[text] = agreed
