@@ -36,6 +36,7 @@ _TREE = st.one_of(
 )
 _USERS = ["root", "root in a user namespace", "nobody"] if os.geteuid() == 0 else ["nobody"]
 
+_LINKED = ("b", "sub", "new\nline", " ü/a")
 Operations = list[tuple[object, ...]]
 
 
@@ -80,6 +81,10 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     [("delete", "sub"), ("mkdir", "sub"), ("write", "sub/b", "new"), ("rename", "b", "sub/a")],
 )
 @example([("mkdir", "b")], [("chmod", "b", 0o600), ("write", "b/a", "")])
+@example(  # two more names of a file, one of them in place of another
+    [("write", "a", "x"), ("mkdir", "b"), ("write", "sub", "x"), ("mkdir", " ü")],
+    [*[("delete", name) for name in ("sub", "b")], *[("link", "a", name) for name in _LINKED]],
+)
 def test_applying_a_trial_equals_running_outside(
     worker: Worker, tree: Operations, operations: Operations
 ) -> None:

@@ -112,6 +112,7 @@ class _Staging:
         self._copies = TreeCopy(source, work)
         self._movable = source.mount == workspace.mount
         self._count = 0
+        self._linked: dict[int, int] = {}  # ctime by inode
 
     def steps(self, merged: dict[str, bytes]) -> Iterator[Step]:
         """In their order; rights come last, as a directory may be closed by them."""
@@ -173,10 +174,16 @@ class _Staging:
         if change.linked_to is None:
             return False
         now = entry_at(self._workspace, change.linked_to)
-        if now is None or now.ctime_ns > self._chosen.started_ns:
+        if now is None:
+            return False
+        ours = self._linked.get(now.inode) == now.ctime_ns  # by another link that lies ready
+        if now.ctime_ns > self._chosen.started_ns and not ours:
             return False
         directory, base = self._workspace.place(change.linked_to)
         os.link(base, name, src_dir_fd=directory, dst_dir_fd=self._work.root, follow_symlinks=False)
+        linked = self._workspace.lstat(change.linked_to)
+        if linked is not None:
+            self._linked[linked.st_ino] = linked.st_ctime_ns
         return True
 
     def _strip(self, path: str) -> None:

@@ -169,8 +169,14 @@ class _Comparison:
             return
         if not before.same_rights(after) and after.type is not FileType.LINK:
             yield self._change(path, ChangeKind.MODE, before, after)
-        if after.links > 1:
-            self._unchanged[after.device, after.inode] = path
+        if after.links > 1 and self._joins_another(path, before, after):
+            yield self._change(path, ChangeKind.CHANGED, before, after)
+
+    def _joins_another(self, path: str, before: Entry, after: Entry) -> bool:
+        """Whether two files of the workspace that are alike were made one, with two names."""
+        first = self._unchanged.setdefault((after.device, after.inode), path)
+        known = entry_at(self._lower, first)
+        return known is not None and known.inode != before.inode
 
     def _differs(self, path: str, before: Entry, after: Entry) -> bool:
         if after.type is FileType.LINK:
@@ -194,12 +200,13 @@ class _Comparison:
         renamed = {c.before.mtime_ns for c in changes if c.kind is ChangeKind.DELETED and c.before}
         for change in changes:
             after = change.after
-            if change.kind is not ChangeKind.ADDED or after is None:
+            if after is None or change.kind is ChangeKind.MODE:
                 yield change
                 continue
             # A new name of a file that is otherwise as before is a hard link.
             linked_to = self._unchanged.get((after.device, after.inode))
-            meanwhile = self._was_there(change.path, after, renamed)
+            new = change.kind is ChangeKind.ADDED
+            meanwhile = self._was_there(change.path, after, renamed) if new else change.meanwhile
             yield replace(change, linked_to=linked_to, meanwhile=meanwhile)
 
     def _was_there(self, path: str, after: Entry, renamed: set[int]) -> bool:
