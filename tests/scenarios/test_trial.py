@@ -246,6 +246,15 @@ async def test_a_trial_that_could_send_something_is_asked_about_with_that_reason
     assert (project / "kept").exists()
 
 
+def test_what_it_tried_outside_is_told_with_its_changes(project: Path) -> None:
+    script = "echo x >> kept; touch /usr/spoiled; curl -sS https://example.org; true"
+    shelltie_cli("run", "--trial", "--", script)
+
+    assert "It tried to write /usr/spoiled" in text_of("changes", "t1")
+    assert "/usr/spoiled" in json.loads(text_of("changes", "t1", "--json"))["tried"]
+    assert (project / "kept").read_text() == "kept\n"
+
+
 class _Person:
     """Says yes, and remembers what was asked."""
 

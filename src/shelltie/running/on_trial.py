@@ -20,7 +20,7 @@ from shelltie.verdict import Verdict
 @frozen
 class TrialReport:
     """What a command on trial has changed, in lines. `status` is open until that is applied or
-    discarded; `objections` are why a person must look at it first.
+    discarded; `objections` are why a person must look at it first, `tried` what it wanted outside.
     """
 
     id: str
@@ -29,6 +29,7 @@ class TrialReport:
     changes: tuple[str, ...]
     objections: tuple[str, ...]
     folder: str
+    tried: str = ""
 
 
 class TrialRun:
@@ -49,6 +50,7 @@ class TrialRun:
         self.requester = requester
         self.by_rule = by_rule
         self.report: TrialReport | None = None  # when it is over
+        self.tried = ""  # outside, where nothing let it
         self.held = contextlib.ExitStack()  # its lock
         self.finishing = anyio.Lock()
 

@@ -356,9 +356,11 @@ class Supervisor:
         """What isolation kept it from is told to a person who may let it run outside."""
         said, cwd = clean(run.output.view(None, 0, _TAIL).tail), run.surroundings.cwd
         found = blocked_by_place(outcome, said, run.bars, cwd, run.command.text)
+        tried = tried_outside(said, found, outcome.refused_hosts, cwd)
         if found:
-            tried = tried_outside(said, found, outcome.refused_hosts, cwd)
             self.admission.note_blocked(run.command, found, tried)
+        if run.trial is not None and tried is not None:
+            run.trial.tried = tried.told
 
     def _note_lost(self) -> None:
         """Whoever is left is on no leash any more, and looks like a person."""

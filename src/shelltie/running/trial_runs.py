@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, replace
-from shelltie.basics.visible_text import brief
+from shelltie.basics.visible_text import brief, inline
 from shelltie.errors import (
     CannotStart,
     ChangesUnreadable,
@@ -69,6 +69,7 @@ class TrialEnd:
             changes=tuple(self.changes.lines(_LINES)),
             objections=self.objections if is_open else (),
             folder=self.trial.folder,
+            tried=self.trial.tried,
         )
 
 
@@ -138,7 +139,9 @@ class Trials:
         living = self._living.get(made.id)
         if living is not None and living.outcome is not None:
             ended = _told(living.outcome)
-            living.trial = replace(living.trial, status=TrialStatus.OPEN, outcome=ended)
+            living.trial = replace(
+                living.trial, status=TrialStatus.OPEN, outcome=ended, tried=made.tried
+            )
             self._save_if_room(living.trial)
             made.held.close()
 
@@ -168,7 +171,9 @@ class Trials:
     async def _conclude(self, made: TrialRun, outcome: Outcome) -> TrialEnd:
         await made.close()
         living = self._living[made.id]
-        trial = replace(living.trial, status=TrialStatus.OPEN, outcome=_told(outcome))
+        trial = replace(
+            living.trial, status=TrialStatus.OPEN, outcome=_told(outcome), tried=made.tried
+        )
         end = await anyio.to_thread.run_sync(self._read, trial)
         forget = self._store.keep_changes
         if not end.changes:
@@ -388,6 +393,7 @@ def _question(trial: Trial, chosen: ChangeSet) -> Command:
             f"# {chosen.summary()}",
             *(f"# {line}" for line in chosen.lines()),
             f"# by: {brief(trial.command, _COMMAND_SHOWN)}",
+            *([f"# {inline(trial.tried)}"] if trial.tried else []),
             f"# sha256 of all changes: {digest}",
             f"# all of it: shelltie changes {trial.id} --diff",
             chosen.diff(limit=_DIFF_SHOWN),

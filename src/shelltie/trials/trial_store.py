@@ -59,6 +59,7 @@ class Trial:
     outcome: str = ""
     why: str = ""  # it has this status
     workspace_id: str = ""
+    tried: str = ""  # outside of the workspace, as far as that is known
 
     @property
     def upper(self) -> Path:

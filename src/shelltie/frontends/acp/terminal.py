@@ -128,6 +128,7 @@ def _about_trial(run: Run) -> Iterator[str]:
     yield f"on trial {report.id}, {report.status}: {report.summary}"
     yield from report.changes
     yield from (f"a person must look at it first: {why}" for why in report.objections)
+    yield from [report.tried] if report.tried else []
 
 
 def shown(output: Store, limit: int, *, ended: bool, as_screen: bool = False) -> tuple[str, bool]:

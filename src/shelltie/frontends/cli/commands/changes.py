@@ -70,4 +70,6 @@ def _show(end: TrialEnd) -> None:
         print(f"  {line}")
     for why in told.objections:
         print(f"⚠ {why}")
+    if told.tried:
+        print(f"⚠ {visible_text.inline(told.tried)}")
     print(f"→ {next_steps(told, lambda action: f'shelltie {action} {told.id}')}")

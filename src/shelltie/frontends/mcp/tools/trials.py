@@ -93,7 +93,9 @@ async def _changes(trials: Any, given: TrialArguments) -> CallToolResult:  # noq
         "summary": chosen.summary(),
         "changes": chosen.lines(),
         "objections": list(told.objections),
+        "tried": told.tried,
         "diff": diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
     }
     lines = (str(answer["summary"]), *chosen.lines(), *(f"Ask: {it}" for it in told.objections))
+    lines = (*lines, told.tried) if told.tried else lines
     return result(lean(answer), ok=True, text="\n".join((*lines, str(answer["diff"]))))
