@@ -91,6 +91,17 @@ class Admitted:
     kept_inside: str | None = None
 
 
+@frozen
+class _JudgedCommand:
+    """What a profile decides on: a command, how it was rated, and what goes with the call."""
+
+    run: RunId
+    command: Command
+    verdict: Verdict
+    options: RunOptions
+    withheld: tuple[str, ...] = ()  # variables of the call that the command does not get
+
+
 class Admission:
     """Decides on every command of a supervisor, once, before anything is started."""
 
@@ -142,9 +153,8 @@ class Admission:
             placed = await self.placement.confine(placed, command, verdict)
             instead = await self._isolated_instead(placed, verdict, options)
             withheld = withheld_of(command, surroundings.withheld)
-            admitted = await self._approve(
-                run, command, verdict, options, placed, withheld=withheld, instead=instead
-            )
+            judged = _JudgedCommand(run, command, verdict, options, tuple(withheld))
+            admitted = await self._approve(judged, placed, instead=instead)
             if self._decision(command, verdict, options) in (Decision.ASK, Decision.TRIAL):
                 # A person may take minutes; the place is not kept open for that long.
                 await self.placement.make_ready(admitted.provider, options)
@@ -181,7 +191,7 @@ class Admission:
                 return
             # An alias or a function of the shell could stand for any word: nothing has a kind.
             placed: Placed = where, ()
-            await self._approve(run, command, verdict, options, placed, kinds=False)
+            await self._approve(_JudgedCommand(run, command, verdict, options), placed, kinds=False)
 
     async def let_type(
         self, run: Run, command: Command, verdict: Verdict, requester: Requester
@@ -197,18 +207,10 @@ class Admission:
         placed: Placed = self.placement.providers[run.provider], ()
         isolated = run.isolation is not Isolation.NONE
         instead = await self._isolated_instead(placed, verdict, options) if isolated else None
-        withheld = withheld_of(command, run.surroundings.withheld)
+        withheld = tuple(withheld_of(command, run.surroundings.withheld))
+        judged = _JudgedCommand(run.id, command, verdict, options, withheld)
         with self._publishing_refusal(run.id, command):
-            await self._approve(
-                run.id,
-                command,
-                verdict,
-                options,
-                placed,
-                withheld=withheld,
-                instead=instead,
-                kinds=False,
-            )
+            await self._approve(judged, placed, instead=instead, kinds=False)
 
     def publish_asked(
         self, run: RunId, command: Command, caller: Caller, secrets: Mapping[str, str]
@@ -281,8 +283,8 @@ class Admission:
         await self._check_trial(options, verdict)
         if decision is Decision.ASK and self.placement.trial_reaches_out:
             places: Placed = self.placement.trial_provider, ()
-            asked = _reaching_out(verdict, command.text)
-            await self._approve(run, command, asked, options, places, kinds=False)
+            asked = _JudgedCommand(run, command, _reaching_out(verdict, command.text), options)
+            await self._approve(asked, places, kinds=False)
         else:
             self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         try:
@@ -413,13 +415,9 @@ class Admission:
 
     async def _approve(
         self,
-        run: RunId,
-        command: Command,
-        verdict: Verdict,
-        options: RunOptions,
+        judged: _JudgedCommand,
         placed: Placed,
         *,
-        withheld: Sequence[str] = (),
         instead: Placed | None = None,
         kinds: bool = True,
     ) -> Admitted:
@@ -427,6 +425,7 @@ class Admission:
 
         Raises: CommandDenied; then it may not.
         """
+        run, command, verdict, options = judged.run, judged.command, judged.verdict, judged.options
         decision = self._decision(command, verdict, options)
         self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         if decision is Decision.DENY:
@@ -454,7 +453,7 @@ class Admission:
                 verdict=verdict,
                 provider=placed[0].name,
                 client=requester.caller.client,
-                withheld=tuple(withheld),
+                withheld=judged.withheld,
                 kind=kind,
             )
             directory = await self._ask(run, command, verdict, requester, question)
