@@ -25,7 +25,7 @@ from shelltie.errors import CannotStart, ConfigWrong, TerminalError
 from shelltie.events import Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
-from shelltie.model import Adaptive, Command, Isolation, Resources, RunId
+from shelltie.model import Adaptive, Command, Isolation, Resources, RunId, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.short_output import ShortOutputs
 from shelltie.output.spool_folder import Spools
@@ -282,13 +282,21 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
 
 
 def _trials(config: Config, sandboxes: Any, publish: Publish, ask: AskPerson) -> Any:  # noqa: ANN401  as imported here
+    from shelltie.running.sandbox_writes import SandboxWrites
     from shelltie.running.trial_runs import Trials
     from shelltie.trials.trial_store import TrialBounds, TrialStore
 
     kept = config.trial
     bounds = TrialBounds(kept.keep, kept.days * 86400, kept.size)
     store = TrialStore(Path(config.state.dir) / "trials", bounds)
-    return Trials(store, sandboxes.open_trial, publish, ask, kept.deletions)
+    writes = SandboxWrites(store, sandboxes.enter_overlay, publish)
+    return Trials(store, sandboxes.open_trial, publish, ask, kept.deletions, writes)
+
+
+def _sandbox_writes(config: Config) -> str:
+    """What goes on after its command writes to the workspace itself."""
+    kept = config.run.background_survivors is not Survivors.KILL
+    return "live" if kept else config.sandbox.writes
 
 
 def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admission:
@@ -302,7 +310,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         # Where what is rated safe runs.
         views=None if enforce == "off" else LazyViews(partial(_read_only_views, config)),
         views_required=enforce == "required",
-        sandbox_writes_on_trial=config.sandbox.writes == "trial",
+        sandbox_writes=_sandbox_writes(config),
         yes_lifts_demands=config.isolation.outside,
     )
     return Admission(

@@ -478,26 +478,6 @@ async def test_how_many_deletions_are_asked_about_is_a_setting(
     assert not (project / "sub/deep").exists()
 
 
-async def test_a_sandbox_that_writes_on_trial_never_writes_a_hook(
-    project: Path, open_terminal: Open
-) -> None:
-    hook = project / ".git" / "hooks" / "pre-commit"
-    settings = {"sandbox_writes": "trial", "safety_profiles_run_dangerous": "allow"}
-    async with open_terminal(**settings, limits_grace=0.5) as terminal:
-        with fail_after(150):
-            kept = await terminal.run("echo more >> kept", isolation="sandbox")
-            planted = await terminal.run(f"echo x > {hook}", isolation="sandbox")
-            late = await terminal.run(
-                "echo half >> kept; sleep 1000", isolation="sandbox", timeout=2
-            )
-
-    assert trial_of(kept).status == "applied"
-    assert (project / "kept").read_text() == "kept\nmore\n"  # and not what a limit has cut short
-    assert (trial_of(planted).status, trial_of(late).status) == ("open", "open")
-    assert any("guarded" in why for why in trial_of(planted).objections)
-    assert not hook.exists()
-
-
 async def test_what_makes_no_sense_on_trial_is_said(
     project: Path, tmp_path: Path, open_terminal: Open
 ) -> None:
@@ -671,3 +651,8 @@ def test_an_ordinary_user_has_trials(public_project: Path) -> None:
     as_nobody("apply", "t1", "--yes")
     assert (public_project / "kept").read_text() == "kept\nx\n"
     assert (public_project / "new").stat().st_uid == 65534
+
+    as_nobody("config", "set", "sandbox.writes", "trial")  # else nothing runs
+    as_nobody("run", "--isolation", "sandbox", "--", "id -u; echo y >> kept; rm new; echo .>.envrc")
+    assert (public_project / "kept").read_text() == "kept\nx\ny\n"
+    assert [path.name for path in public_project.iterdir()] == ["kept"]

@@ -49,4 +49,3 @@ class JoinedLink(Link):
 
     def __init__(self, channel: socket.socket, keeper: JoinedKeeper) -> None:
         self._hold(channel, keeper, KeeperKind.C, contained=True)
-        self.pid = keeper.pid

@@ -232,6 +232,7 @@ class Link:
         self._alive, self._ending = True, False
         self._over = anyio.Event()
         self._socket, self._process = channel, keeper
+        self.pid = keeper.pid
         self._lines = _Lines(channel)
         self._watch = KeeperWatch(keeper, self)
         self._broken = ""  # why it starts nothing, if it does not

@@ -39,6 +39,11 @@ class LazyProvider:
         """See `BubblewrapProvider`."""
         return self._provider.open_trial  # type: ignore[attr-defined]
 
+    @property
+    def enter_overlay(self) -> Any:  # noqa: ANN401  as above
+        """See `BubblewrapProvider`."""
+        return self._provider.enter_overlay  # type: ignore[attr-defined]
+
     async def close(self) -> None:
         """See `Provider`."""
         if "_provider" in self.__dict__:

@@ -64,6 +64,12 @@ class Sandbox:
     made: NewRepositories | None = None
     closing: bool = False
     proxy: NetworkProxy | None = None
+    visitors: int = 0  # commands in it that have a keeper of their own
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing runs in it."""
+        return self.link.idle and not self.visitors
 
     @property
     def current(self) -> bool:
@@ -148,7 +154,7 @@ class SandboxPool(Generic[R]):
         """Another is to be made there; what is over is forgotten."""
         if place in self._rooms:
             self._left.append(self._rooms.pop(place))
-        over = [one for one in self._left if one.link.idle and not one.link.alive]
+        over = [one for one in self._left if one.empty and not one.link.alive]
         self._left = [one for one in self._left if one not in over]
         for room in over:
             _leave(room)
@@ -237,7 +243,7 @@ class SandboxPool(Generic[R]):
     def release(self, room: R) -> None:
         """Nobody needs it now; before long it is let go, and at once if nobody may come."""
         _cancel(room)
-        if not room.link.alive or not room.link.idle:
+        if not room.link.alive or not room.empty:
             return
         if self._rooms.get(room.place) is room:
             loop = asyncio.get_running_loop()
@@ -255,7 +261,7 @@ class SandboxPool(Generic[R]):
             room.dismiss()
 
     def _dismiss(self, room: R) -> None:
-        if room.link.idle and self._rooms.get(room.place) is room:
+        if room.empty and self._rooms.get(room.place) is room:
             self._stop_admitting(room)
 
     def _stop_admitting(self, room: R) -> None:
@@ -263,7 +269,7 @@ class SandboxPool(Generic[R]):
         _cancel(room)
         self._left.append(self._rooms.pop(room.place))
         self._named = {name: one for name, one in self._named.items() if one is not room}
-        if room.link.idle:
+        if room.empty:
             room.undo_forbidden()
             room.dismiss()
 

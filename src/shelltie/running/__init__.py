@@ -16,8 +16,9 @@ Files, in reading order:
   terms       what holds for one run
   admission   may it run, and where?
   placement   which provider
-  on_trial    the provider of one command on trial
+  on_trial    the providers of one command that writes apart
   trial_runs  what becomes of what it changed
+  sandbox_writes  what a sandboxed command writes is applied at its end
   run         one command, from spawn to Outcome
   watchdog    the state machine of the two clocks
   alarms      one heap of deadlines

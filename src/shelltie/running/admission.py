@@ -140,7 +140,8 @@ class Admission:
             if options.profile is None:  # it was allowed already
                 if options.trial:
                     return await self._on_its_trial(run, command, options, None)
-                return Admitted(None, *await self.placement.choose(options, None))
+                admitted = Admitted(None, *await self.placement.choose(options, None))
+                return await self._writing_apart(run, command, options, admitted)
             verdict = await self._rate(command, options.profile)
             if options.isolation == OUTSIDE:
                 return await self._outside(run, command, options, verdict, surroundings)
@@ -317,14 +318,16 @@ class Admission:
     async def _writing_apart(
         self, run: RunId, command: Command, options: RunOptions, admitted: Admitted
     ) -> Admitted:
-        """What a sandbox writes is kept apart and applied by rule, where the settings say so."""
-        if command.stays_open or not self.placement.writes_on_trial(admitted.provider):
+        """What a sandbox writes is kept apart and applied at the end, where the settings say so."""
+        if not self.placement.writes_apart(admitted.provider, command, options):
             return admitted
+        assert self.trials is not None  # whoever has sandboxes has trials
         try:
-            place = await self._open_trial(run, command, options, by_rule=True)
+            workspace = self.placement.workspace_for(options)
+            place = await self.trials.open_overlaid(run, command, workspace)
         except CannotStart as error:
-            told = f"it wrote to the workspace itself, with what is guarded read-only: {error}"
-            return replace(admitted, notes=(*admitted.notes, told))
+            told = self.placement.without_overlay(str(error))
+            return replace(admitted, notes=(*admitted.notes, *told))
         return replace(admitted, provider=place)
 
     async def _check_trial(self, options: RunOptions, verdict: Verdict) -> None:

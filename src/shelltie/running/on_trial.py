@@ -1,16 +1,17 @@
-"""TrialRun: the provider of one command on trial; and trials that are imported when one is used.
+"""TrialRun, OverlaidRun: providers of one command; and trials, imported when one is used.
 
 What reads, shows and applies changes is much code: few processes need it.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
 import anyio
 
 from shelltie.basics.frozen import frozen
+from shelltie.keeper.protocol import Noted
 from shelltie.model import Command, Isolation, Outcome, RunId
 from shelltie.providers.provider import Provider
 from shelltie.running.options import Requester
@@ -58,6 +59,32 @@ class TrialRun:
         """See `Provider`."""
 
 
+class OverlaidRun:
+    """A provider for one command in a sandbox, whose writes are applied when it has ended; see
+    `Provider`. `settle` does that, given its exit code if it came to its end, and then calls what
+    it is given with what there is to tell; `abandon` is for one that was never started.
+    """
+
+    isolation = Isolation.SANDBOX
+
+    def __init__(
+        self,
+        place: Provider,
+        *,
+        settle: Callable[[int | None, Callable[[Sequence[Noted]], None]], None],
+        abandon: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.name = place.name
+        self.bars = place.bars
+        self.spawn = place.spawn
+        self.close = place.close
+        self.settle = settle
+        self.abandon = abandon
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+
+
 class AskPerson(Protocol):
     """Asks a person about a command; raises CommandDenied where they do not say yes."""
 
@@ -84,6 +111,11 @@ class LazyTrials:
     ) -> TrialRun:
         """See `Trials`."""
         made: TrialRun = await self.loaded.open(run, command, workspace, requester, by_rule=by_rule)
+        return made
+
+    async def open_overlaid(self, run: RunId, command: Command, workspace: str) -> OverlaidRun:
+        """See `SandboxWrites.open`."""
+        made: OverlaidRun = await self.loaded.writes.open(run, command, workspace)
         return made
 
     def note_end(self, made: TrialRun, outcome: Outcome) -> None:

@@ -17,7 +17,7 @@ from shelltie.errors import (
     NotSetUp,
     Silent,
 )
-from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation
+from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation, Survivors
 from shelltie.providers.provider import DOCKER, Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
@@ -34,6 +34,11 @@ _OF_DOCKER = "DOCKER_"  # variables that lead to another engine
 _ONLY_JUDGED = (
     "what is rated safe runs unconfined here, so safe is only a judgement ({}); shelltie doctor"
     " tells more"
+)
+
+
+_WRITES_LIVE = (
+    "sandboxed commands write to the workspace itself here, with what is guarded read-only ({})"
 )
 
 
@@ -61,7 +66,7 @@ class Placement:
         instead_of_asking: Collection[str] = (),
         views: Views | None = None,
         views_required: bool = False,
-        sandbox_writes_on_trial: bool = False,
+        sandbox_writes: str = "live",
         yes_lifts_demands: bool = False,
     ) -> None:
         self.default = providers[0]
@@ -72,8 +77,8 @@ class Placement:
         self._working: dict[str, bool] = {}  # by what was seen, once
         self.views = views
         self._views_required = views_required
-        self._told: deque[str] = deque(maxlen=100)  # why safe is only a judgement here
-        self._writes_on_trial = sandbox_writes_on_trial
+        self._told: deque[str] = deque(maxlen=100)  # why something is weaker here
+        self._writes = sandbox_writes
         self._yes_lifts_demands = yes_lifts_demands
 
     def workspace_for(self, options: RunOptions) -> str:
@@ -153,9 +158,28 @@ class Placement:
         """Who has places on trial."""
         return self.providers.get(_ON_TRIAL, self.default)
 
-    def writes_on_trial(self, provider: Provider) -> bool:
-        """Whether what a command writes there is kept apart, and applied by rule."""
-        return self._writes_on_trial and provider is self.providers.get(_ON_TRIAL)
+    def writes_apart(self, provider: Provider, command: Command, options: RunOptions) -> bool:
+        """Whether what a command writes there is kept apart, and applied when it has ended.
+
+        A session writes to the workspace itself, as others look at what it does; so does what
+        leaves somebody behind.
+        """
+        stays = command.stays_open or options.survivors not in (None, Survivors.KILL)
+        in_sandbox = provider is self.providers.get(_ON_TRIAL)
+        return self._writes != "live" and in_sandbox and not stays
+
+    def without_overlay(self, why: str) -> tuple[str, ...]:
+        """What to tell where it cannot be kept apart: each reason once.
+
+        Raises: IsolationUnavailable, where the settings demand it.
+        """
+        if self._writes == "trial":
+            raise IsolationUnavailable(f'sandbox.writes is "trial", and {why}. Nothing was run')
+        told = _WRITES_LIVE.format(why)
+        if told in self._told:
+            return ()
+        self._told.append(told)
+        return (told,)
 
     @property
     def trial_reaches_out(self) -> bool:

@@ -4,7 +4,7 @@ import os
 import signal
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +57,7 @@ from shelltie.running import activity, messages
 from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, EndTimes, exit_status
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
-from shelltie.running.on_trial import TrialRun
+from shelltie.running.on_trial import OverlaidRun, TrialRun
 from shelltie.running.procfs import ProcessRow
 from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
@@ -122,6 +122,8 @@ class Run:
         self.on_settled: list[Callable[[], None]] = []
         self.on_lost: list[Callable[[], None]] = []  # nobody can say what is left of it
         self.trial = provider if isinstance(provider, TrialRun) else None
+        self._overlaid = provider if isinstance(provider, OverlaidRun) else None
+        self._applying = False  # what it wrote, now that it has ended
         self._provider = provider
         self._publish = publish
         self._alarms = alarms
@@ -446,7 +448,7 @@ class Run:
     # Time
 
     def _arm(self) -> None:
-        if self.outcome is not None:
+        if self.outcome is not None or self._applying:
             self._alarms.set(self._alarm, None)
         elif self._drain_since is not None:
             self._alarms.set(self._alarm, self._drain_ends)
@@ -462,7 +464,7 @@ class Run:
     def _wake(self, now: float) -> None:
         if self._process is not None:
             self._process.poll()  # a command that has just ended is not late
-        if self.outcome is not None:
+        if self.outcome is not None or self._applying:
             return
         if self._drain_since is not None:
             if now >= self._drain_ends:
@@ -562,9 +564,12 @@ class Run:
     # The end
 
     def _finish(self) -> None:
-        if self.outcome is not None:
+        if self.outcome is not None or self._applying:
             return
         state = self._ending.settle_on()
+        if self._overlaid is not None:
+            self._apply_writes(self._overlaid, state)
+            return
         longest = max(self._watchdog.longest, self.idle)
         times = EndTimes(self.elapsed, self.idle, longest, self.longest_idle)
         started = self._process is not None
@@ -583,6 +588,20 @@ class Run:
             hear()
         if self.settled:
             self._settle()
+
+    def _apply_writes(self, overlaid: OverlaidRun, state: State) -> None:
+        """It is over when what it wrote is in place; no clock runs meanwhile."""
+        self._overlaid, self._applying = None, True
+        self._alarms.set(self._alarm, None)
+
+        def applied(notes: Sequence[protocol.Noted]) -> None:
+            self._applying = False
+            for note in notes:
+                self._ending.note(note)
+            self._finish()
+
+        exit_code = self._ending.exit.number if self._ending.exit is not None else 0
+        overlaid.settle(exit_code if state is State.FINISHED else None, applied)
 
     def _settle(self) -> None:
         self._close_streams()

@@ -44,7 +44,7 @@ from shelltie.running.hints import blocked_by_place, stopped_by_view
 from shelltie.running.interfaces import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.login_path import LoginPath
 from shelltie.running.messages import variables_withheld, withheld_of
-from shelltie.running.on_trial import TrialRun
+from shelltie.running.on_trial import OverlaidRun, TrialRun
 from shelltie.running.options import (
     RunDefaults,
     RunOptions,
@@ -138,10 +138,12 @@ class Supervisor:
         return run
 
     async def _abandon_trial(self, provider: Provider) -> None:
-        """Where nothing starts after all, nothing is left of its trial."""
-        if isinstance(provider, TrialRun) and self.trials is not None:
-            with anyio.CancelScope(shield=True):
+        """Where nothing starts after all, nothing is left of its place."""
+        with anyio.CancelScope(shield=True):
+            if isinstance(provider, TrialRun) and self.trials is not None:
                 await self.trials.abandon(provider)
+            if isinstance(provider, OverlaidRun):
+                await provider.abandon()
 
     async def finish_trial(self, run: Run) -> None:
         """What a run on trial has changed is known after this, and by rule applied."""

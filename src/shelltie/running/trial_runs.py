@@ -9,7 +9,6 @@ Flow at a glance:
 
 import contextlib
 import hashlib
-import os
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -21,11 +20,9 @@ import anyio.to_thread
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import brief, inline
 from shelltie.errors import (
-    CannotStart,
     ChangesUnreadable,
     TerminalError,
     TrialBusy,
-    TrialError,
     TrialOver,
 )
 from shelltie.events import Publish, TrialChanged
@@ -33,12 +30,13 @@ from shelltie.model import Command, Outcome, RunId, State
 from shelltie.providers.provider import Provider
 from shelltie.running.on_trial import AskPerson, TrialReport, TrialRun
 from shelltie.running.options import Requester
+from shelltie.running.sandbox_writes import SandboxWrites
 from shelltie.trials.apply import Applied, apply_changes
 from shelltie.trials.change_set import ChangeSet
 from shelltie.trials.effect_rules import Ask, decide
-from shelltie.trials.overlay_upper import file_clock, read_change_set
+from shelltie.trials.overlay_upper import read_change_set
 from shelltie.trials.transaction import restored_in
-from shelltie.trials.trial_store import INTERRUPTED, Trial, TrialStatus, TrialStore
+from shelltie.trials.trial_store import EXITED, INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover, undo
 from shelltie.trials.unified_diff import NOT_ALL
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict
@@ -92,7 +90,9 @@ class Trials:
         publish: Publish,
         ask: AskPerson,
         deletions: int,
+        writes: SandboxWrites,
     ) -> None:
+        self.writes = writes
         self._ask = ask
         self._deletions = deletions  # from which on a person is asked
         self._store = store
@@ -108,20 +108,14 @@ class Trials:
         Raises: CannotStart.
         """
         await anyio.to_thread.run_sync(self._store.prune)
-        await anyio.to_thread.run_sync(self._settle_killed)
+        await anyio.to_thread.run_sync(self._store.settle_killed, recover)
         trial = self._store.new(workspace, command.text, run)
         with contextlib.ExitStack() as undoing:
             undoing.callback(self._store.delete, trial)
             held = contextlib.ExitStack()
             held.enter_context(self._store.locked(trial))
             undoing.push(held)
-            try:
-                started, found = file_clock(Path(trial.folder)), os.stat(trial.workspace)  # noqa: PTH116  a text
-                identity = _identity(found.st_dev, found.st_ino)
-                trial = replace(trial, started_ns=started, workspace_id=identity)
-                self._store.save(trial)
-            except OSError as error:
-                raise CannotStart(f"no place for a trial: {error}") from error
+            trial = self._store.begin(trial)
             place = await self._open_place(workspace, Path(trial.folder))
             undoing.pop_all()
         made = TrialRun(trial.id, place, requester, by_rule=by_rule)
@@ -195,16 +189,9 @@ class Trials:
 
     # What is done with one that is over
 
-    def _settle_killed(self) -> None:
-        """Roll back each apply that was killed, before its half is taken for what people wrote."""
-        for trial in self._store.all():
-            if trial.status is TrialStatus.OPEN:
-                with contextlib.suppress(TrialError):  # it is being applied just now
-                    _settle(trial)
-
     def list(self) -> list[Trial]:
         """All that are kept, the oldest first."""
-        self._settle_killed()
+        self._store.settle_killed(recover)
         return [self._store.find(trial.id) for trial in self._store.all()]
 
     async def look(self, trial_id: str) -> TrialEnd:
@@ -246,7 +233,7 @@ class Trials:
 
     async def _allowed(self, trial: Trial, chosen: ChangeSet, requester: Requester) -> str:
         objections = self._objections(chosen)
-        if not trial.outcome.startswith(_EXITED):
+        if not trial.outcome.startswith(EXITED):
             objections = (f"its command did not come to its end: {trial.outcome}", *objections)
         if not objections:
             return _BY_RULE
@@ -356,9 +343,6 @@ class Trials:
         )
 
 
-_EXITED = "exit "
-
-
 def _identity(device: int, inode: int) -> str:
     return f"{device}:{inode}"
 
@@ -371,7 +355,7 @@ def _settle(trial: Trial) -> None:
 
 def _told(outcome: Outcome) -> str:
     if outcome.state is State.FINISHED:
-        return f"{_EXITED}{outcome.exit.number}"
+        return f"{EXITED}{outcome.exit.number}"
     return INTERRUPTED if outcome.state is State.KILLED else str(outcome.state).replace("_", " ")
 
 

@@ -24,7 +24,7 @@ _RATING_MODES = ("listed", "proven")
 _ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
 _NETWORKS = ("on", "allow", "loopback", "off")
-_WRITES = ("live", "trial")
+_WRITES = ("live", "auto", "trial")
 _UNASKED = ("isolate", "refuse")
 
 Check = Callable[[object], object]
@@ -322,8 +322,10 @@ class SandboxSettings:
     bwrap: str | None = setting(None, checks.absolute)
     """The bubblewrap program. Not set: it is looked for in PATH."""
     writes: str = _ordered("live", _WRITES)
-    """How a one-shot command in a sandbox writes: to the workspace itself, with what is guarded
-    read-only (live); or apart, and its changes are applied by rule when it has ended (trial).
+    """How a one-shot command in a sandbox writes: apart, and what it changed is applied when it has
+    ended, but for what is guarded (auto); the same, and nothing runs where that is not possible
+    (trial); or to the workspace itself, with what is guarded read-only (live). A session always
+    writes live.
     """
     idle: float = 300.0
     """Seconds after which a sandbox or container that is not used is removed."""

@@ -27,6 +27,7 @@ Files, in reading order:
   transaction    steps, their journal, rollback
   git_knowledge  what git tracks, ignores and obeys of it
   effect_rules   decide(): apply unasked, or ask
+  guarded_changes  guarded_paths(): what a sandboxed command never writes
   merge          three-way merge of texts
   apply_plan     the steps for a change set
   apply          apply_changes(), undo_size()

@@ -50,15 +50,17 @@ def apply_changes(
     *,
     undo_dir: Path,
     undo_max: int | None = UNDO_MAX,
+    besides: Collection[str] = (),
 ) -> Applied:
-    """Make the workspace what the trial saw, for these paths and what is below them, or for all.
+    """Make the workspace what the trial saw, for these paths and what is below them, or for all;
+    not for what is `besides`.
 
     The old content stays in `undo_dir`, an empty directory of this one call, until it is removed.
     With `undo_max=None` nothing is kept, and it cannot be undone.
     Raises: ChangesConflict, ChangesNotApplied, ChangesUnreadable, UndoTooLarge; then nothing was
     applied.
     """
-    chosen = change_set.select(paths)
+    chosen = change_set.select(paths).without(besides)
     _check(chosen, paths, undo_max)
     with locked(undo_dir):
         if (undo_dir / RECORD).exists() or (undo_dir / JOURNAL).exists():

@@ -170,6 +170,12 @@ class ChangeSet:
         }
         return replace(self, changes=tuple(c for c in self.changes if c.path in kept))
 
+    def without(self, paths: Collection[str]) -> "ChangeSet":
+        """All but these paths and what is below them."""
+        left = {*paths}
+        kept = (c for c in self.changes if left.isdisjoint(with_parents(c.path)))
+        return replace(self, changes=tuple(kept)) if left else self
+
     def diff(self, paths: Collection[str] | None = None, limit: int = DIFF_MAX) -> str:
         """A unified diff that `git apply` reads; binary files are named. At most `limit` bytes.
 

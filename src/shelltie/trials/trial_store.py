@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -17,14 +17,15 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
 from shelltie.basics.lazy_regex import lazy
-from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy
-from shelltie.trials.transaction import RECORD
+from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy, TrialError
+from shelltie.trials.overlay_upper import file_clock
+from shelltie.trials.transaction import JOURNAL, RECORD
 from shelltie.trials.tree_copy import remove_tree
 
 _RECORD, _LOCK, _LAST = "trial.json", "lock", "last"
 _NUMBERED = lazy(r"t[0-9]+")
 _TEXT_MAX = 4096  # of the command, in its record
-INTERRUPTED = "interrupted"
+EXITED, INTERRUPTED = "exit ", "interrupted"  # how its command ended
 
 
 class TrialStatus(StrEnum):
@@ -117,6 +118,20 @@ class TrialStore:
             self.delete(trial)
             raise
 
+    def begin(self, trial: Trial) -> Trial:
+        """The trial with the time and the directory that it begins with, on record.
+
+        Raises: CannotStart.
+        """
+        try:
+            found = os.stat(trial.workspace)  # noqa: PTH116  a text
+            started, identity = file_clock(Path(trial.folder)), f"{found.st_dev}:{found.st_ino}"
+            trial = replace(trial, started_ns=started, workspace_id=identity)
+            self.save(trial)
+        except OSError as error:
+            raise CannotStart(f"no place for what it writes: {error}") from error
+        return trial
+
     def find(self, trial_id: str) -> Trial:
         """The trial of that name; one whose process was killed is open.
 
@@ -167,6 +182,14 @@ class TrialStore:
                 raise TrialBusy(f"{trial.id} is still running, or in use: wait for it") from error
             yield
 
+    def settle_killed(self, recover: Callable[[Path], object]) -> None:
+        """Have each apply rolled back that was killed, before its half is taken for what people
+        wrote.
+        """
+        for journal in self._folder.glob(f"*/undo/{JOURNAL}"):
+            with suppress(TrialError, OSError):  # it is being applied just now
+                recover(journal.parent)
+
     def delete(self, trial: Trial) -> None:
         """Forget all of it: nothing ran."""
         with suppress(OSError):
@@ -206,8 +229,8 @@ class TrialStore:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             said = os.read(descriptor, 32).decode("ascii", "replace")
-            taken = [int(trial.id[1:]) for trial in self.all()]
-            number = max([int(said) if said.isdecimal() else 0, *taken]) + 1
+            known = [int(said)] if said.isdecimal() else [int(one.id[1:]) for one in self.all()]
+            number = max(known, default=0) + 1
             os.pwrite(descriptor, str(number).encode(), 0)
         finally:
             os.close(descriptor)

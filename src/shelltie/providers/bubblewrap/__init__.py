@@ -6,14 +6,15 @@ network where that is wanted.
 Flow at a glance:
 1. `provider` opens a sandbox for the workspace, or takes the open one of the pool.
 2. `mounts` builds bwrap's options, `home` the part of the home, `seccomp` the filter.
-3. bwrap starts a keeper inside; commands are spawned through it.
+3. bwrap starts a keeper inside; commands are spawned through it. One whose writes are kept apart
+   has a keeper of its own there, which `overlay_mount` puts beside the first.
 
 Files, in reading order:
   provider              BubblewrapProvider
   bwrap                 where the program is, and why it refused
   mounts                what is visible
-  overlay               copy-on-write views for a trial
-  overlay_mount         the program that mounts them
+  overlay               copy-on-write views of what may be written
+  overlay_mount         the program that mounts them, also in a living sandbox
   home                  toolchains, no credentials
   seccomp               BPF filter
   read_only_view        where what is rated safe runs

@@ -70,6 +70,7 @@ class SandboxView:
     held: RememberedFiles = field(default_factory=RememberedFiles)
     watched: tuple[UnguardedName, ...] = ()
     repositories: tuple[Path, ...] = ()
+    guarded: frozenset[str] = frozenset()  # paths of the workspace
     options: list[str] = field(default_factory=list)
 
     def build(self, needs: Mapping[str, str]) -> None:
@@ -80,6 +81,7 @@ class SandboxView:
         policy = self.policy
         guards = self._guards()
         self.watched, self.repositories = guards.watched, guards.repositories
+        self.guarded = frozenset(guards.below(self.workspace))
         self.options = [
             *(() if "--disable-userns" in self.lacking else ("--disable-userns",)),
             *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),

@@ -1,4 +1,4 @@
-"""Overlayfs for a trial: copy-on-write views of what a command may write, and why there is none."""
+"""Overlayfs: copy-on-write views of what a command may write, and why there are none."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
     real = Path(os.path.realpath(folder))
     if within(roots)(real):
         raise CannotStart(
-            f"what a trial writes would be kept in {real}, which the command could write itself:"
+            f"what it writes would be kept in {real.parent}, where the command could write itself:"
             " set state.dir to a directory outside of the workspace"
         )
     places = (real, *(real / f"other-{number}" for number in range(1, len(roots))))
@@ -54,7 +54,7 @@ def _overlay(root: Path, place: Path) -> Overlay:
         # It is what a command sees as the mode of its workspace.
         (place / "upper").chmod(status.st_mode & 0o7777)
     except OSError as error:
-        raise CannotStart(f"no place for what a trial writes: {error}") from error
+        raise CannotStart(f"no place for what it writes: {error}") from error
     identity = status.st_dev, status.st_ino
     return Overlay(root, identity, place / "upper", place / "work", place / "view")
 
@@ -71,6 +71,15 @@ def mounting(overlays: Iterable[Overlay]) -> list[str]:
         )
     ]
     return [PYTHON, "-I", "-S", str(_PROGRAM), *words, "--"] if words else []
+
+
+def entering(bwrap: int, overlay: Overlay, filtered: int) -> list[str]:
+    """The beginning of a command line, to have a program in the living sandbox of that process,
+    where it alone sees the overlay. `filtered` is a descriptor with its seccomp filter, or -1.
+    """
+    where = str(overlay.lower), f"{overlay.identity[0]}:{overlay.identity[1]}"
+    written = *map(str, (overlay.upper, overlay.work)), str(overlay.lower)
+    return [PYTHON, "-I", "-S", str(_PROGRAM), "enter", str(bwrap), str(filtered), *where, *written]
 
 
 def why_no_overlay(said: str) -> str:

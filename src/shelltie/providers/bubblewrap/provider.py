@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +17,13 @@ from shelltie.basics.frozen import frozen, mutable
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
+from shelltie.keeper.pid_namespace import descendants
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
 from shelltie.providers.bubblewrap.home import shared_caches
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
-from shelltie.providers.bubblewrap.overlay import Overlay, mounting, overlays_of
+from shelltie.providers.bubblewrap.overlay import Overlay, entering, mounting, overlays_of
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
@@ -29,6 +31,7 @@ from shelltie.providers.provider import Prepared
 from shelltie.providers.proxy.server import open_proxy, proxy_variables
 from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.boundaries import checked, within
+from shelltie.providers.workspace.guards import RememberedFiles
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 from shelltie.settings.network_list import expanded
@@ -37,6 +40,7 @@ _OLDER = (
     "this bwrap does not know {}, so the sandbox is weaker than it could be: update bubblewrap"
     " (0.11 knows all)"
 )
+_PATIENCE = 5.0  # seconds, with a keeper that ends
 _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
 # They lead to sockets and directories that are not there.
@@ -56,6 +60,7 @@ _NO_RETRIES = {
 class _Sandbox(Sandbox):
     complaints: BinaryIO = field(kw_only=True)
     answered: bool = False
+    guarded: frozenset[str] = frozenset()
     opening: anyio.Lock = field(default_factory=anyio.Lock)  # of its proxy
 
     @property
@@ -101,6 +106,50 @@ class BubblewrapProvider:
         sandbox = await self._answering(lambda: self._rooms.add_single(self._made(place, overlays)))
         return TrialPlace(self, sandbox)
 
+    async def enter_overlay(self, workspace: str, folder: Path) -> "OverlaidPlace":
+        """The living sandbox of a workspace for one command, which alone sees a copy-on-write view
+        there; what it writes stays in `folder`.
+
+        Raises: CannotStart, which says why that is not possible.
+        """
+        sandbox = await self._answering(lambda: self._open(workspace))
+        self._rooms.reserve(sandbox)
+        (overlay,) = overlays_of((sandbox.place,), folder)
+        program = self._program = self._program or _program(self._keeper)
+        with contextlib.closing(RememberedFiles()) as held, contextlib.ExitStack() as undo:
+            complaints = undo.enter_context(tempfile.TemporaryFile())
+            seccomp = self._seccomp()
+            filtered = -1 if seccomp is None else held.content(seccomp)
+            link = Link(
+                [*entering(sandbox.link.pid, overlay, filtered), *program.argv],
+                program.kind,
+                contained=True,
+                stderr=complaints.fileno(),
+                passed=tuple(held.descriptors),
+            )
+            place = OverlaidPlace(self, sandbox, link, complaints)
+            if not await answers(link):
+                said = place.said
+                sandbox.visitors += 1
+                await place.close()
+                place.leave(survivors=False)
+                raise CannotStart(f"no command can enter its sandbox: {explain(said)}")
+            undo.pop_all()
+        sandbox.visitors += 1
+        return place
+
+    def leave(self, sandbox: _Sandbox, *, survivors: bool) -> None:
+        """A command that had a keeper of its own there has ended; who is still there is ended with
+        the sandbox.
+        """
+        sandbox.visitors -= 1
+        if survivors:
+            sandbox.dismiss()
+        self._rooms.release(sandbox)
+
+    def _seccomp(self) -> bytes | None:
+        return barred(os.uname().machine, sockets=self._policy.settings.network == "off")
+
     async def _answering(self, make: Callable[[], _Sandbox]) -> _Sandbox:
         """One whose keeper has answered; with what this bwrap does not know left out.
 
@@ -125,8 +174,9 @@ class BubblewrapProvider:
         prepared: Prepared,
         listen: Callable[[LeashWord], None],
         sandbox: _Sandbox | None = None,
+        keeper: Link | None = None,
     ) -> LeashedProcess:
-        """See `Provider`; in the `sandbox` of a trial, if that is given."""
+        """See `Provider`; in the `sandbox` of a trial, if that is given, by a `keeper` there."""
         if sandbox is None:
             sandbox = self._rooms.reserved(prepared.workspace) or self._open(prepared.workspace)
         env = {name: value for name, value in prepared.env.items() if name not in _USELESS}
@@ -139,11 +189,12 @@ class BubblewrapProvider:
         if prepared.resources.processes is None and settings.processes:
             limited = replace(prepared.resources, processes=settings.processes)
             prepared = replace(prepared, resources=limited)
+        link = keeper or sandbox.link
         with self._rooms.entered(sandbox, prepared, env, listen) as (inside, told):
             if settings.network == "on":  # what it listens on is this machine's
-                return spawn(sandbox.link, inside, told)
+                return spawn(link, inside, told)
             hear, attached = sandbox.networked(told, forward=settings.forward)
-            return attached(spawn(sandbox.link, inside, hear))
+            return attached(spawn(link, inside, hear))
 
     async def close_single(self, sandbox: _Sandbox) -> None:
         """End one that is for one command."""
@@ -188,7 +239,7 @@ class BubblewrapProvider:
             view.build(program.needs)
             watched = undo.enter_context(contextlib.closing(WatchedNames(view.watched)))
             complaints = undo.enter_context(tempfile.TemporaryFile())
-            seccomp = barred(os.uname().machine, sockets=self._policy.settings.network == "off")
+            seccomp = self._seccomp()
             barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
             link = Link(
                 [*mounting(overlays), bwrap, *barring, *view.options, *program.argv],
@@ -207,6 +258,7 @@ class BubblewrapProvider:
             made=None if overlays else NewRepositories(place, view.repositories),
             notes=[_OLDER.format(", ".join(sorted(self._lacking)))] if self._lacking else [],
             complaints=complaints,
+            guarded=view.guarded,
         )
 
 
@@ -227,6 +279,72 @@ class TrialPlace:
     async def close(self) -> None:
         """See `Provider`: then nothing is mounted any more, and what it wrote can be read."""
         await self._close()
+
+
+class OverlaidPlace:
+    """A provider for one command in a living sandbox, which alone sees an overlay there."""
+
+    name = BubblewrapProvider.name
+    isolation = Isolation.SANDBOX
+
+    def __init__(
+        self,
+        provider: BubblewrapProvider,
+        sandbox: _Sandbox,
+        keeper: Link,
+        complaints: BinaryIO,
+    ) -> None:
+        self.bars = provider.bars
+        self.guarded = sandbox.guarded  # paths of the workspace that must not be written
+        self.spawn = partial(provider.spawn, sandbox=sandbox, keeper=keeper)  # see `Provider`
+        self._leave = partial(provider.leave, sandbox)
+        self._sandbox = sandbox
+        self._keeper = keeper
+        self._handle = os.pidfd_open(keeper.pid)  # now, as nobody has waited for it yet
+        self._complaints = complaints
+
+    @property
+    def said(self) -> str:
+        """What the program complained of that entered the sandbox; else its mount namespace."""
+        self._complaints.seek(0)
+        return self._complaints.read().decode("utf-8", "replace").strip()
+
+    async def ready(self, workspace: str) -> None:
+        """See `Provider`."""
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._keeper.close()
+
+    def dismiss(self) -> Callable[[], bool]:
+        """Its command has ended: let its keeper go. What is returned waits for that, in a thread,
+        and tells whether nobody is left who sees the overlay.
+        """
+        self._keeper.dismiss()
+        return partial(_nobody_left, self._handle, self._sandbox.link.pid, self.said)
+
+    def leave(self, *, survivors: bool) -> None:
+        """It is over; who is left of it is ended with the sandbox."""
+        self._complaints.close()
+        os.close(self._handle)
+        self._leave(survivors=survivors)
+
+
+def _nobody_left(keeper: int, bwrap: int, namespace: str) -> bool:
+    """Wait for the end of a keeper, and look for processes that it did not take with it.
+
+    A command that killed it, and its leash, would be such a one. Who cannot be looked at counts.
+    """
+    if not select.select([keeper], [], [], _PATIENCE)[0]:
+        return False
+    for pid in descendants(bwrap):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            try:
+                if os.readlink(f"/proc/{pid}/ns/mnt") == namespace:  # noqa: PTH115  as a text
+                    return False
+            except PermissionError:
+                return False
+    return True
 
 
 @frozen

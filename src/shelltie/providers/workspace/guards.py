@@ -6,7 +6,7 @@ so each is known by its number, and a sandbox whose files were replaced is used 
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
@@ -36,6 +36,13 @@ class Guards:
     listed: tuple[Path, ...]
     watched: tuple[UnguardedName, ...]
     repositories: tuple[Path, ...] = ()
+
+    def below(self, workspace: Path) -> Iterator[str]:
+        """Whatever nobody may change in one of the directories, be it there or not."""
+        inside = within((workspace,))
+        for path in (*self.kept, *self.names, *(one.path for one in self.watched)):
+            if inside(path) and path != workspace:
+                yield str(path.relative_to(workspace))
 
 
 def guards_of(

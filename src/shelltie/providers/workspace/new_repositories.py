@@ -62,6 +62,12 @@ class NewRepositories:
         return None
 
 
+def setting_that_runs(settings: str) -> str:
+    """The first setting of git by which it runs a program, or reads others; "" if there is none."""
+    found = _RUNS.search(settings)
+    return found[1].lower() if found else ""
+
+
 def _what_git_runs(mark: Path) -> str:
     """A setting or hook of a repository that git obeys; "" if there is none."""
     repository = repository_of(mark)
@@ -70,8 +76,8 @@ def _what_git_runs(mark: Path) -> str:
     if os.path.lexists(repository / "commondir"):
         return "commondir"
     for name in ("config", "config.worktree"):
-        for found in _RUNS.finditer(text_of(repository / name)):
-            return found[1].lower()
+        if setting := setting_that_runs(text_of(repository / name)):
+            return setting
     with suppress(OSError), os.scandir(repository / "hooks") as entries:
         for entry in islice(entries, 200):
             if not entry.name.endswith(".sample") and os.access(entry.path, os.X_OK):

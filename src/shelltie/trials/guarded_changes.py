@@ -1,0 +1,81 @@
+"""Guarded changes of a sandboxed command: never written, as other programs obey them.
+
+The same list as for a live sandbox, where guarded things are mounted read-only: hooks, settings of
+git, agents and editors. On an overlay what is yet to come can be guarded, too: settings that are
+not there, and in a repository that the command has made whatever git would run.
+"""
+
+import os
+import posixpath
+from collections.abc import Collection, Iterator
+
+from shelltie.providers.workspace.git import text_of
+from shelltie.providers.workspace.new_repositories import setting_that_runs
+from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, FileType, with_parents
+
+_SETTINGS = ("config", "config.worktree")
+_OBEYED = {
+    "hooks": FileType.DIRECTORY,
+    **dict.fromkeys((*_SETTINGS, "commondir"), FileType.FILE),
+}
+_REPLACES = (ChangeKind.DELETED, ChangeKind.TYPE)
+
+
+def guarded_paths(changes: ChangeSet, guarded: Collection[str]) -> list[str]:
+    """The changes that must not be written, each by its uppermost path. `guarded` are paths of the
+    workspace, be they there or not. Blocks: settings of new repositories are read.
+    """
+    looked = _Guards(changes, guarded)
+    withheld = [change.path for change in changes.changes if looked.holds(change)]
+    tops = {*withheld}
+    return [path for path in withheld if tops.isdisjoint([*with_parents(path)][1:])]
+
+
+class _Guards:
+    def __init__(self, changes: ChangeSet, guarded: Collection[str]) -> None:
+        self._workspace, self._upper = changes.workspace, changes.source
+        self._guarded = frozenset(guarded)
+        # Who replaces a directory above takes what is guarded with it.
+        self._above = frozenset(
+            above for path in guarded for above in [*with_parents(path)][1:]
+        ) - frozenset(guarded)
+
+    def holds(self, change: Change) -> bool:
+        """Whether a change must not be written."""
+        if not self._guarded.isdisjoint(with_parents(change.path)):
+            return True
+        if change.path in self._above:
+            return change.kind in _REPLACES
+        return change.after is not None and self._git_would_run(change)
+
+    def _git_would_run(self, change: Change) -> bool:
+        """Whether it is what git obeys, in a repository that nobody guarded before."""
+        above, _, name = change.path.rpartition("/")
+        if posixpath.basename(above) == "hooks" and self._is_repository(posixpath.dirname(above)):
+            return not name.endswith(".sample")
+        if not self._is_repository(above):
+            return False
+        if name in _OBEYED and change.now.type is not _OBEYED[name]:
+            return True
+        if name in _SETTINGS:
+            return bool(setting_that_runs(text_of(self._upper / change.path)))
+        if name == "commondir":
+            # A work tree that is linked to a repository around it has just this note.
+            linked = posixpath.basename(posixpath.dirname(above)) == "worktrees"
+            return not linked or text_of(self._upper / change.path).strip() != "../.."
+        return name == "HEAD" and change.kind is ChangeKind.ADDED and self._runs_already(above)
+
+    def _is_repository(self, path: str) -> bool:
+        roots = (self._upper, self._workspace)
+        return any(os.path.lexists(root / path / "HEAD") for root in roots)
+
+    def _runs_already(self, path: str) -> bool:
+        """A directory that becomes a repository by its HEAD may have the rest of one already."""
+        place = self._workspace / path
+        found = any(setting_that_runs(text_of(place / name)) for name in _SETTINGS)
+        return found or (place / "commondir").exists() or any(self._hooks(path))
+
+    def _hooks(self, path: str) -> Iterator[str]:
+        hooks = self._workspace / path / "hooks"
+        if hooks.is_dir():
+            yield from (one.name for one in hooks.iterdir() if not one.name.endswith(".sample"))
