@@ -139,6 +139,13 @@ def _have_another_home(home: Path) -> None:
     os.environ["HOME"] = str(home)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Those that run alone are in few files, and nobody imports the others to find them."""
+    if config.option.markexpr != "alone" or not collection_path.match("test_*.py"):
+        return None
+    return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()

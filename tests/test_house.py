@@ -18,7 +18,7 @@ import shelltie.acp
 from shelltie import Config
 from shelltie.settings.config import SETTINGS
 from shelltie.settings.describe import describe
-from tests import settings_page
+from tests import as_user, settings_page
 from tests.requirements_table import PAGE, proofs, read_page, render
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -204,6 +204,19 @@ def test_the_changelog_names_this_version() -> None:
 
     assert version is not None
     assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_what_asks_who_runs_it_is_run_by_an_ordinary_user_as_well() -> None:
+    missing = []
+    for file in sorted((ROOT / "tests").glob("*/test_*.py")):
+        choice = as_user.choose(file)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            name = getattr(node, "name", "")
+            if names & {"geteuid", "getuid"} and not choice.whole and name not in choice.asking:
+                missing.append(f"{file.name}: {name or node.lineno}")
+
+    assert missing == []
 
 
 def first_lines(path: Path) -> list[str]:
