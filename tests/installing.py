@@ -23,6 +23,7 @@ _PASSED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA
 _FOR_UV = {"INDEX_URL": "DEFAULT_INDEX", "EXTRA_INDEX_URL": "INDEX", "FIND_LINKS": "FIND_LINKS"}
 _PIP = [sys.executable, "-m", "pip"]
 _LIMIT = 420.0
+INSTALLERS = ("uv==0.13.8", "pipx==1.18.4")
 
 
 @cache
@@ -46,6 +47,7 @@ def package_sources() -> dict[str, str]:
     # As pip does: the newest wins, wherever it is. Byte code is compiled when needed, and what
     # was downloaded once is kept beside the other packages of the tests.
     quick = {"PIP_NO_COMPILE": "1", "PIP_CACHE_DIR": str(CACHE / "pip")}
+    quick["UV_CACHE_DIR"] = str(CACHE / "uv")
     return {"UV_INDEX_STRATEGY": "unsafe-best-match", **quick, **found}
 
 

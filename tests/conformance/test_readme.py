@@ -17,13 +17,12 @@ from pathlib import Path
 import pytest
 
 from shelltie.frontends.cli.main import parse
-from tests.installing import copy_checkout, require_packages, run_there
+from tests.installing import INSTALLERS, copy_checkout, require_packages, run_there
 from tests.node_tools import node_package, python_programs
 from tests.readme import README, Block, blocks, inline_commands, prose
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("installing")]
 TEXT = README.read_text(encoding="utf-8")
-INSTALLERS = ("uv==0.13.8", "pipx==1.18.4")
 LINUX_X64 = (platform.system(), platform.machine()) == ("Linux", "x86_64")
 NO_TOOL_IS_MISSING = os.environ.get("REQUIRE_TOOLS") == "1"
 # What stays is ended as soon as it has said where it is.

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.installing import copy_checkout, require_packages, run_there
+from tests.installing import INSTALLERS, copy_checkout, require_packages, run_there
+from tests.node_tools import python_programs
 from tests.run_lock import RUN, entries
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("installing")]
@@ -25,7 +26,8 @@ def test_a_clone_sets_itself_up_once_and_leaves_other_environments_alone(tmp_pat
     command: list[str | Path] = [clone / "scripts" / "shelltie", "run", "--", "echo $((6 * 7))"]
 
     with subprocess.Popen([used / "bin" / "sleep", "infinity"]) as server:
-        first = run_there(command, home, clone)
+        # pip would take half a minute of processor for the same
+        first = run_there(command, home, clone, python_programs(*INSTALLERS))
         server.kill()
     (clone / "scripts" / "setup").write_text("exit 1\n")
     second = run_there(command, home, tmp_path)
