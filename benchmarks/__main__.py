@@ -23,7 +23,7 @@ _NAMES = (
     *("spawn", "at_once", "growth", "mcp_call", "flood", "timers", "idle_sessions", "start_up"),
     *("judge", "judging", "task_contexts", "providers", "trial", "trial_runs", "change_sets"),
     *("journal", "learned_limits"),
-    "web",
+    *("web", "hook"),
 )
 
 

@@ -1,5 +1,5 @@
 """Entry point of `python -m shelltie`, the same as `shelltie`."""
 
-from shelltie.frontends.cli.main import program
+from shelltie.frontends.entry import program
 
 program()

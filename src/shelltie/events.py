@@ -44,6 +44,18 @@ class CommandRefused:
 
 
 @frozen
+class HookAnswered:
+    """An agent's hook asked about a command of its own shell; `answer` is what it was told: allow,
+    ask, deny, or nothing. Whether it then ran is not known here.
+    """
+
+    run: RunId
+    at: float
+    command: str
+    answer: str
+
+
+@frozen
 class SafeCorrected:
     """A read-only view has stopped what was rated safe: a rule is wrong about it."""
 
@@ -336,6 +348,7 @@ Event = (
     CommandAsked
     | CommandJudged
     | CommandRefused
+    | HookAnswered
     | SafeCorrected
     | TrialChanged
     | ApprovalAsked

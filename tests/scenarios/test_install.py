@@ -166,6 +166,62 @@ def test_an_older_entry_is_replaced_and_its_neighbours_stay(home: Path) -> None:
     assert servers["b"] == {"command": "c"}
 
 
+def hooks_in(text: str, event: str) -> list[str]:
+    """The matchers or commands of an event's entries."""
+    items = json.loads(text).get("hooks", {}).get(event, [])
+    return [str(one.get("matcher") or one.get("command")) for one in items]
+
+
+def test_hooks_stand_beside_those_of_others_and_leave_alone(home: Path, capsys: Captured) -> None:
+    mine = {"matcher": "Write", "hooks": [{"type": "command", "command": "mine hook claude"}]}
+    claude, cursor = home / ".claude/settings.json", home / ".cursor/hooks.json"
+    claude.parent.mkdir()
+    claude.write_text(json.dumps({"hooks": {"PreToolUse": [mine]}, "env": {"A": "1"}}))
+    shown = {}
+    for client in ("claude", "codex", "gemini", "cursor"):
+        assert main(["install", client, "--hook"]) == 0
+        shown[client] = capsys.readouterr().err
+        assert main(["install", client, "--hook"]) == 0
+        assert capsys.readouterr().out.count("is installed already") == 2
+    installed = claude.read_text(encoding="utf-8")
+    hooks = {path: path.read_text(encoding="utf-8") for path in (cursor, home / FILES["gemini"])}
+    left_out = [main(["install", client, "--hook"]) for client in ("zed", "goose")]
+    removed = [main(["uninstall", client]) for client in ("claude", "codex", "gemini", "cursor")]
+
+    (_, ours) = json.loads(installed)["hooks"]["PreToolUse"]
+    assert ours["hooks"][0]["args"][-2:] == ["hook", "claude"]
+    assert ours["hooks"][0]["onFailure"] == "block"
+    assert Path(ours["hooks"][0]["command"]).is_absolute()
+    assert json.loads(hooks[cursor])["version"] == 1
+    assert json.loads(hooks[cursor])["hooks"]["beforeShellExecution"][0]["failClosed"] is True
+    assert hooks[home / FILES["gemini"]].startswith("// mine\n")
+    assert "until you trust it" in shown["codex"]
+    assert (left_out, removed) == ([2, 2], [0, 0, 0, 0])
+    assert json.loads(claude.read_text()) == {"hooks": {"PreToolUse": [mine]}, "env": {"A": "1"}}
+    assert hooks_in(cursor.read_text(), "beforeShellExecution") == []
+
+
+def test_a_shell_prefix_of_somebody_else_stays(home: Path, capsys: Captured) -> None:
+    claude = home / ".claude/settings.json"
+    claude.parent.mkdir()
+    foreign = json.dumps({"env": {"CLAUDE_CODE_SHELL_PREFIX": "/opt/theirs"}})
+    claude.write_text(foreign, encoding="utf-8")
+    refused = main(["install", "claude", "--shell"]), claude.read_text(encoding="utf-8")
+    told = capsys.readouterr().err
+    claude.write_text("{}", encoding="utf-8")
+    done = main(["install", "claude", "--shell"]), json.loads(claude.read_text(encoding="utf-8"))
+    removed = main(["uninstall", "claude"]), json.loads(claude.read_text(encoding="utf-8"))
+    nowhere = main(["install", "codex", "--shell"])
+
+    assert refused == (125, foreign)
+    assert "CLAUDE_CODE_SHELL_PREFIX is set to /opt/theirs already" in told
+    prefix = Path(done[1]["env"]["CLAUDE_CODE_SHELL_PREFIX"])
+    assert (done[0], prefix.is_absolute(), prefix.name) == (0, True, "shelltie-sh")
+    assert removed == (0, {})
+    assert nowhere == 2
+    assert "no setting for a shell" in capsys.readouterr().err
+
+
 def test_doctor_says_what_is_installed_where_and_whether_it_connects(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

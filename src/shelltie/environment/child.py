@@ -16,7 +16,7 @@ from shelltie.output.secret_variable_names import is_path_to_secret, is_secret_n
 # Nobody is there to admire colours, to page through output, or to answer a prompt.
 _PLAIN = {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
 UNPAGED = dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat")
-_QUIET = {
+QUIET = {
     **_PLAIN,
     **UNPAGED,
     "GIT_TERMINAL_PROMPT": "0",
@@ -120,7 +120,7 @@ def build(
     """
     env = {
         **base.kept,
-        **(_PLAIN if interactive else _QUIET),
+        **(_PLAIN if interactive else QUIET),
         "TERM": "xterm-256color" if pty else "dumb",
     }
     env["PATH"] = path or base.kept.get("PATH") or _FALLBACK_PATH

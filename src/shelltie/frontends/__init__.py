@@ -22,4 +22,5 @@ Files, in reading order:
   web/      the page of `shelltie web`
   clients/  agents and editors into which shelltie is installed
   cli/      the command line
+  entry     the program `shelltie`
 """

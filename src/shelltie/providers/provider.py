@@ -27,7 +27,7 @@ class Prepared:
     `workspace` is the directory in which a place that isolates lets it write. With `one_output`
     stderr is the same pipe, or terminal, as stdout; a terminal is then for output alone. If
     `directory` is given, `cwd` must lead to that one. `commands` is a descriptor that a shell on a
-    terminal is given in place of stderr.
+    terminal is given in place of stderr, `stdin_from` one that is the command's input.
     """
 
     argv: tuple[str, ...]
@@ -41,6 +41,7 @@ class Prepared:
     one_output: bool = False
     directory: Directory | None = None
     commands: int | None = None
+    stdin_from: int | None = None
 
 
 class Process(Protocol):

@@ -195,7 +195,8 @@ def _input(prepared: Prepared, theirs: list[int], ours: list[int]) -> tuple[int,
     if prepared.stays_open:
         stdin, our_stdin = _pair(os.pipe, theirs, ours)
         return stdin, our_stdin
-    stdin = _stdin(prepared.stdin)
+    given = prepared.stdin_from
+    stdin = _stdin(prepared.stdin) if given is None else os.dup(given)
     theirs.append(stdin)
     return stdin, None
 

@@ -18,6 +18,7 @@ from shelltie.events import (
     ContextRan,
     ContextRefused,
     Event,
+    HookAnswered,
     Leaked,
     LimitsExtended,
     RunEnded,
@@ -151,6 +152,13 @@ class FactMaker:
     @_write.register
     def _(self, event: CommandRefused) -> tuple[str, Body]:
         return "refused", self._refusal(event)
+
+    @_write.register
+    def _(self, event: HookAnswered) -> tuple[str, Body]:
+        body = {**self._known(event.run), "answer": event.answer or "none"}
+        if event.answer != "deny":  # else its refusal follows
+            self._cases.pop(event.run, None)
+        return "hook", body
 
     @_write.register
     def _(self, event: SafeCorrected) -> tuple[str, Body]:

@@ -62,8 +62,9 @@ class RunOptions:
     that no caller can change. `isolation` is a level, "auto", or "outside", which asks a person;
     `provider` is a name; where it is isolated, it may write in `workspace`. `one_output`: stderr
     goes where stdout goes, so that both are read in the order in which they were written.
-    `commands` is a descriptor that a shell reads its commands from. On `trial` it runs on a
-    copy-on-write view of the workspace, and what it changed is applied or discarded afterwards.
+    `commands` is a descriptor that a shell reads its commands from, `stdin_from` one that is its
+    input in place of `stdin`. On `trial` it runs on a copy-on-write view of the workspace, and what
+    it changed is applied or discarded afterwards.
     """
 
     profile: str | None = "run"
@@ -77,6 +78,7 @@ class RunOptions:
     workspace: str | None = None
     one_output: bool = False
     commands: int | None = None
+    stdin_from: int | None = None
     trial: bool = False
 
 

@@ -403,6 +403,7 @@ class Supervisor:
             workspace=self.placement.workspace_for(options),
             one_output=options.one_output,
             commands=options.commands,
+            stdin_from=options.stdin_from,
         )
         shell = None if command.argv else self._defaults.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)

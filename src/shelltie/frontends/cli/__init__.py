@@ -11,6 +11,7 @@ Flow at a glance:
 Files, in reading order:
   main           entry point, dispatch, exit codes
   parser         the grammar
+  shelltie_sh    the program shelltie-sh
   help_text      groups and examples of `--help`
   console        colours, tables, JSON, error messages
   commands/      one file for each subcommand, named as typed

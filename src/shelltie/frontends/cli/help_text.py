@@ -8,7 +8,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "on trial": ("changes", "apply", "discard", "undo"),
     "step in": ("approve", "deny", "approvals", "send", "kill"),
     "look back": ("history", "stats", "report", "export", "replay", "audit", "metrics"),
-    "serve agents": ("mcp", "acp", "install", "uninstall"),
+    "serve agents": ("mcp", "acp", "install", "uninstall", "hook"),
     "set up": ("doctor", "config", "policy", "trust", "paths", "completion"),
 }
 
@@ -62,7 +62,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "metrics": ("shelltie metrics", "shelltie metrics --health"),
     "mcp": ("claude mcp add shelltie -- shelltie mcp", "shelltie mcp --http 127.0.0.1:8021"),
     "acp": ("shelltie acp -- claude-code-acp",),
-    "install": ("shelltie install claude", "shelltie install zed --print"),
+    "hook": ("shelltie hook claude < what-claude-code-sent.json",),
+    "install": ("shelltie install claude --hook", "shelltie install zed --print"),
     "uninstall": ("shelltie uninstall claude",),
     "doctor": ("shelltie doctor",),
     "demo": ("shelltie demo",),

@@ -26,6 +26,7 @@ _WHATS = {
     "limit:extended": "extended",
     "limit:reached": "timeout",
     "command:refused": "refused",
+    "hook:answered": "hook",
     "session:refused": "refused",
     "approval:asked": "asks",
     "approval:answered": "answer",
@@ -95,6 +96,11 @@ def _refused(event: Event, command: str) -> tuple[str, str]:
     return "✗", f"{event.get('command') or command} · {event.get('message')}"
 
 
+def _hooked(event: Event, command: str) -> tuple[str, str]:
+    mark = {"allow": "✓", "deny": "✗", "ask": "?"}.get(str(event.get("answer")), " ")
+    return mark, f"{event.get('answer')} · {event.get('command') or command}"
+
+
 def _asked(event: Event, command: str) -> tuple[str, str]:
     return "?", f"{event.get('question')} · {event.get('command') or command}"
 
@@ -120,6 +126,7 @@ _DETAILED: dict[str, Callable[[Event, str], tuple[str, str]]] = {
     "limit:extended": _extended,
     "run:ended": _ended,
     "command:refused": _refused,
+    "hook:answered": _hooked,
     "session:refused": _refused,
     "approval:asked": _asked,
     "approval:answered": _answered,

@@ -559,6 +559,9 @@ _CLIENTS = (
 )
 
 
+_HOOKED = ("claude", "codex", "gemini", "cursor")
+
+
 def _add_clients(commands: "argparse._SubParsersAction[Parser]") -> None:
     install = _plain(commands, "install", "add shelltie to an agent or editor")
     uninstall = _plain(commands, "uninstall", "remove shelltie from an agent or editor")
@@ -568,6 +571,15 @@ def _add_clients(commands: "argparse._SubParsersAction[Parser]") -> None:
             "--print", action="store_true", help="print what would be done; change nothing"
         )
         parser.add_argument("--file", metavar="FILE", help="its configuration, if it is elsewhere")
+    install.add_argument(
+        "--hook", action="store_true", help="and have it ask shelltie about its own shell commands"
+    )
+    install.add_argument(
+        "--shell", action="store_true", help="and run its own shell commands on a leash"
+    )
+
+    hook = _plain(commands, "hook", "answer a hook of an agent; its input is on stdin")
+    hook.add_argument("client", choices=_HOOKED, metavar="CLIENT", help=", ".join(_HOOKED))
 
 
 def _add_check(commands: "argparse._SubParsersAction[Parser]") -> None:

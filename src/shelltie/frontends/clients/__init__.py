@@ -13,6 +13,8 @@ Files, in reading order:
   changes        install and uninstall as steps
   status         what is installed where
   config_file    read, back up, replace
+  hook_program   what a client's hook calls before each command
+  judge_alone    its verdict when no server runs
   json_comments  JSON with comments
   toml_table     one table of a TOML file
   yaml_block     one block of a YAML file

@@ -16,7 +16,7 @@ from shelltie.basics.json_codec import as_json
 from shelltie.basics.pulse import Pulse
 from shelltie.basics.validate import count_of, number_up_to, of_kind, texts
 from shelltie.errors import InvalidParameters, RunOver, UnknownRun, parameter
-from shelltie.frontends.control import questions, watch
+from shelltie.frontends.control import hook_requests, questions, watch
 from shelltie.frontends.control.event_push import EventPush
 from shelltie.frontends.control.line_format import MessageFields
 from shelltie.frontends.control.overview import overview_of
@@ -77,6 +77,7 @@ async def answering(
     pushing = push or new_push(supervisor, environ, lambda: control.client)
     offered = {
         **questions.commands(supervisor.admission.broker),
+        **hook_requests.commands(supervisor),
         **commands(supervisor, list_sessions),
         **watch.watch_commands(supervisor.bus, environ, pushing),
         **watch.figure_commands(supervisor.measures),

@@ -14,6 +14,7 @@ from shelltie.events import (
     ContextRefused,
     Escalated,
     Event,
+    HookAnswered,
     Leaked,
     LimitNear,
     LimitReached,
@@ -36,6 +37,7 @@ from shelltie.record.facts import FactMaker
 
 NAMES: Mapping[type, str] = {
     CommandRefused: "command:refused",
+    HookAnswered: "hook:answered",
     SafeCorrected: "command:corrected",
     TrialChanged: "trial:changed",
     ApprovalAsked: "approval:asked",

@@ -38,6 +38,7 @@ Files, in reading order:
   completion  bash, zsh, fish
   install     adds shelltie to a client
   uninstall   removes it
+  hook        what an agent's hook calls
   acp         ACP server
   mcp         MCP server
 """

@@ -1,6 +1,7 @@
 """`shelltie install`: adds the MCP server, hooks or shell to an agent or editor."""
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +12,12 @@ from shelltie.approval.ancestry import why_not_a_person
 from shelltie.assemble import assemble, policy_file
 from shelltie.environment import child
 from shelltie.errors import CannotStart
-from shelltie.frontends.about import start_argv
+from shelltie.frontends.about import shell_program, start_argv
 from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_question import REFUSED
 from shelltie.frontends.clients import changes
 from shelltie.frontends.clients.changes import Step
-from shelltie.frontends.clients.registry import find
+from shelltie.frontends.clients.registry import Client, find
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command, State
 from shelltie.running.options import RunOptions
@@ -34,7 +35,21 @@ def main(args: Namespace) -> int:
     if client.name == "json" and file is None:
         print(steps[0].shown if isinstance(steps[0], changes.FileEdit) else "")
         return 0
-    return perform(steps, only_print=args.print, done="is installed already")
+    if args.hook:
+        steps.append(changes.install_hooks(client, start_argv(), environ))
+    if args.shell:
+        steps.append(changes.install_shell(client, shell_program(), environ))
+    code = perform(steps, only_print=args.print, done="is installed already")
+    if args.hook and client.note and code == 0:
+        print(f"→ {client.note}", file=sys.stderr)
+    elif client.hooks is not None and not (args.hook or args.print or code):
+        offered = f"shelltie install {client.name} {_more(client)}"
+        print(f"→ for its own shell tool, too: {offered}", file=sys.stderr)
+    return code
+
+
+def _more(client: Client) -> str:
+    return "--hook" if client.shell_file is None else "--hook --shell"
 
 
 def perform(steps: list[Step], *, only_print: bool, done: str) -> int:

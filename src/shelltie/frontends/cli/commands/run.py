@@ -93,6 +93,7 @@ class Leashed:
     """One run, with a person or a script in front of it."""
 
     def __init__(self, args: Namespace) -> None:
+        self.client = "shelltie run"
         self._json = args.json
         self._isolation, self._provider = args.isolation, args.provider
         self._outside = outside_command(args)
@@ -111,14 +112,14 @@ class Leashed:
         self._starting = anyio.CancelScope()
         self._listen_to_signals()
         inside = child.inherited().get(child.RUN_MARK, "")
-        caller = Caller(client="shelltie run", agent=inside)
+        caller = Caller(client=self.client, agent=inside)
         async with Terminal(
             publish=self._publish, caller=caller, limit_names=_LIMIT_NAMES
         ) as terminal:
             terminal.supervisor.admission.broker.add(TerminalChannel())
             # To get a place, or somebody's yes, may take a while: a signal ends that, too.
             with self._starting:
-                self._run = await terminal.start(command, **options)
+                self._run = await self.start(terminal, command, options)
             run = self._run
             if run is None:
                 raise CannotStart(f"{self._why}, and nothing was run", 128 + (self._signal or 0))
@@ -130,6 +131,13 @@ class Leashed:
                 await terminal.supervisor.finish_trial(run)
                 tasks.cancel_scope.cancel()
         return self._conclude(run)
+
+    async def start(self, terminal: Terminal, command: str | list[str], options: Options) -> Run:
+        """Start it, when it may run.
+
+        Raises: TerminalError.
+        """
+        return await terminal.start(command, **options)
 
     def _keep_waiting(self) -> bool:
         """Whether to go on waiting for somebody who does not read."""

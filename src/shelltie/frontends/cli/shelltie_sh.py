@@ -1,0 +1,121 @@
+"""`shelltie-sh`: a shell program for agents, which runs each command of theirs on a leash.
+
+Claude Code takes it as CLAUDE_CODE_SHELL_PREFIX and gives it a whole line as its only argument;
+other programs call it as a shell, with `-c`. Directory, variables, input, exit code and signals are
+as they would be without it. It does not judge: that is for the agent, and for its hook.
+"""
+
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+
+from shelltie.assemble import shell_of
+from shelltie.environment import child
+from shelltie.errors import TerminalError
+from shelltie.frontends.api import Terminal
+from shelltie.frontends.cli.commands.run import Leashed
+from shelltie.frontends.cli.console import print_error, ready_streams
+from shelltie.frontends.cli.main import of_error, parse
+from shelltie.model import Caller, Command
+from shelltie.running.options import Requester, RunOptions
+from shelltie.running.run import Run
+from shelltie.settings.layers import load
+
+_PREFIX = "CLAUDE_CODE_SHELL_PREFIX"
+_NAME = "shelltie-sh"
+_SESSION = "CLAUDE_CODE_SESSION_ID"
+_WHERE_LEFT = ["pwd", "-P", ">|"]  # how the line of Claude Code's shell tool ends
+
+
+def program() -> NoReturn:
+    """A whole process, which leaves with the exit code of the command."""
+    ready_streams()
+    try:
+        code = _main(sys.argv[1:])
+    except TerminalError as error:
+        print_error(str(error))
+        code = of_error(error)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _main(words: list[str]) -> int:
+    config = load(Path.cwd())
+    shell, *options = shell_of(config)
+    told, argv = understand(words, [shell, *options])
+    # What is on a leash already needs no second one; a person's terminal wants a real shell.
+    if told is None or child.RUN_MARK in child.inherited() or os.isatty(0):
+        os.execvpe(argv[0], argv, _environment())  # noqa: S606  as the shell that we stand for
+    return anyio.run(_OwnShell().run_line, told, argv)
+
+
+def understand(words: list[str], shell: list[str]) -> tuple[str | None, list[str]]:
+    """The command that a person would recognise, and what to run; None: it is not to be leashed.
+
+    Claude Code puts its prefix before MCP servers and hooks as well, which are left alone.
+    """
+    if len(words) == 1 and not words[0].startswith("-"):
+        inner = command_of_claude(words[0])
+        is_script = inner is None and Path(words[0]).is_file()
+        return inner, [*shell, words[0]] if is_script else [*shell, "-c", words[0]]
+    for place, word in enumerate(words):
+        if not word.startswith(("-", "+")):
+            break
+        if "c" in word.lstrip("-") and not word.startswith("--") and place + 1 < len(words):
+            return words[place + 1], [*shell, *words]
+    return None, [*shell, *words]
+
+
+def command_of_claude(line: str) -> str | None:
+    """What is behind `eval` in a line of Claude Code's shell tool; None if it is no such line."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    if not any(words[at : at + 3] == _WHERE_LEFT for at in range(len(words))):
+        return None
+    for at in range(len(words) - 2, -1, -1):
+        if words[at] == "eval" and (words[at + 2] in ("<", "&&") or words[at + 2][:1] == "<"):
+            return words[at + 1]
+    return line
+
+
+def _environment() -> dict[str, str]:
+    """Without the prefix: an agent that is started by an agent has one of its own."""
+    return {name: value for name, value in child.inherited().items() if name != _PREFIX}
+
+
+class _OwnShell(Leashed):
+    """A run that looks to its caller like the shell itself."""
+
+    def __init__(self) -> None:
+        super().__init__(parse(["run", "--color", "never", "--", _NAME]))
+        self.client = _NAME
+        self._command = Command("")
+
+    async def run_line(self, told: str, argv: list[str]) -> int:
+        """Run the line to its end."""
+        self._command = Command(told, (*_without_defaults(), *argv))
+        return await self.run(told, {})
+
+    async def start(self, terminal: Terminal, *_: object) -> Run:
+        """The command with our own input and variables; whether it may run was decided before."""
+        caller = Caller(client=_NAME, session=child.inherited().get(_SESSION, ""))
+        options = RunOptions(
+            profile=None, requester=Requester(caller), own=_environment(), stdin_from=0
+        )
+        return await terminal.supervisor.start(self._command, options)
+
+
+def _without_defaults() -> list[str]:
+    """Words that take out what commands get from us and the caller's shell would not have."""
+    wanted = _environment()
+    names = [name for name in (*child.QUIET, "TERM", "PATH", _PREFIX) if name not in wanted]
+    return ["env", *(f"--unset={name}" for name in names)]
