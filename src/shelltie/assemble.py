@@ -7,6 +7,7 @@ import asyncio
 import resource
 import shutil
 import sys
+import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -17,12 +18,17 @@ from typing import Any
 from shelltie.approval.always import Approved
 from shelltie.approval.broker import Broker
 from shelltie.approval.kind_rules import KindRules
-from shelltie.approval.notice import notice_argv, notice_json
+from shelltie.approval.notice import (
+    end_notice_argv,
+    end_notice_json,
+    notice_argv,
+    notice_json,
+)
 from shelltie.approval.question import Question
 from shelltie.basics.frozen import fields, replace
 from shelltie.environment import child
 from shelltie.errors import CannotStart, ConfigWrong, TerminalError
-from shelltie.events import Publish
+from shelltie.events import Event, Leaked, LimitReached, Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.limits.policy_file import PolicyFile, find
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId, Survivors
@@ -62,6 +68,7 @@ from shelltie.telemetry.metrics import Metrics
 from shelltie.verdict import Rating
 
 _TOLD_MAX = 100
+_QUIET = 10.0  # seconds in which nobody is told again of the same kind of end
 
 
 def policy_file(config: Config, project: Path) -> PolicyFile:
@@ -212,15 +219,21 @@ def assemble(
     )  # last: whoever is told of an alert has heard what led to it
     if config.alerts.command is not None:
         alerts.notify = partial(_notify, supervisor, config.alerts.command)
-    if serves and config.notify.waiting:
-        supervisor.admission.broker.on_waiting.append(
-            PersonNotifier(supervisor, config.notify.command).hear
-        )
+    if serves:
+        _notify_person(supervisor, config)
     return supervisor
 
 
+def _notify_person(supervisor: Supervisor, config: Config) -> None:
+    notifier = PersonNotifier(supervisor, config.notify.command)
+    if config.notify.waiting:
+        supervisor.admission.broker.on_waiting.append(notifier.hear)
+    if config.notify.ended:
+        supervisor.bus.subscribe(notifier.hear_end, frozenset({LimitReached, Leaked}))
+
+
 class PersonNotifier:
-    """Tells a person that something waits for their yes; of each question once."""
+    """Tells a person that something waits for their yes, of each question once, or was ended."""
 
     def __init__(self, supervisor: Supervisor, command: str | None) -> None:
         self._supervisor = supervisor
@@ -231,21 +244,34 @@ class PersonNotifier:
         bus = environ.get("DBUS_SESSION_BUS_ADDRESS")  # commands do not get it
         self._bus = ("env", f"DBUS_SESSION_BUS_ADDRESS={bus}") if bus else ()
         self._told: deque[str] = deque(maxlen=_TOLD_MAX)
+        self._own: deque[RunId] = deque(maxlen=_TOLD_MAX)  # or one that hangs would tell of itself
+        self._quiet_until: dict[type, float] = {}
 
     def hear(self, question: Question) -> None:
         """Start what tells of it; whether that works is nothing that a command waits for."""
         if question.digest in self._told:
             return
         self._told.append(question.digest)
+        self._tell(notice_argv(question), notice_json(question))
+
+    def hear_end(self, event: Event) -> None:
+        """Tell that a limit ended a command, or that some of it is left; of many at once, once."""
+        if not isinstance(event, LimitReached | Leaked) or event.run in self._own:
+            return
+        now = time.monotonic()
+        if now >= self._quiet_until.get(type(event), now):
+            self._quiet_until[type(event)] = now + _QUIET
+            self._tell(end_notice_argv(event), end_notice_json(event))
+
+    def _tell(self, desktop: tuple[str, ...], said: bytes) -> None:
         commands = []
         if self._desktop:
-            argv = (*self._bus, *notice_argv(question))
-            commands.append(Command("notify-send", argv))
+            commands.append(Command("notify-send", (*self._bus, *desktop)))
         if self._command is not None:
-            commands.append(Command(self._command, stdin=notice_json(question)))
+            commands.append(Command(self._command, stdin=said))
         for command in commands:
             with suppress(TerminalError):
-                self._supervisor.start_internal(command)
+                self._own.append(self._supervisor.start_internal(command).id)
 
 
 def _run_defaults(config: Config, resources: Resources) -> RunDefaults:

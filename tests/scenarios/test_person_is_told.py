@@ -9,6 +9,7 @@ import pytest
 from shelltie import Config
 from shelltie.assemble import assemble, policy_file
 from shelltie.errors import ConfirmationRequired
+from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command
 from shelltie.running.options import RunOptions
 
@@ -48,6 +49,24 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, objec
         "notify_command": f"cat > {tmp_path}/part; echo >> {tmp_path}/part; "
         f"mv {tmp_path}/part {tmp_path}/heard",
     }
+
+
+async def test_who_can_be_told_is_told_that_a_limit_ended_a_command(
+    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":9")
+    config = Config.of(**settings)
+
+    async with assemble(config, policy_file(config, Path()), serves=True) as supervisor:
+        options = RunOptions(profile=None, limits=AskedLimits(total=0.3))
+        run = await supervisor.run(Command("sleep 300 # s3cret-word"), options)
+        heard = json.loads(await wait_for(tmp_path / "heard"))
+        desktop = await wait_for(tmp_path / "desktop")
+
+    assert (heard["event"], heard["runId"]) == ("killed", run.id)
+    assert "a limit ended a command" in desktop
+    assert f"shelltie history show {run.id}" in desktop
+    assert "s3cret-word" not in f"{heard}{desktop}"
 
 
 @pytest.mark.proves("D14")

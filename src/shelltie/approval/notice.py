@@ -1,4 +1,4 @@
-"""Notification of a person that a command waits for their yes. Pure.
+"""Notification of a person that a command waits for their yes, or was ended. Pure.
 
 It names the program and the kind of danger, as our rules call them, and nothing of the command's
 own text: that may hold a secret, and a desktop shows it to whoever looks.
@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from shelltie.approval.card import main_reason
 from shelltie.approval.question import Question
 from shelltie.basics.visible_text import brief
+from shelltie.events import Leaked, LimitReached
 from shelltie.verdict import foremost
 
 _TITLE = "shelltie: a command waits for your yes"
@@ -27,10 +28,32 @@ def notice_argv(question: Question) -> tuple[str, ...]:
     return "notify-send", "--app-name=shelltie", "--", _TITLE, escape(body, quote=False)
 
 
+def end_notice_argv(event: LimitReached | Leaked) -> tuple[str, ...]:
+    """The same for a command that a limit ended, or of which something is left."""
+    title, message = _ended(event)
+    body = f"{message}\nshelltie history show {event.run}"
+    return "notify-send", "--app-name=shelltie", "--", title, escape(body, quote=False)
+
+
+def end_notice_json(event: LimitReached | Leaked) -> bytes:
+    """What `notify.command` reads of it."""
+    kind = "leaked" if isinstance(event, Leaked) else "killed"
+    told = {"event": kind, "runId": event.run, "message": _ended(event)[1]}
+    return json.dumps({**told, "show": f"shelltie history show {event.run}"}).encode("ascii")
+
+
+def _ended(event: LimitReached | Leaked) -> tuple[str, str]:
+    if isinstance(event, Leaked):
+        pids = ", ".join(map(str, event.pids)) or "some"
+        return "shelltie: a command could not be ended", f"left: processes {pids}"
+    return "shelltie: a limit ended a command", event.message
+
+
 def notice_json(question: Question) -> bytes:
     """What `notify.command` reads."""
     return json.dumps(
         {
+            "event": "waiting",
             "id": question.id,
             "client": question.client,
             "rating": question.verdict.rating,

@@ -477,14 +477,16 @@ class Pace:
 
 @frozen
 class NotifySettings:
-    """How clients hear of progress, and a person of a command that waits for their yes: on the
-    desktop, by the bell of `pending --watch`, and by a `command` that reads what waits as JSON.
+    """How clients hear of progress, and a person of a command that waits for a yes or was ended: on
+    the desktop, by the bell of `pending --watch`, and by a `command` that reads it as JSON.
     """
 
     waiting: bool = setting(True, project=checks.both)
     """Tell a person that a command waits for their yes."""
+    ended: bool = setting(True, project=checks.both)
+    """Tell a person that a limit ended a command, or that processes of one could not be ended."""
     command: str | None = None
-    """Command that is run when something waits for a yes; it reads what waits as JSON."""
+    """Command that is run when something waits for a yes, or was ended; it reads that as JSON."""
     pace: Pace = inline(Pace())
 
 
