@@ -29,6 +29,7 @@ from shelltie.errors import IsolationUnavailable, NoSuchTrial, TrialOver
 from shelltie.events import Event, TrialChanged
 from shelltie.frontends.acp.methods import Rpc
 from shelltie.frontends.acp.terminal_host import TerminalHost
+from shelltie.frontends.web.past import past_rows, past_run
 from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.settings.config import Config
@@ -249,6 +250,9 @@ async def test_a_trial_that_could_send_something_is_asked_about_with_that_reason
 def test_what_it_tried_outside_is_told_with_its_changes(project: Path) -> None:
     script = "echo x >> kept; touch /usr/spoiled; curl -sS https://example.org; true"
     shelltie_cli("run", "--trial", "--", script)
+    journal = Path(json.loads(text_of("paths", "--json"))["journal"]["path"])
+    (row,) = past_rows(journal, {})
+    assert past_run(journal, str(row["runId"]))["trial"] == "t1, open: 1 file changed, 7 B"
 
     assert "It tried to write /usr/spoiled" in text_of("changes", "t1")
     assert "/usr/spoiled" in json.loads(text_of("changes", "t1", "--json"))["tried"]

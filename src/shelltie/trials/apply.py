@@ -124,7 +124,8 @@ def _merged(
             merged[change.path] = text
     if conflicts:
         raise ChangesConflict(
-            f"changed in the workspace meanwhile, so nothing was applied: {_listed(conflicts)}",
+            f"changed in the workspace meanwhile, so nothing was applied: {_listed(conflicts)}."
+            " Apply other paths, or run it again",
             tuple(conflicts),
         )
     return merged

@@ -108,7 +108,10 @@ class TrialStore:
             trial = Trial(trial_id, str(place), real, text, run, time.time_ns())
             self._save_or_leave_nothing(trial)
         except OSError as error:
-            raise CannotStart(f"no place for a trial in {self._folder}: {error}") from error
+            raise CannotStart(
+                f"no place for a trial in {self._folder}: {error.strerror}. Make room there, or set"
+                " state.dir to a directory that can be written"
+            ) from error
         return trial
 
     def _save_or_leave_nothing(self, trial: Trial) -> None:

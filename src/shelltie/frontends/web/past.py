@@ -40,7 +40,9 @@ def past_run(journal: Path, name: str) -> dict[str, object]:
     for _, _, body in record:
         known |= {key: value for key, value in body.items() if value not in (None, "", [])}
     steps = [{"kind": kind, "at": at} for kind, at, _ in record]
-    return {**_row(run), "known": known, "steps": steps, **_output(run)}
+    trial = {**known, **next((body for kind, _, body in reversed(record) if kind == "trial"), {})}
+    told = f"{trial['trial']}, {trial['status']}: {known['summary']}" if "trial" in known else ""
+    return {**_row(run), "known": known, "trial": told, "steps": steps, **_output(run)}
 
 
 def _row(run: PastRun) -> dict[str, object]:

@@ -68,7 +68,7 @@ function about(one) {
   const took = one.durationSec === null ? "" : ` after ${span(one.durationSec)}`;
   const facts = [["why", one.reason || known.stopReason || known.error], ["in", home(one.cwd)], ["client", one.client], ["began", when(one.began)], ["verdict", known.verdict], ["because", (known.why ?? []).join("; ")],
     ["decision", known.decision && known.decision + (known.approvedBy ? `, approved by ${known.approvedBy}` : "")], ["limits", known.limits && `total ${span(known.limits.total)}, silence ${span(known.limits.silence)} (${known.limits.source})`],
-    ["waited", known.waitsForInput ? "for somebody to type" : ""], ["hint", known.hint]];
+    ["waited", known.waitsForInput ? "for somebody to type" : ""], ["hint", known.hint], ["on trial", one.trial]];
   const lines = one.output.split("\n");
   const last = lines.slice(-200).join("\n");
   return [
