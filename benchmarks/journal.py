@@ -48,7 +48,9 @@ async def _measure(few: Path, many: Path, million: Path) -> list[Samples]:
         async with AsyncExitStack() as stack:
 
             async def subject(state: Path, **settings: bool) -> Subject:
-                config = Config.of(state_dir=str(state), **settings)
+                # What is old would be removed meanwhile, and everything in there is.
+                kept = {"audit_keep_days": 0, "audit_keep_bytes": 0}
+                config = Config.of(state_dir=str(state), **kept, **settings)
                 terminal = await stack.enter_async_context(Terminal(config))
                 return lambda: terminal.run([TRUE])
 

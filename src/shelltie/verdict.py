@@ -107,6 +107,8 @@ class Reason:
 
 def foremost(reasons: Sequence[Reason], most: int) -> list[Reason]:
     """So many of them, the strictest first, and of each kind at least one."""
+    if not reasons:
+        return []
     ordered = sorted(reasons, key=lambda reason: -reason.rating.rank)
     kinds = dict[tuple[Rating, Code], int]()
     for place, reason in enumerate(ordered):

@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 import anyio.to_thread
@@ -14,7 +13,7 @@ from shelltie.approval.broker import Broker
 from shelltie.approval.decision import decide_by_profile
 from shelltie.approval.kinds import prove
 from shelltie.approval.question import NOBODY, Question, fingerprint
-from shelltie.basics.frozen import frozen
+from shelltie.basics.frozen import frozen, replace
 from shelltie.errors import (
     CannotStart,
     CommandDenied,
@@ -124,7 +123,8 @@ class Admission:
             trials.ask = self.approve_changes
         self._profiles = profiles
         self._publish = publish
-        self._confirming = anyio.Semaphore(_CONFIRMED_AT_ONCE)
+        # Without a turn of the event loop where nobody waits.
+        self._confirming = anyio.Semaphore(_CONFIRMED_AT_ONCE, fast_acquire=True)
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
         self._blocked: OrderedDict[str, str] = OrderedDict()  # what isolation kept commands from
 
