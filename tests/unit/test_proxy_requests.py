@@ -161,7 +161,9 @@ def test_no_name_leads_to_a_private_address() -> None:
 def test_a_named_service_may_be_at_home_but_never_a_clouds_metadata() -> None:
     mirror, literal = AllowedHost.parse("mirror.lan:8080"), AllowedHost.parse("169.254.169.254")
 
-    for address in ("127.0.0.1", "::1", "10.1.2.3", "192.168.1.1", "::ffff:10.0.0.1", "1.1.1.1"):
+    own = ("198.18.0.1", "192.0.2.1", "203.0.113.9")  # where a user's own proxy or mirror answers
+    at_home = ("127.0.0.1", "::1", "10.1.2.3", "192.168.1.1", "::ffff:10.0.0.1", "1.1.1.1")
+    for address in (*at_home, *own):
         assert why_refused(mirror, (address,)) is None, address
     for address in ("169.254.169.254", "0.0.0.0", "fe80::1", "224.0.0.1", "::"):
         assert not is_home(address)
