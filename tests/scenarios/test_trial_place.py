@@ -11,6 +11,7 @@ import pytest
 from shelltie.errors import CannotStart
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import Resources
+from shelltie.providers.bubblewrap import overlay
 from shelltie.providers.bubblewrap.bwrap import explain
 from shelltie.providers.bubblewrap.overlay import Overlay, mounting
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace
@@ -43,7 +44,9 @@ async def provider(tmp_path: Path) -> AsyncIterator[BubblewrapProvider]:
     await made.close()
 
 
-async def in_place(place: TrialPlace, workspace: Path, text: str) -> str:
+async def in_place(
+    place: TrialPlace | BubblewrapProvider, workspace: Path, text: str, *, close: bool = True
+) -> str:
     """What a shell there prints, to its end."""
     over = anyio.Event()
 
@@ -57,7 +60,8 @@ async def in_place(place: TrialPlace, workspace: Path, text: str) -> str:
     process = place.spawn(prepared, hear)
     with anyio.fail_after(50):
         await over.wait()
-    await place.close()
+    if close:
+        await place.close()
     said = os.read(process.stdout, 65536).decode()
     for descriptor in (process.stdout, process.stderr):
         if descriptor is not None:
@@ -108,6 +112,51 @@ async def test_caches_of_the_user_are_seen_and_not_spoiled(
     assert said.splitlines()[:2] == ["mine", "spoiled"]
     assert said.count("No such file") == 2
     assert (uv / "file").read_text() == "mine\n"
+
+
+async def test_caches_are_seen_added_to_and_never_spoiled(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By any command of a sandbox, where caches are shared."""
+    uv, kept = tmp_path / "home/.cache/uv", tmp_path / "state" / "caches"
+    uv.mkdir(parents=True)
+    (uv / "file").write_text("mine\n")
+    (kept / "of-one-that-was-killed").mkdir(parents=True)
+    (kept / "of-one-that-was-killed" / "lock").touch()
+    policy = SandboxPolicy(home=tmp_path / "home", path="/usr/bin:/bin", caches=kept)
+
+    def opened() -> BubblewrapProvider:
+        return BubblewrapProvider(policy)
+
+    async def said(provider: BubblewrapProvider, text: str) -> str:
+        await provider.ready(str(workspace))
+        return await in_place(provider, workspace, text, close=False)
+
+    provider = opened()
+    first = await said(provider, f"cat {uv}/file; echo x > {uv}/file; echo added > {uv}/new")
+    (workspace / ".git").mkdir()  # what must be guarded is another now: so is its sandbox
+    (workspace / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (workspace / ".envrc").write_text("")
+    second = await said(provider, f"cat {uv}/file {uv}/new")
+    while_open = [path.name for path in kept.iterdir()]
+    await provider.close()
+    third = opened()
+    fresh = await said(third, f"cat {uv}/file; ls {uv}")
+    await third.close()
+    refuses = tmp_path / "refuses"
+    refuses.write_text("#!/bin/sh\necho 'overlay: mount: EPERM: refused' >&2; exit 1\n")
+    refuses.chmod(0o755)
+    monkeypatch.setattr(overlay, "PYTHON", str(refuses))
+    without = opened()
+    private = await said(without, f"ls {uv.parent}; echo x > {uv.parent}/y && echo here")
+    await without.close()
+
+    assert private == "here\n"
+    assert (first, second, fresh) == ("mine\n", "x\nadded\n", "mine\nfile\n")
+    assert (uv / "file").read_text() == "mine\n"
+    assert len(while_open) == 1
+    assert "of-one-that-was-killed" not in while_open
+    assert not [*kept.iterdir()]
 
 
 async def test_places_on_trial_do_not_see_one_another(

@@ -24,7 +24,8 @@ class SandboxPolicy:
     """What holds in every sandbox of a provider.
 
     `hidden` are shelltie's own directories, of which those in `private` hold sockets and settings;
-    `own` is its code.
+    `own` is its code. In `caches` is kept what sandboxes add to the user's caches, where they see
+    those.
     """
 
     home: Path
@@ -36,6 +37,7 @@ class SandboxPolicy:
     path: str = ""
     private: tuple[Path, ...] = ()
     docker: str | None = None  # the socket of the engine that `docker` talks to
+    caches: Path | None = None
 
 
 @frozen
@@ -71,6 +73,7 @@ def sandbox_policy(config: Config, environ: Mapping[str, str]) -> SandboxPolicy:
         path=environ.get("PATH", ""),
         private=_real(_private_places(environ)),
         docker=docker_socket(environ),
+        caches=Path(config.state.dir) / "caches" if config.sandbox.caches == "shared" else None,
     )
 
 

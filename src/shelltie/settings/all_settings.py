@@ -25,6 +25,7 @@ _ENFORCE = ("off", "auto", "required")
 _ARGUMENT_LEVELS = ("off", "default", "strict")
 _NETWORKS = ("on", "allow", "loopback", "off")
 _WRITES = ("live", "auto", "trial")
+_CACHES = ("shared", "private")
 _UNASKED = ("isolate", "refuse")
 
 Check = Callable[[object], object]
@@ -326,6 +327,12 @@ class SandboxSettings:
     ended, but for what is guarded (auto); the same, and nothing runs where that is not possible
     (trial); or to the workspace itself, with what is guarded read-only (live). A session always
     writes live.
+    """
+    caches: str = _ordered("private", _CACHES)
+    """What a sandbox sees of your package caches (pip, uv, npm, pnpm, cargo, Maven, Gradle…): none
+    of it, and it has private ones in memory (private); or all of it, copy-on-write (shared). What
+    it adds is then kept for the next sandbox of its workspace, up to 2 GiB and a day, until this
+    shelltie ends.
     """
     idle: float = 300.0
     """Seconds after which a sandbox or container that is not used is removed."""

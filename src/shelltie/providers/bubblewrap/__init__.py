@@ -15,6 +15,7 @@ Files, in reading order:
   mounts                what is visible
   overlay               copy-on-write views of what may be written
   overlay_mount         the program that mounts them, also in a living sandbox
+  kept_caches           what sandboxes add to the user's caches
   home                  toolchains, no credentials
   seccomp               BPF filter
   read_only_view        where what is rated safe runs

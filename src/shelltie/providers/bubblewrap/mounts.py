@@ -67,6 +67,7 @@ class SandboxView:
     lacking: Set[str]
     # Where overlays are mounted, by what they stand for: then nothing real is written.
     overlays: Mapping[Path, Path] = field(default_factory=dict)
+    caches: Mapping[Path, Path] = field(default_factory=dict)  # the same, of the user's caches
     held: RememberedFiles = field(default_factory=RememberedFiles)
     watched: tuple[UnguardedName, ...] = ()
     repositories: tuple[Path, ...] = ()
@@ -162,7 +163,7 @@ class SandboxView:
     def _workspace(self, guards: Guards) -> Iterator[str]:
         for place in self.policy.readable:
             yield from _shown(place)
-        for place, overlay in self.overlays.items():
+        for place, overlay in (*self.caches.items(), *self.overlays.items()):
             yield from ("--bind", str(overlay), str(place))
         if self.overlays:
             repository = self._linked_repository()

@@ -46,6 +46,13 @@ def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
     return tuple(_overlay(root, place) for root, place in zip(roots, places, strict=True))
 
 
+def cache_overlay(cache: Path, folder: Path, home: Path) -> Overlay:
+    """A view of one cache in a home; what is added is in `folder`. Raises: CannotStart."""
+    return _overlay(
+        cache, Path(os.path.realpath(folder)) / str(cache.relative_to(home)).replace("/", "+")
+    )
+
+
 def _overlay(root: Path, place: Path) -> Overlay:
     try:
         for name in ("upper", "work", "view"):

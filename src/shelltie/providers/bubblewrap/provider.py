@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import anyio
+import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, mutable
 from shelltie.errors import CannotStart
@@ -22,8 +23,15 @@ from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Isolation
 from shelltie.providers.bubblewrap.bwrap import explain, find_bwrap
 from shelltie.providers.bubblewrap.home import shared_caches
+from shelltie.providers.bubblewrap.kept_caches import KeptCaches
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
-from shelltie.providers.bubblewrap.overlay import Overlay, entering, mounting, overlays_of
+from shelltie.providers.bubblewrap.overlay import (
+    Overlay,
+    cache_overlay,
+    entering,
+    mounting,
+    overlays_of,
+)
 from shelltie.providers.bubblewrap.seccomp import barred
 from shelltie.providers.policies import SandboxPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
@@ -40,6 +48,8 @@ _OLDER = (
     "this bwrap does not know {}, so the sandbox is weaker than it could be: update bubblewrap"
     " (0.11 knows all)"
 )
+_PRIVATE_CACHES = "your caches cannot be seen in this sandbox, and what it downloads is lost: {}"
+_TICK = 0.005
 _PATIENCE = 5.0  # seconds, with a keeper that ends
 _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
@@ -61,6 +71,8 @@ class _Sandbox(Sandbox):
     complaints: BinaryIO = field(kw_only=True)
     answered: bool = False
     guarded: frozenset[str] = frozenset()
+    give_back: Callable[[], None] = lambda: None  # what its caches are kept in
+    caches: bool = False  # of the user, which are seen here
     opening: anyio.Lock = field(default_factory=anyio.Lock)  # of its proxy
 
     @property
@@ -72,6 +84,7 @@ class _Sandbox(Sandbox):
     def free(self) -> None:
         """See `Sandbox`."""
         self.complaints.close()
+        self.give_back()
 
 
 class BubblewrapProvider:
@@ -88,10 +101,12 @@ class BubblewrapProvider:
         self._program: _Program | None = None
         self._bwrap: str | None = None
         self._lacking: set[str] = set()  # options that this bwrap does not know
+        self._caches = KeptCaches(policy.caches) if policy.caches is not None else None
         self._rooms: SandboxPool[_Sandbox] = SandboxPool("sandbox", _MORE, policy.settings.idle)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
+        await self._end_outdated(workspace)
         self._rooms.reserve(await self._answering(lambda: self._open(workspace)))
 
     async def open_trial(self, workspace: str, folder: Path) -> "TrialPlace":
@@ -112,6 +127,7 @@ class BubblewrapProvider:
 
         Raises: CannotStart, which says why that is not possible.
         """
+        await self._end_outdated(workspace)
         sandbox = await self._answering(lambda: self._open(workspace))
         self._rooms.reserve(sandbox)
         (overlay,) = overlays_of((sandbox.place,), folder)
@@ -159,6 +175,11 @@ class BubblewrapProvider:
         while not sandbox.answered and not await answers(sandbox.link):
             said = sandbox.said
             lacking = {one for one in OPTIONAL if f"Unknown option {one}" in said} - self._lacking
+            if sandbox.caches and "overlay: " in said:
+                await self._close_caches()
+                sandbox = make()
+                sandbox.notes.append(_PRIVATE_CACHES.format(explain(said)))
+                continue
             if not lacking:
                 raise CannotStart(f"bubblewrap cannot make a sandbox: {explain(said)}")
             self._lacking |= lacking
@@ -203,6 +224,33 @@ class BubblewrapProvider:
     async def close(self) -> None:
         """See `Provider`."""
         await self._rooms.close()
+        await self._close_caches()
+
+    async def _close_caches(self) -> None:
+        caches, self._caches = self._caches, None
+        if caches is not None:
+            await anyio.to_thread.run_sync(caches.close)
+
+    async def _end_outdated(self, workspace: str) -> None:
+        """Wait for the end of a sandbox that is to be replaced, as the next one has its caches."""
+        if self._caches is None or self._rooms.by_name(workspace) is not None:
+            return
+        with anyio.move_on_after(_PATIENCE):
+            while any(one.caches and one.empty for one in self._rooms.stopping):  # noqa: ASYNC110  its keeper tells nobody
+                await anyio.sleep(_TICK)
+
+    def _shared_caches(self, place: Path, undo: contextlib.ExitStack) -> tuple[Overlay, ...]:
+        """Views of the user's own caches for a sandbox, and where what it adds is kept."""
+        roots = (place, *self._policy.writable)
+        found = [one for one in shared_caches(self._policy.home) if not within(roots)(one)]
+        if self._caches is None or not found:
+            return ()
+        try:
+            folder = self._caches.take(place)
+        except OSError as error:
+            raise CannotStart(f"no place for caches: {error}") from error
+        undo.callback(self._caches.give_back, folder)
+        return tuple(cache_overlay(one, folder, self._policy.home) for one in found)
 
     def _checked(self, workspace: str) -> Path:
         policy = self._policy
@@ -230,19 +278,26 @@ class BubblewrapProvider:
             self._rooms.replace(place)
         bwrap = self._bwrap = self._bwrap or find_bwrap(self._policy)
         program = self._program = self._program or _program(self._keeper)
+        shared = contextlib.ExitStack()
+        caches = () if overlays else self._shared_caches(place, shared)
         view = SandboxView(
-            self._policy, place, self._lacking, {one.lower: one.target for one in overlays}
+            self._policy,
+            place,
+            self._lacking,
+            {one.lower: one.target for one in overlays},
+            {one.lower: one.target for one in caches},
         )
         if within(view.roots)(Path(os.path.realpath(bwrap))):
             raise CannotStart(f"{bwrap} lies where commands can write: install it elsewhere")
         with contextlib.closing(view.held), contextlib.ExitStack() as undo:
+            undo.push(shared)
             view.build(program.needs)
             watched = undo.enter_context(contextlib.closing(WatchedNames(view.watched)))
             complaints = undo.enter_context(tempfile.TemporaryFile())
             seccomp = self._seccomp()
             barring = () if seccomp is None else ("--seccomp", str(view.held.content(seccomp)))
             link = Link(
-                [*mounting(overlays), bwrap, *barring, *view.options, *program.argv],
+                [*mounting((*overlays, *caches)), bwrap, *barring, *view.options, *program.argv],
                 program.kind,
                 contained=True,
                 stderr=complaints.fileno(),
@@ -259,6 +314,8 @@ class BubblewrapProvider:
             notes=[_OLDER.format(", ".join(sorted(self._lacking)))] if self._lacking else [],
             complaints=complaints,
             guarded=view.guarded,
+            give_back=shared.close,
+            caches=bool(caches),
         )
 
 
