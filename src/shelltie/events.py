@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from shelltie.basics.frozen import frozen
-from shelltie.model import Caller, Limit, Limits, Outcome, Printed, RunId
+from shelltie.model import Caller, Limit, Limits, Outcome, Printed, RunId, TerminalSize
 from shelltie.verdict import Decision, Verdict
 
 
@@ -119,6 +119,7 @@ class RunReady:
     limits: Limits
     shape: str = ""
     project: str = ""
+    size: TerminalSize | None = None  # of its terminal
 
 
 @frozen

@@ -281,6 +281,17 @@ def signal_name(number: int) -> str:
 
 
 @frozen
+class ProcessRow:
+    """A process in a tree: its name, its state as the kernel writes it, its CPU in seconds."""
+
+    pid: int
+    parent: int
+    name: str
+    state: str
+    cpu: float
+
+
+@frozen
 class Sighting:
     """What the process tree looked like at one moment; `None` where it could not be seen.
 
@@ -357,6 +368,7 @@ class Outcome:
     cpu: float | None = None
     cpu_while_silent: float | None = None
     sighting: Sighting | None = None
+    tree: tuple[ProcessRow, ...] = ()  # who was there when it was ended, parents first
     error: str | None = None
     may_pass: bool = False  # it could not be started now, but perhaps later
     warnings: tuple[str, ...] = ()

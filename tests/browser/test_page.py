@@ -247,33 +247,121 @@ def test_a_limit_is_extended_and_a_run_is_killed_by_holding(opened: Opened) -> N
 
 
 def test_the_bar_turns_amber_says_when_and_why_it_ended(opened: Opened) -> None:
-    opened.agent.send(
-        "run", command="echo working; sleep 331", timeout_sec=300, no_output_timeout_sec=40
-    )
     tab = opened.open()
+    opened.agent.send("run", command=f"rm -rf {opened.work}/waits", cwd=str(opened.work))
+    card(tab, "waits").get_by_role("button", name="Deny").click()
+    assert "refused" in opened.agent.answer()["error"]
+    opened.agent.send(
+        "run",
+        command="echo working; sleep 2; echo half way; sleep 331",
+        timeout_sec=300,
+        no_output_timeout_sec=40,
+    )
     row(tab, "sleep 331").click()
 
     expect(tab.locator("#detail .leash")).to_have_attribute("data-state", re.compile("warn|end"))
     expect(tab.locator("#detail .leash-text")).to_have_text(re.compile(r"ends in \d+ s"))
     expect(tab.locator("#detail .why")).to_contain_text("it printed nothing for 40 s")
     assert opened.agent.answer()["status"] == "timeout"
-    tab.get_by_role("button", name="History").click()
-    tab.locator(".past-row").filter(has_text="sleep 331").click()
+    tab.get_by_role("button", name="Why, and replay").click()
     past = tab.locator("#past-one")
     expect(past).to_contain_text("Timeout (silence)")
-    expect(past.locator(".output")).to_contain_text("working")
+    expect(past).to_contain_text("a silence limit of 1 m 20 s")
+    expect(past.locator(".tree")).to_contain_text("sleep")
+    expect(past.locator(".output")).to_contain_text("half way")
     shows(tab, "history-dark")
+    _search(tab)
+    _replay_from_the_timeline(tab)
+    _policy_and_health(tab)
+
+
+def _search(tab: Page) -> None:
     tab.locator("#past-text").fill("no such command")
     expect(tab.locator("#past-rows")).to_contain_text("Nothing on record matches")
+    tab.locator("#past-text").fill("sleep 331")
+    expect(tab.locator(".past-row")).to_have_count(1)
+
+
+def _replay_from_the_timeline(tab: Page) -> None:
     tab.get_by_role("button", name="Timeline").click()
-    expect(tab.locator(".lane").filter(has_text="claude-code")).to_be_visible()
-    expect(tab.locator(".bar").first).to_be_visible()
+    tab.get_by_role("button", name="10 min").click()
+    lane = tab.locator(".lane").filter(has_text="claude-code")
+    bar = lane.locator(".bar").filter(has_text="sleep 331")
+    expect(lane.locator(".moment.warned").first).to_be_visible()
+    expect(lane.locator(".moment.ended").first).to_be_visible()
+    expect(lane.locator(".bar.wait").first).to_be_visible()
+    assert inside(tab.locator(".brand"))
+    assert inside(tab.locator(".brand .mark"))
     shows(tab, "timeline-dark")
-    tab.get_by_role("button", name="Explain", exact=True).first.click()
+    box = bar.bounding_box()
+    assert box is not None
+    bar.click(position={"x": box["width"] - 4, "y": 8}, force=True)
+
+    replayed = tab.locator(".replayed")
+    second = tab.get_by_label("Second")
+    expect(replayed).to_contain_text("half way")
+    assert float(second.input_value()) > 20
+    pause = tab.get_by_role("button", name=re.compile("Pause|Play"))
+    if "Pause" in (pause.text_content() or ""):
+        pause.click()
+    second.fill("0.5")
+    expect(replayed).not_to_contain_text("half way")
+    expect(replayed).to_contain_text("working")
+    shows(tab, "replay-dark")
+    pause.click()
+    expect(replayed).to_contain_text("half way")
+
+
+def _policy_and_health(tab: Page) -> None:
+    tab.get_by_role("button", name="Policy").click()
     tab.locator("#explain-text").fill("rm -rf /")
     tab.keyboard.press("Enter")
     expect(tab.locator(".explained")).to_contain_text("a person must say yes first")
-    shows(tab, "explain-dark")
+    ended = tab.locator(".categories .cut")
+    expect(ended.first).to_have_text(re.compile(r"[1-9]"))
+    expect(tab.locator(".figures")).to_contain_text("destroys_data")
+    expect(tab.locator(".checks li").first).to_be_visible()
+    shows(tab, "policy-dark")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_trial_is_read_applied_and_asked_about(opened: Opened) -> None:
+    made = opened.work / "made.txt"
+    for name in range(10, 22):  # more than may be changed unasked
+        text = "".join(f"{name}: line {n} as it was\n" for n in range(20))
+        (opened.work / f"many-{name}.txt").write_text(text, encoding="utf-8")
+    tab = opened.open()
+    opened.agent.send("run", command=f"echo tried > {made}", cwd=str(opened.work), trial=True)
+    tried = opened.agent.answer()
+    assert not made.exists(), tried
+    row(tab, "echo tried").click()
+    box = tab.locator("#detail .trial")
+    expect(box).to_contain_text("+tried")
+    assert inside(box.get_by_role("button", name="Apply"))
+    box.get_by_role("button", name="Apply").click()
+    expect(box).to_contain_text("applied")
+    assert made.read_text(encoding="utf-8") == "tried\n"
+    box.get_by_role("button", name="Undo").click()
+    expect(box).to_contain_text("undone")
+    assert not made.exists()
+
+    change = f"sed -i 's/was/is now/' {opened.work}/many-*.txt"
+    opened.agent.send("run", command=change, cwd=str(opened.work), trial=True)
+    asked = str(opened.agent.answer()["trial"]["id"])
+    opened.agent.send("trial", action="apply", id=asked)
+    for size in (WIDE, PHONE):
+        window = tab if size == WIDE else opened.open(size=size)
+        question = card(window, f"shelltie apply {asked}")
+        diff = question.locator(".diff")
+        expect(diff).to_contain_text("+10: line 0 as it is now")
+        diff.evaluate("(one) => { one.scrollTop = one.scrollHeight; }")
+        assert inside(diff.get_by_text("+21: line 19 as it is now"), size)
+        question.get_by_role("button", name="Deny").scroll_into_view_if_needed()
+        assert inside(question.get_by_role("button", name="Apply"), size)
+        assert window.evaluate("() => document.documentElement.scrollWidth") == size[0]
+        shows(window, f"trial-{size[0]}")
+    card(tab, asked).get_by_role("button", name="Deny").click()
+    assert "refused" in str(opened.agent.answer())
 
 
 def test_input_reaches_a_session_and_a_link_to_look_reaches_nothing(opened: Opened) -> None:

@@ -132,6 +132,8 @@ def test_the_link_that_shows_cannot_steer(pair: Pair) -> None:
                 "kill": {"run": key},
                 "extend": {"run": key, "seconds": 60},
                 "type": {"run": key, "text": "x"},
+                "resize": {"run": key, "rows": 10, "columns": 10},
+                "trial": {"trial": "t1", "act": "apply"},
                 "stop-all": {},
             }.items()
         }

@@ -21,6 +21,7 @@ from shelltie.events import (
     RunReady,
     RunStarted,
     ShellCommandBegan,
+    SilentButWorking,
 )
 from shelltie.model import (
     Caller,
@@ -29,7 +30,9 @@ from shelltie.model import (
     Limits,
     Outcome,
     Printed,
+    ProcessRow,
     RunId,
+    Sighting,
     State,
 )
 from shelltie.record.facts import Fact, FactMaker, folded
@@ -206,7 +209,27 @@ def test_what_a_context_ran_is_written_once() -> None:
 
 
 def test_what_is_of_no_interest_is_not_written() -> None:
-    assert written(LimitNear(RUN, AT, Limit.TOTAL, 1.0, 1.0, "soon")) == []
+    assert written(SilentButWorking(RUN, AT, 1.0, "it works")) == []
+
+
+@pytest.mark.proves("D14")
+def test_a_warning_and_the_processes_before_the_end_are_written() -> None:
+    tree = (ProcessRow(7, 6, "make", "S", 0.5), ProcessRow(8, 7, SECRET, "S", 1.0))
+    seen = Sighting(2, waits_for_input=True, password=True)
+    cut = replace(GOOD, state=State.TIMED_OUT, sighting=seen, tree=tree)
+
+    warned, ended = written(
+        LimitNear(RUN, AT, Limit.TOTAL, 1.0, 2.0, "soon"), RunEnded(RUN, AT, cut)
+    )
+    (well,) = written(RunEnded(RUN, AT, replace(GOOD, sighting=seen, tree=tree)))
+
+    assert (warned.kind, warned.body["left"]) == ("warned", 2.0)
+    assert ended.body["waitedFor"] == "password"
+    rows = ended.body["tree"]
+    assert isinstance(rows, list)
+    assert rows[0] == {"pid": 7, "parent": 6, "name": "make", "cpu": 0.5}
+    assert SECRET not in str(rows)
+    assert "tree" not in well.body
 
 
 def test_a_start_that_has_its_end_with_it_is_part_of_it() -> None:

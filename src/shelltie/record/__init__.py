@@ -19,6 +19,8 @@ Files, in reading order:
   writer     who holds the file
   queries    reading while others write
   past_runs  the history of commands
+  recording  what one of them printed, and when
+  policy_hits  how often each rule applied
   verify     rebuild and compare
   anchor     heads of the chain elsewhere
   recovery   after a crash

@@ -20,6 +20,7 @@ from shelltie.events import (
     Event,
     HookAnswered,
     Leaked,
+    LimitNear,
     LimitsExtended,
     RunEnded,
     RunReady,
@@ -57,6 +58,7 @@ def sample_of(ready: RunReady, outcome: Outcome) -> Sample | None:
 
 _ASKED_MAX = 300  # what a shell is asked first is never settled: the oldest are forgotten
 _REASONS_MAX = 10
+_TREE_MAX = 30  # processes
 _COMMAND_MAX = 16 * 1024
 _SOURCE_MAX = 120  # it may quote a long pattern
 
@@ -196,15 +198,22 @@ class FactMaker:
 
     @_write.register
     def _(self, event: RunReady) -> tuple[str, Body]:
-        place = {"provider": event.provider, "isolation": event.isolation}
+        place: Body = {"provider": event.provider, "isolation": event.isolation}
         if (case := self._cases.get(event.run)) is not None:
             case.begun = True
             case.ready = event
+        if event.size is not None:
+            place |= {"rows": event.size.rows, "columns": event.size.columns}
         return "ready", {**self._known(event.run), **place, "limits": _limits(event.limits)}
 
     @_write.register
     def _(self, event: RunStarted) -> tuple[str, Body]:
         return "started", {"pid": event.pid}
+
+    @_write.register
+    def _(self, event: LimitNear) -> tuple[str, Body]:
+        times = {"idle": round(event.idle, 3), "left": round(event.left, 3)}
+        return "warned", {"limit": str(event.limit), **times, "message": event.message}
 
     @_write.register
     def _(self, event: LimitsExtended) -> tuple[str, Body]:
@@ -366,7 +375,22 @@ def _outcome(outcome: Outcome, redactor: Redactor) -> Body:
         "cpu": outcome.cpu,
         "error": None if outcome.error is None else redactor.audit(outcome.error),
         "warnings": [redactor.audit(warning) for warning in outcome.warnings],
+        **_last_look(outcome, redactor),
     }
+
+
+def _last_look(outcome: Outcome, redactor: Redactor) -> Body:
+    """The processes before they were ended, and whether they waited for somebody to type."""
+    seen = outcome.sighting
+    if outcome.state not in (State.TIMED_OUT, State.KILLED) or seen is None:
+        return {}
+    rows = (
+        {"pid": one.pid, "parent": one.parent, "name": redactor.audit(one.name), "cpu": one.cpu}
+        for one in outcome.tree[:_TREE_MAX]
+    )
+    waits = "password" if seen.password else "input"
+    told = {"processes": seen.processes, "tree": [*rows]}
+    return {**told, "waitedFor": waits if seen.waits_for_input else None}
 
 
 def _sample(ready: RunReady, outcome: Outcome, redactor: Redactor) -> Body:

@@ -27,6 +27,10 @@ _FAILED = "(ended IS NOT NULL AND NOT (state = 'finished' AND exit_code = 0))"
 _REFUSALS = """
     SELECT run, at, body FROM entries WHERE kind = 'refused' AND at >= ? ORDER BY seq DESC"""
 
+_MARKED = ("asked", "answered", "warned")
+_MARKS = "SELECT run, kind, at FROM entries ORDER BY seq DESC"
+_MARKS_MAX = 100_000  # entries
+
 
 def end_of(state: str, exit_code: int | None, limit: str | None) -> str:
     """How a run ended, in the words for people, everywhere the same."""
@@ -116,6 +120,15 @@ class PastRun:
 
 
 @frozen
+class RunMark:
+    """A moment of a run: it was asked about, answered, warned."""
+
+    run: str
+    kind: str
+    at: float
+
+
+@frozen
 class HistoryFilter:
     """Which commands are wanted; without `failed` and `refused` it is every kind of end.
 
@@ -170,7 +183,7 @@ def _refusals(path: Path, since: float) -> Iterator[PastRun]:
     try:
         with closing(open_for_reading(path)) as connection:
             for run, at, body in connection.execute(_REFUSALS, (round(since * 1_000_000),)):
-                if (known := _object(body)) is not None and is_span(at):
+                if (known := entry_body(body)) is not None and is_span(at):
                     yield _refusal(str(run), at / 1_000_000, known)
     except sqlite3.Error as error:
         raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
@@ -222,7 +235,26 @@ def facts_of(path: Path, run: str) -> list[tuple[str, float, dict[str, Any]]]:
             rows = connection.execute(query, (run,)).fetchall()
     except sqlite3.Error as error:
         raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
-    return [(str(kind), at / 1_000_000, _object(body) or {}) for kind, at, body in rows]
+    return [(str(kind), at / 1_000_000, entry_body(body) or {}) for kind, at, body in rows]
+
+
+def marks_since(path: Path, since: float) -> list[RunMark]:
+    """What to mark on a timeline, the newest first.
+
+    Raises: JournalUnusable, JournalUnreadable.
+    """
+    found: list[RunMark] = []
+    try:
+        with closing(open_for_reading(path)) as connection:
+            # They are in the order of time: from the newest on, no index is needed.
+            for run, kind, at in islice(connection.execute(_MARKS), _MARKS_MAX):
+                if at < since * 1_000_000:
+                    break
+                if kind in _MARKED:
+                    found.append(RunMark(str(run), str(kind), at / 1_000_000))
+    except sqlite3.Error as error:
+        raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
+    return found
 
 
 def count_answers(path: Path, since: float) -> dict[bool, int]:
@@ -236,10 +268,11 @@ def count_answers(path: Path, since: float) -> dict[bool, int]:
             bodies = connection.execute(query, (round(since * 1_000_000),)).fetchall()
     except sqlite3.Error as error:
         raise JournalUnreadable(f"{path}: it cannot be read: {explained(error, path)}") from error
-    return dict(Counter((_object(body) or {}).get("allowed") is True for (body,) in bodies))
+    return dict(Counter((entry_body(body) or {}).get("allowed") is True for (body,) in bodies))
 
 
-def _object(text: object) -> dict[str, Any] | None:
+def entry_body(text: object) -> dict[str, Any] | None:
+    """What an entry says; nothing if it is no JSON object."""
     try:
         body = json.loads(str(text))
     except ValueError:  # somebody changed it

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration, human_size
-from shelltie.model import Sighting
+from shelltie.model import ProcessRow, Sighting
 from shelltie.running import procfs
 from shelltie.running.input_wait import InputWait, look_for_reader
 from shelltie.running.procfs import descendants, slurp, stat
@@ -69,12 +69,13 @@ class Observer:
         self._before: Sighting | None = None
         self._before_at = 0.0
         self.last: Sighting | None = None
+        self.tree: tuple[ProcessRow, ...] = ()  # at the last look before its end
 
     def look(self) -> Sighting:
         """What is to be seen now; nothing is remembered."""
         return snapshot(self._leash, self._terminal)
 
-    def processes(self) -> list[procfs.ProcessRow]:
+    def processes(self) -> list[ProcessRow]:
         """Everybody below the leash, parents before their children."""
         return procfs.process_rows(self._leash)
 
@@ -102,6 +103,7 @@ class Observer:
     def conclude(self) -> None:
         """A last look, before the tree is ended."""
         self.last = snapshot(self._leash, self._terminal)
+        self.tree = tuple(self.processes())
 
     @property
     def cpu_used(self) -> float | None:

@@ -95,6 +95,7 @@ class Ending:
             cpu=self.cpu,
             cpu_while_silent=observer.cpu_used if observer else None,
             sighting=observer.last if observer else None,
+            tree=observer.tree if observer else (),
             error=error,
             may_pass=may_pass,
             warnings=tuple(self.warnings),

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
+from shelltie.model import ProcessRow
 
 _IGNORED = lazy(rb"\nSigIgn:\t([0-9a-f]+)")
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -25,17 +25,6 @@ def descendants(root: int) -> Iterator[int]:
             seen += 1
             queue.append(child)
             yield child
-
-
-@frozen
-class ProcessRow:
-    """A process in a tree: its name, its state as the kernel writes it, its CPU in seconds."""
-
-    pid: int
-    parent: int
-    name: str
-    state: str
-    cpu: float
 
 
 def process_rows(root: int) -> list[ProcessRow]:

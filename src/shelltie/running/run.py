@@ -41,6 +41,7 @@ from shelltie.model import (
     Isolation,
     Limit,
     Outcome,
+    ProcessRow,
     RefusedHost,
     RunId,
     Sighting,
@@ -58,7 +59,6 @@ from shelltie.running.alarms import Alarm, Alarms
 from shelltie.running.ending import Ending, EndTimes, exit_status
 from shelltie.running.input_wait import LINE_END, shows_no_prompt
 from shelltie.running.on_trial import OverlaidRun, TrialRun
-from shelltie.running.procfs import ProcessRow
 from shelltie.running.stdin import StdinWriter
 from shelltie.running.terms import (
     DRAIN_MAX,
@@ -305,6 +305,7 @@ class Run:
             return
         if not self._ending.decided:
             self._ending.stop_reason = reason
+            self._conclude()
         self._end(self._hang_up_first(escalation or self.rules.escalation))
 
     def _hang_up_first(self, escalation: Escalation) -> Escalation:
@@ -529,11 +530,14 @@ class Run:
     def _time_out(self, step: TimeOut, now: float) -> None:
         """Decided once, before the first signal; how the command then ends changes nothing."""
         self._ending.timed_out = step
-        if self._observer is not None:
-            self._observer.conclude()
+        self._conclude()
         message = messages.limit_reached(step.limit, self.rules.limits)
         self._publish(LimitReached(self.id, time.time(), step.limit, step.idle, message))
         self._follow(self._watchdog.end(self.rules.escalation, now), now)
+
+    def _conclude(self) -> None:
+        if self._observer is not None:
+            self._observer.conclude()
 
     def _send(self, number: int) -> None:
         assert self._process is not None

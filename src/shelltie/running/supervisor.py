@@ -279,7 +279,7 @@ class Supervisor:
         terms = terms_for(command, options, experience, self._policy(), self._defaults)
         where = provider.name, str(provider.isolation)
         kind = experience.shape, experience.project
-        self.bus.publish(RunReady(run, time.time(), *where, terms.limits, *kind))
+        self.bus.publish(RunReady(run, time.time(), *where, terms.limits, *kind, command.pty))
         return terms
 
     def _new_run(

@@ -4,14 +4,12 @@ import sys
 from pathlib import Path
 
 from shelltie.basics import visible_text
-from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_size
-from shelltie.errors import OutputNotKept
 from shelltie.events import RunLost
 from shelltie.frontends.cli.console import width
-from shelltie.output.timing_file import SUFFIX, pieces
 from shelltie.record import past_runs, queries
 from shelltie.record.past_runs import PastRun
+from shelltie.record.recording import Recording, recording_of
 from shelltie.settings import layers, paths
 from shelltie.settings.config import Config
 
@@ -56,22 +54,6 @@ def tell(found: list[RunLost]) -> None:
         print(f"  and {len(found) - _SHOWN} more", file=sys.stderr)
 
 
-@frozen
-class Recording:
-    """A run, what it printed, and when it had printed how much of that."""
-
-    run: PastRun
-    data: bytes
-    times: list[tuple[float, int]]
-
-    def chunks(self) -> list[tuple[float, bytes]]:
-        """Each piece with its time."""
-        starts = [0, *(end for _, end in self.times)]
-        return [
-            (at, self.data[start:end]) for start, (at, end) in zip(starts, self.times, strict=False)
-        ]
-
-
 def load(name: str) -> Recording:
     """The recording of the run with this id; its first characters will do.
 
@@ -79,27 +61,7 @@ def load(name: str) -> Recording:
     """
     config = layers.load(paths.here())
     run = _abandoned(config, name) or past_runs.find(config.journal, name)
-    if run.running:
-        raise OutputNotKept(f"{run.id} still runs: shelltie logs {run.id}")
-    if run.refused:
-        raise OutputNotKept(f"{run.id} was refused, and printed nothing: {run.reason}")
-    if run.file is None:
-        if not (run.stdout or run.stderr):
-            return Recording(run, b"", [])
-        raise OutputNotKept(
-            f'what {run.id} printed was not kept on disk (output.keep = "{config.output.keep}")'
-        )
-    return _read(run, Path(run.file))
-
-
-def _read(run: PastRun, path: Path) -> Recording:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise OutputNotKept(f"what {run.id} printed is no longer kept: it was too old") from error
-    except OSError as error:
-        raise OutputNotKept(f"what {run.id} printed cannot be read: {error}") from error
-    return Recording(run, data, pieces(path.with_suffix(SUFFIX), len(data)))
+    return recording_of(run)
 
 
 def _abandoned(config: Config, name: str) -> PastRun | None:

@@ -86,9 +86,6 @@ class EventJson:
 def _more(event: Event) -> dict[str, object] | None:
     """What no record needs, because the end of the run says it again."""
     match event:
-        case LimitNear():
-            times = {"idle": round(event.idle, 3), "left": round(event.left, 3)}
-            return {"limit": str(event.limit), **times, "message": event.message}
         case LimitReached():
             told = {"limit": str(event.limit), "idle": round(event.idle, 3)}
             return {**told, "message": event.message}

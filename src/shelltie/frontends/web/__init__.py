@@ -17,6 +17,8 @@ Files, in reading order:
   question_card  a question as the page shows it
   stream      rows and output to one page
   steering    answer, extend, kill, type, resize
-  past        history from the journal
+  past        history, timeline and replay from the journal
+  trials      changes of a command on trial: look, apply, discard
+  figures     policy with hit counts, health
   routes      the paths of the page and of its API
 """

@@ -33,7 +33,10 @@ _ENDED_MAX = 150  # runs that are shown after their end
 _CALLERS_MAX = 2000
 _SILENT = 5.0  # seconds for which a socket that did not answer is left alone
 # What an event of a run adds to what its server says, and what stays after the run.
-_CALLER = ("command", "cwd", "client", "agent", "task", "verdict", "provider", "isolation")
+_CALLER = (
+    *("command", "cwd", "client", "agent", "task", "verdict", "provider", "isolation"),
+    "trial",
+)
 
 
 @frozen
@@ -200,6 +203,8 @@ class LiveRows:
             self._note_caller(run, event)
             if event.get("type") == "run:ended":
                 self._note_end(run, event, pid)
+            elif event.get("trial"):
+                self._note_trial(run, str(event["trial"]))
         if pid in self._pulse:
             self._pulse[pid].set()
         else:
@@ -219,6 +224,12 @@ class LiveRows:
             return  # an errand of the server's own
         known = {**_shown(self._callers.get(run, {})), "runId": run, "server": name}
         self._end(key, {**known, **self.rows.get(key, {})}, event)
+
+    def _note_trial(self, run: str, trial: str) -> None:
+        """What it changed is known after its end."""
+        for key, row in list(self.rows.items()):
+            if row.get("runId") == run and row.get("trial") != trial:
+                self._put(key, {**row, "trial": trial})
 
     def _end(self, key: str, row: Row, told: Mapping[str, Any]) -> None:
         now = time.time()

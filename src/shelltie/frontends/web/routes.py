@@ -13,10 +13,12 @@ from starlette.routing import Route
 from shelltie.errors import ControlRefused, NoServerAnswer, TerminalError
 from shelltie.frontends.dry_run import DryRun
 from shelltie.frontends.web.access import PageRole, PageTokens, refuse, role_of
+from shelltie.frontends.web.figures import health_of, policy_figures
 from shelltie.frontends.web.live_rows import LiveRows, Row
-from shelltie.frontends.web.past import past_rows, past_run
+from shelltie.frontends.web.past import past_rows, past_run, replay, timeline
 from shelltie.frontends.web.steering import Steering, person_behind
 from shelltie.frontends.web.stream import PageStream
+from shelltie.frontends.web.trials import decide_trial, trial_report
 from shelltie.settings import paths
 from shelltie.settings.layers import load
 
@@ -34,6 +36,7 @@ _VIEW_ONLY = "this link only shows. The link that steers is in the terminal of `
 _STATUS = {"REFUSED": 403, "INVALID_PARAMETERS": 409, "RUN_NOT_FOUND": 409}
 
 Given = Mapping[str, Any]
+Read = Callable[[str, Mapping[str, str]], dict[str, Any]]
 Steer = Callable[[Given, int], Awaitable[Mapping[str, object]]]
 
 
@@ -59,7 +62,7 @@ class PageRoutes:
 
     def app(self) -> Starlette:
         """All of it as an ASGI application."""
-        steering = self._steering
+        steering, journal = self._steering, self._journal
         return Starlette(
             routes=[
                 Route("/", self.file),
@@ -68,8 +71,13 @@ class PageRoutes:
                 Route("/api/events", self.events),
                 Route("/api/follow", self.follow, methods=["POST"]),
                 Route("/api/explain", self.explain, methods=["POST"]),
-                Route("/api/history", self.history),
-                Route("/api/history/{id}", self.record),
+                Route("/api/history", self.recorded(lambda _, q: {"runs": past_rows(journal, q)})),
+                Route("/api/history/{id}", self.recorded(lambda name, _: past_run(journal, name))),
+                Route("/api/replay/{id}", self.recorded(lambda name, _: replay(journal, name))),
+                Route("/api/timeline", self.recorded(lambda _, query: timeline(journal, query))),
+                Route("/api/policy", self.recorded(lambda _, __: policy_figures(journal))),
+                Route("/api/trials/{id}", self.trial),
+                Route("/api/health", self.health),
                 *(
                     Route(f"/api/{name}", self.steered(do), methods=["POST"])
                     for name, do in {
@@ -79,6 +87,7 @@ class PageRoutes:
                         "stop-all": steering.stop_all,
                         "type": steering.type,
                         "resize": steering.resize,
+                        "trial": lambda given, _: decide_trial(given),
                     }.items()
                 ),
             ]
@@ -133,14 +142,28 @@ class PageRoutes:
         stream.follow(run if isinstance(run, str) else None)
         return JSONResponse({})
 
-    async def history(self, request: Request) -> Response:
-        """Past commands."""
-        wanted = dict(request.query_params)
+    def recorded(self, read: Read) -> Callable[[Request], Awaitable[Response]]:
+        """Something on record, read in a thread: the disk may be slow."""
+
+        async def answer(request: Request) -> Response:
+            name, query = str(request.path_params.get("id")), dict(request.query_params)
+            try:
+                return JSONResponse(await anyio.to_thread.run_sync(read, name, query))
+            except TerminalError as error:
+                return refuse(404 if "id" in request.path_params else 409, error.code, str(error))
+
+        return answer
+
+    async def trial(self, request: Request) -> Response:
+        """What a command on trial has changed."""
         try:
-            rows = await anyio.to_thread.run_sync(past_rows, self._journal, wanted)
+            return JSONResponse(await trial_report(request.path_params["id"]))
         except TerminalError as error:
-            return refuse(409, error.code, str(error))
-        return JSONResponse({"runs": rows})
+            return refuse(404, error.code, str(error))
+
+    async def health(self, _: Request) -> Response:
+        """Every server, by its own word."""
+        return JSONResponse({"servers": await health_of([*self._live.servers.values()])})
 
     async def explain(self, request: Request) -> Response:
         """What would happen to a command in our directory; nothing is run."""
@@ -151,14 +174,6 @@ class PageRoutes:
         except TerminalError as error:
             return refuse(409, error.code, str(error))
         return JSONResponse(answer.to_json())
-
-    async def record(self, request: Request) -> Response:
-        """One past command."""
-        name = request.path_params["id"]
-        try:
-            return JSONResponse(await anyio.to_thread.run_sync(past_run, self._journal, name))
-        except TerminalError as error:
-            return refuse(404, error.code, str(error))
 
     def steered(self, do: Steer) -> Callable[[Request], Awaitable[Response]]:
         """Something that only a person with the link to steer may do."""

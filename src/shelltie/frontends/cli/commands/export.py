@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from shelltie.basics import visible_text
 from shelltie.frontends.cli import html
-from shelltie.frontends.cli.past_output import Recording, load
+from shelltie.frontends.cli.past_output import load
 from shelltie.output.text import clean
+from shelltie.record.recording import Recording
 
 
 def main(args: Namespace) -> int:

@@ -5,13 +5,15 @@ import { $, h, holdable, setText } from "./dom.js";
 import * as inbox from "./inbox.js";
 import { notice } from "./notice.js";
 import * as past from "./past.js";
+import * as policy from "./policy.js";
 import * as runs from "./runs.js";
 import { questions, state, steers, take, who } from "./state.js";
 import * as terminal from "./terminal.js";
+import * as timeline from "./timeline.js";
 
 const TICK = 250;
 const THEME = "shelltie-theme";
-const KEYS = [["j  k", "next and previous run"], ["/", "filter"], ["a", "allow once what is asked first, or is in focus"], ["d", "deny it"], ["x", "hold: end the selected run"], ["1 2 3 4", "live, history, timeline, explain"], ["Esc", "back"], ["?", "these keys"]];
+const KEYS = [["j  k", "next and previous run"], ["/", "filter"], ["a", "allow once what is asked first, or is in focus"], ["d", "deny it"], ["x", "hold: end the selected run"], ["1 2 3 4", "live, history, timeline, policy"], ["Esc", "back"], ["?", "these keys"]];
 
 let pending = false;
 function schedule() {
@@ -89,7 +91,14 @@ export function show(view) {
   document.querySelector("main").dataset.view = view;
   document.body.classList.remove("opened");
   for (const button of document.querySelectorAll("#tabs button")) button.setAttribute("aria-pressed", String(button.dataset.view === view));
-  past.show(view);
+  if (view === "past") past.show();
+  if (view === "lanes") timeline.show(openPast);
+  if (view === "explain") policy.show();
+}
+
+function openPast(id, from) {
+  show("past");
+  past.open(id, from);
 }
 
 function theme(name) {
@@ -142,6 +151,7 @@ async function begin() {
   $("help-button").addEventListener("click", help);
   $("filter").addEventListener("input", schedule);
   $("notify").addEventListener("click", () => Notification.requestPermission().then(schedule));
+  runs.onWhy((id) => openPast(id, null));
   holdable($("stop-all"), 1200, () => runs.act("/api/stop-all", {}, "Everything was ended"));
   keys();
   setInterval(() => { inbox.tick(); runs.tick(); }, TICK);

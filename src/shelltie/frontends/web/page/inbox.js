@@ -5,6 +5,7 @@ import { $, h, setChildren, setText } from "./dom.js";
 import { clock, home, size, span } from "./format.js";
 import { now, questions, ripe, state, steers, who } from "./state.js";
 import { notice } from "./notice.js";
+import { diffBox } from "./trial.js";
 
 const cards = new Map();
 const SCOPES = { once: "Allow once", session: "This session", always: "Always…", kind: "This kind…" };
@@ -60,7 +61,7 @@ function build(one) {
   const allow = one.scopes.map((scope) => h("button", { class: scope === "once" ? "allow" : "", data: { scope }, onclick: () => choose(one, card, scope) }, one.isApply ? "Apply" : SCOPES[scope]));
   card.element = h("article", { class: `card ${one.rating}`, tabindex: "0", data: { key: one.key }, "aria-label": `${who(one)} asks: ${one.command.join(" ")}` },
     h("header", {}, h("b", {}, who(one)), h("span", { class: `tag ${one.rating}` }, one.isApply ? "changes of a trial" : WORDS[one.rating] ?? one.rating), card.expires),
-    h("pre", { class: "command" }, ...one.command.map((line) => h("div", { class: "line" }, line || "\u200b"))),
+    commandBox(one.command),
     one.command.length > LINES_IN_SIGHT && h("p", { class: "dim small" }, `${one.command.length} lines: scroll to read all of them`),
     one.isArgv && h("p", { class: "dim small" }, "a program and its arguments; no shell reads them"),
     ...one.doubts.map((doubt) => h("p", { class: "doubt" }, `⚠ ${doubt}`)),
@@ -77,6 +78,13 @@ function build(one) {
   card.allow = () => answer(one, card, { allowed: true, scope: "once" });
   card.deny = () => answer(one, card, { allowed: false });
   return card;
+}
+
+// The changes of a trial are a diff, which is read better in its colours; nothing of it is left out.
+function commandBox(lines) {
+  const at = lines.findIndex((line) => line.startsWith("diff --git "));
+  const box = h("pre", { class: "command", tabindex: "0" }, ...lines.slice(0, at < 0 ? undefined : at).map((line) => h("div", { class: "line" }, line || "\u200b")));
+  return at < 0 ? box : h("div", { class: "changes" }, box, diffBox(lines.slice(at)));
 }
 
 // What is kept in a file is shown first, as it will stand there.

@@ -8,6 +8,7 @@ import { notice } from "./notice.js";
 import { Output } from "./output.js";
 import { now, run, runs, state, steers, who } from "./state.js";
 import { terminal } from "./terminal.js";
+import { trialBox } from "./trial.js";
 
 const MORE = 300; // seconds by which limits are extended
 const HOLD = 800;
@@ -16,7 +17,12 @@ const SHOWN = 400; // rows; a filter finds the others
 const rows = new Map();
 const WORDS = { safe: "safe", unknown: "not known to be safe", dangerous: "dangerous" };
 let order = [];
+let openWhy = () => {}; // shows all that is on record about a run
 let detail = null;
+
+export function onWhy(open) {
+  openWhy = open;
+}
 
 export function render() {
   const { live, ended } = runs($("filter").value);
@@ -128,8 +134,9 @@ function renderDetail() {
   detail.type.hidden = !types;
   detail.terminal?.setUp(one.pty, types && one.pty ? (text) => typed(one.key, text) : null);
   detail.fit.hidden = !(detail.terminal && one.pty && steers() && !one.ended);
-  setText(detail.why, one.ended ? why(one) : "");
+  setText(detail.why.firstElementChild, one.ended ? why(one) : "");
   detail.why.hidden = !one.ended;
+  if (one.ended && one.trial && !detail.trial.firstChild) detail.trial.append(trialBox(one.trial));
   detail.why.dataset.mood = mood(one);
   tickDetail(one, now());
 }
@@ -156,7 +163,7 @@ function build(one) {
   detail.more = h("button", { title: "Both limits end it five minutes later", onclick: () => act("/api/extend", { run: one.key, seconds: MORE }, "Five minutes more") }, "+5 min");
   detail.kill = h("button", { class: "hold danger", title: "Hold to end it and all its processes (hold x)" }, h("span", {}, "Kill"));
   detail.hold = holdable(detail.kill, HOLD, () => act("/api/kill", { run: one.key }, "Ended"));
-  Object.assign(detail, { verdict: h("span", {}), reasons: h("span", {}), limits: h("span", {}), where: h("span", {}), warnings: h("ul", { class: "warnings" }), why: h("p", { class: "why" }), tree: h("div", { class: "tree" }), waits: h("p", { class: "waits", hidden: true }) });
+  Object.assign(detail, { verdict: h("span", {}), reasons: h("span", {}), limits: h("span", {}), where: h("span", {}), warnings: h("ul", { class: "warnings" }), why: h("p", { class: "why" }, h("span"), " ", h("button", { class: "quiet", onclick: () => openWhy(one.runId) }, "Why, and replay")), trial: h("div"), tree: h("div", { class: "tree" }), waits: h("p", { class: "waits", hidden: true }) });
   detail.skipped = h("p", { class: "skipped dim small" });
   const scroller = h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Output" });
   detail.terminal = terminal();
@@ -169,7 +176,7 @@ function build(one) {
     h("header", { class: "detail-head" }, h("button", { class: "back quiet", onclick: () => document.body.classList.remove("opened") }, "‹ Back"), detail.command,
       h("div", { class: "meta" }, detail.meta, detail.since)),
     h("div", { class: "leash-row" }, detail.leash.element, detail.fit, detail.more, detail.kill),
-    detail.why, detail.waits, detail.skipped, scroller, detail.type,
+    detail.why, detail.trial, detail.waits, detail.skipped, scroller, detail.type,
     h("dl", { class: "facts" }, h("dt", {}, "verdict"), h("dd", {}, detail.verdict, " ", detail.reasons), h("dt", {}, "limits"), h("dd", {}, detail.limits), h("dt", {}, "runs in"), h("dd", {}, detail.where)),
     detail.warnings, detail.tree);
   detail.output = detail.terminal ?? new Output(scroller);

@@ -15,8 +15,9 @@ const QUESTIONS = [{ final: "c" }, { prefix: ">", final: "c" }, { prefix: "=", f
 let xterm = null;
 let shared = null;
 
-// The one terminal of the page, or null where there is none.
+// The one terminal of what runs, and another for a replay; null where there is none.
 export const terminal = () => shared;
+export const newTerminal = () => xterm && new Terminal();
 
 export async function load() {
   styleByObjects();
@@ -119,9 +120,10 @@ class Terminal {
     this.fit();
   }
 
-  feed(bytes) {
+  // More than it can take is dropped, unless `all` of it is wanted.
+  feed(bytes, all = false) {
     const text = visible(this.decoder.decode(bytes, { stream: true }));
-    if (this.queued + text.length > QUEUED_MAX) {
+    if (!all && this.queued + text.length > QUEUED_MAX) {
       this.dropped = true;
       return;
     }
