@@ -22,6 +22,7 @@ FORKED = (
     "tests.programs.asking",
     "tests.programs.asks_here",
     "tests.programs.at_terminal",
+    "tests.programs.few_descriptors",
 )
 pids: set[int] = set()  # of fork servers that this process has started
 _ROOT = Path(__file__).resolve().parent.parent

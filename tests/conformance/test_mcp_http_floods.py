@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -38,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 async def small_server(tmp_path: Path, *args: str, **settings: str) -> AsyncIterator[OwnServer]:
     """One with few descriptors."""
     tokens = tmp_path / "tokens"
-    limit = ["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]
+    limit = [sys.executable, "-m", "tests.programs.few_descriptors", str(DESCRIPTORS)]
     command = [*limit, *SERVER, "--http", "127.0.0.1:0", "--token-file", str(tokens), *args]
     async with listening(command, tokens, **settings) as server:
         yield server
