@@ -37,6 +37,16 @@ yes 'flood flood flood flood flood' | head -c 20000000
 printf '\n\033[32mthe end\033[0m\n'
 sleep 300
 """
+# How many widths the terminal has had in some frames, after it had some to settle.
+WIDTHS = """() => new Promise((done) => {
+  const seen = [];
+  const look = () => {
+    seen.push(document.querySelector(".xterm-screen").style.width);
+    if (seen.length < 40) requestAnimationFrame(look);
+    else done(new Set(seen.slice(20)).size);
+  };
+  look();
+})"""
 LUMINANCE = """(colour) => {
   const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((one) => one / 255)
     .map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
@@ -400,6 +410,9 @@ def test_a_full_screen_program_is_seen_as_its_screen_and_typed_into(opened: Open
     expect(rows.nth(0)).to_contain_text("first line")
     expect(rows.nth(1)).to_have_text(re.compile("^~"))  # what only an editor's screen has
     expect(rows).to_have_count(24)
+    for width, height in ((1280, 560), (1180, 620), (1440, 900), (1040, 700), WIDE):
+        tab.set_viewport_size({"width": width, "height": height})
+        assert tab.evaluate(WIDTHS) == 1, f"letters change their size at {width} x {height}"
 
     tab.locator(".term").click()
     tab.keyboard.type("Osecond\u00fc")  # a letter that is no shortcut of the page

@@ -136,16 +136,24 @@ class Terminal {
     });
   }
 
-  // How many rows and columns of this font there is room for.
-  room(font = FONT) {
-    const box = this.element.parentElement, screen = this.element.querySelector(".xterm-screen")?.getBoundingClientRect();
-    if (!screen?.width || !box) return null;
-    const scale = font / this.xterm.options.fontSize;
-    const style = getComputedStyle(this.element);
-    const wide = box.clientWidth - Number.parseFloat(style.paddingLeft) - Number.parseFloat(style.paddingRight) - 14; // the scrollbar
-    const high = box.clientHeight - Number.parseFloat(style.paddingTop) - Number.parseFloat(style.paddingBottom);
-    const columns = wide / ((screen.width / this.xterm.cols) * scale), rows = high / ((screen.height / this.xterm.rows) * scale);
-    return { columns: Math.max(20, Math.floor(columns)), rows: Math.max(5, Math.floor(rows)) };
+  // The size of a letter in FONT. It is measured once: xterm.js rounds it, by another share in each font,
+  // and a size that follows from the one before would change for ever.
+  cell() {
+    const screen = this.element.querySelector(".xterm-screen")?.getBoundingClientRect();
+    if (!this.letter && screen?.width && this.xterm.options.fontSize === FONT) {
+      this.letter = { width: screen.width / this.xterm.cols, height: screen.height / this.xterm.rows };
+    }
+    return this.letter;
+  }
+
+  // How many rows and columns of FONT there is room for, whether there are scrollbars just now or not.
+  room() {
+    const box = this.element.parentElement, cell = this.cell();
+    if (!cell || !box?.offsetWidth) return null;
+    const style = getComputedStyle(this.element), of = (name) => Number.parseFloat(style[name]);
+    const wide = box.offsetWidth - of("paddingLeft") - of("paddingRight") - 16; // its borders, the scrollbar
+    const high = box.offsetHeight - of("paddingTop") - of("paddingBottom") - 2;
+    return { columns: Math.max(20, Math.floor(wide / cell.width)), rows: Math.max(5, Math.floor(high / cell.height)) };
   }
 
   // A terminal of a run is shown as large as it is, in letters that let it be seen; else there is as much as there is room for.
