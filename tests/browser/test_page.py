@@ -493,6 +493,8 @@ def test_a_phone_shows_what_waits_first_in_both_colours(opened: Opened, colours:
     row(tab, f"on the phone, {colours}").click()
     expect(tab.locator(".term")).to_contain_text(f"on the phone, {colours}")
     assert inside(tab.locator("#detail .leash"), PHONE)
+    heights = {button.bounding_box()["y"] for button in tab.locator(".leash-row button").all()}  # type: ignore[index]
+    assert len(heights) == 1  # in one row
     shows(tab, f"phone-run-{colours}")
     tab.get_by_role("button", name="Back").click()
     expect(tab.locator("#detail")).to_be_hidden()
