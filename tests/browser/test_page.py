@@ -37,6 +37,14 @@ yes 'flood flood flood flood flood' | head -c 20000000
 printf '\n\033[32mthe end\033[0m\n'
 sleep 300
 """
+# What was printed before is still to be drawn when something else is shown.
+ANOTHER = """async () => {
+  const { terminal } = await import("/page/terminal.js");
+  const bytes = (text) => new TextEncoder().encode(text);
+  terminal().feed(bytes("of the one before\\r\\n\\x1b]0;and half a title"));
+  terminal().reset();
+  terminal().feed(bytes("of this one\\r\\n"));
+}"""
 # How many widths the terminal has had in some frames, after it had some to settle.
 WIDTHS = """() => new Promise((done) => {
   const seen = [];
@@ -469,6 +477,9 @@ def test_hostile_output_is_text_and_a_flood_leaves_the_page_alive(opened: Opened
     assert tab.locator(".term :is(a, img, script)").count() == 0
     assert len(tab.context.pages) == 1
     assert tab.evaluate("() => window.hacked") is None
+    tab.evaluate(ANOTHER)
+    expect(rows).to_contain_text("of this one")
+    expect(rows).not_to_contain_text("of the one before")
     expect(tab).to_have_title("shelltie")
 
 

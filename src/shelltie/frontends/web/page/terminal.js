@@ -7,6 +7,7 @@ import { visible } from "./output.js";
 const SCROLLBACK = 2000;
 const QUEUED_MAX = 1 << 20; // characters that wait to be drawn; xterm.js is slow above
 const FONT = 13, SMALLEST = 8;
+const RESET = "\x18\x1bc"; // cancel, and a full reset
 const LEAVE = "]"; // with ctrl, as `shelltie attach` does it
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 const TITLES = [0, 1, 2], LINKS = [8], COLOURS = [4, 10, 11, 12, 104, 110, 111, 112], CLIPBOARD = [52];
@@ -102,7 +103,7 @@ class Terminal {
   reset() {
     this.decoder = new TextDecoder();
     this.dropped = false;
-    this.xterm.reset();
+    this.xterm.write(RESET); // not its own reset(), which overtakes what is still to be drawn
     this.fit();
   }
 
