@@ -40,7 +40,7 @@ _WARM = 5  # rounds that do not count: caches are filled, and memory is taken fo
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one server has after a round; the keepers are none of its `processes`."""
+    """What one server has after a round; keepers and parser are none of its `processes`."""
 
     memory: int
     descriptors: int
@@ -169,7 +169,17 @@ async def _count(terminal: Terminal, keepers: list[psutil.Process]) -> Figures:
 
 
 def _others(own: psutil.Process, keepers: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in own.children(recursive=True) if one not in keepers]
+    """Below us, but for the keepers and the one shfmt that waits for its text."""
+    found = [one for one in own.children(recursive=True) if one not in keepers]
+    waiting = [one for one in found if _name(one) == "shfmt"]
+    return [one for one in found if one not in waiting[:1]]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _is_zombie(process: psutil.Process) -> bool:
