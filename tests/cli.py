@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 
 import psutil
 
@@ -43,11 +44,13 @@ def carriers(tag: str) -> list[int]:
     return found
 
 
-def on_terminal(*args: str, rows: int = 30, columns: int = 80) -> tuple[int, str]:
+def on_terminal(
+    *args: str, rows: int = 30, columns: int = 80, program: Sequence[str] = SHELLTIE
+) -> tuple[int, str]:
     """Run it with a real terminal around it."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    with subprocess.Popen([*SHELLTIE, *args], stdin=slave, stdout=slave, stderr=slave) as process:
+    with subprocess.Popen([*program, *args], stdin=slave, stdout=slave, stderr=slave) as process:
         os.close(slave)
         shown = b""
         try:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from shelltie.frontends.cli.shelltie_sh import command_of_claude, understand
-from tests.cli import carriers, shelltie
+from tests.cli import carriers, on_terminal, shelltie
 from tests.tree import new_tag
 
 PROGRAM = [
@@ -77,17 +77,85 @@ def test_the_line_of_claude_code_is_leashed_and_its_servers_are_left_alone(tmp_p
         (["-l", "-c", "ls"], "ls"),
         (["-lc", "ls", "x"], "ls"),
         (["--login", "-c", "ls"], "ls"),
+        (["-eu", "-o", "pipefail", "-c", "ls"], "ls"),
+        (["-euo", "pipefail", "-c", "ls"], "ls"),
+        (["+O", "extglob", "-c", "ls"], "ls"),
+        (["--rcfile", "-c", "-c", "ls"], "ls"),
+        (["-init-file", "f", "-c", "ls"], "ls"),
+        (["-norc", "-c", "ls"], "ls"),
+        (["-c", "--", "ls"], "ls"),
+        (["-c", "-", "-x"], "-x"),
+        (["-c", "-e", "ls", "-x"], "ls"),
+        (["-co", "pipefail", "ls"], "ls"),
+        (["-oO", "pipefail", "extglob", "-c", "ls"], "ls"),
         ([], None),
+        (["-o", "pipefail"], None),
+        (["-c", "-o", "pipefail"], None),
+        (["-norc", "script.sh"], None),
+        (["--", "script.sh", "-c", "ls"], None),
         (["-i"], None),
         (["script.sh", "-c"], None),
         (["-c"], None),
         (["server.sh 'a b' c"], None),
+        (["server.sh " + "x" * 300], None),
     ],
 )
 def test_what_is_to_be_leashed_is_a_command_and_nothing_else(
     words: list[str], told: str | None
 ) -> None:
-    assert understand(words, ["bash"])[0] == told
+    assert understand(words)[0] == told
+
+
+def test_options_before_and_after_c_are_the_shells_and_the_command_is_recorded() -> None:
+    strict = sh("-euo", "pipefail", "-c", "false | true; echo on")
+    late = sh("-c", "-o", "pipefail", "--", "exit 4 | true")
+
+    assert (strict.returncode, strict.stdout, late.returncode) == (1, b"", 4)
+    recorded = json.loads(shelltie("history", "--json").stdout)
+    assert {one["command"] for one in recorded} == {
+        "false | true; echo on",
+        "exit 4 | true",
+    }
+
+
+def test_at_a_terminal_a_command_is_leashed_too() -> None:
+    code, shown = on_terminal("-c", "test -t 0 && echo typed at a terminal", program=PROGRAM)
+
+    assert (code, shown) == (0, "typed at a terminal\r\n")
+    recorded = json.loads(shelltie("history", "--json").stdout)
+    assert [one["exitCode"] for one in recorded] == [0]
+
+
+def test_wrong_settings_stop_only_what_is_to_be_leashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".shelltie.toml").write_text("= broken", encoding="utf-8")
+
+    server, empty, leashed = sh("echo server"), sh("-c", " "), sh("-c", "echo leashed")
+
+    assert (server.returncode, server.stdout) == (0, b"server\n")
+    assert (empty.returncode, empty.stderr) == (0, b"")
+    assert (leashed.returncode, leashed.stdout) == (125, b"")
+    assert b".shelltie.toml" in leashed.stderr
+
+
+def test_in_a_directory_that_was_deleted_commands_run_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    server, leashed = sh("echo server"), sh("-c", "readlink /proc/self/cwd; exit 6")
+
+    assert (server.returncode, server.stdout) == (0, b"server\n")
+    assert (leashed.returncode, leashed.stdout.decode()) == (6, f"{gone} (deleted)\n")
+    assert b"Traceback" not in server.stderr + leashed.stderr
+    monkeypatch.chdir(tmp_path)
+    recorded = json.loads(shelltie("history", "--json").stdout)
+    assert [one["exitCode"] for one in recorded] == [6]
 
 
 def test_a_line_that_is_not_quite_as_known_is_leashed_whole() -> None:

@@ -24,12 +24,19 @@ from shelltie.frontends.cli.main import of_error, parse
 from shelltie.model import Caller, Command
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
+from shelltie.settings.config import Config
 from shelltie.settings.layers import load
+from shelltie.settings.paths import is_deleted
 
 _PREFIX = "CLAUDE_CODE_SHELL_PREFIX"
 _NAME = "shelltie-sh"
 _SESSION = "CLAUDE_CODE_SESSION_ID"
 _WHERE_LEFT = ["pwd", "-P", ">|"]  # how the line of Claude Code's shell tool ends
+_LONG_WITH_VALUE = frozenset(("rcfile", "init-file"))
+_LONG_OPTIONS = _LONG_WITH_VALUE.union(
+    ("debug", "debugger", "dump-po-strings", "dump-strings", "help", "login", "noediting"),
+    ("noprofile", "norc", "posix", "pretty-print", "restricted", "verbose", "version"),
+)
 
 
 def program() -> NoReturn:
@@ -47,30 +54,58 @@ def program() -> NoReturn:
 
 
 def _main(words: list[str]) -> int:
-    config = load(Path.cwd())
-    shell, *options = shell_of(config)
-    told, argv = understand(words, [shell, *options])
-    # What is on a leash already needs no second one; a person's terminal wants a real shell.
-    if told is None or child.RUN_MARK in child.inherited() or os.isatty(0):
+    command, arguments = understand(words)
+    # What is on a leash already needs no second one, and an empty command none.
+    if command is None or not command.strip() or child.RUN_MARK in child.inherited():
+        # No settings: a wrong file of a project must not stop servers and hooks.
+        argv = [*shell_of(Config()), *arguments]
         os.execvpe(argv[0], argv, _environment())  # noqa: S606  as the shell that we stand for
-    return anyio.run(_OwnShell().run_line, told, argv)
+    cwd = _enterable_cwd()
+    argv = [*shell_of(load(Path.cwd())), *arguments]
+    return anyio.run(_OwnShell().run_line, command, argv, cwd)
 
 
-def understand(words: list[str], shell: list[str]) -> tuple[str | None, list[str]]:
-    """The command that a person would recognise, and what to run; None: it is not to be leashed.
+def understand(words: list[str]) -> tuple[str | None, list[str]]:
+    """The command that a person would recognise, and arguments of a shell that runs it.
 
-    Claude Code puts its prefix before MCP servers and hooks as well, which are left alone.
+    None: it is not to be leashed. Claude Code puts its prefix before MCP servers and hooks as well,
+    which are left alone, like scripts and a shell that a person types into.
     """
     if len(words) == 1 and not words[0].startswith("-"):
         inner = command_of_claude(words[0])
-        is_script = inner is None and Path(words[0]).is_file()
-        return inner, [*shell, words[0]] if is_script else [*shell, "-c", words[0]]
-    for place, word in enumerate(words):
-        if not word.startswith(("-", "+")):
+        # Not Path.is_file(): it raises for a line that is too long to be a name.
+        is_script = inner is None and os.path.isfile(words[0])  # noqa: PTH113
+        return inner, words if is_script else ["-c", words[0]]
+    return _command_of_options(words), words
+
+
+def _command_of_options(words: list[str]) -> str | None:
+    """The command of `-c`, which bash takes from behind all options and their values."""
+    rest = list(words)
+    while rest and (name := _long_name(rest[0])) in _LONG_OPTIONS:
+        del rest[: 2 if name in _LONG_WITH_VALUE else 1]
+    has_command = False
+    while rest and rest[0][:1] in ("-", "+"):
+        word = rest.pop(0)
+        if word in ("-", "--"):
             break
-        if "c" in word.lstrip("-") and not word.startswith("--") and place + 1 < len(words):
-            return words[place + 1], [*shell, *words]
-    return None, [*shell, *words]
+        has_command = has_command or "c" in word
+        del rest[: word.count("o") + word.count("O")]  # each takes a word of its own
+    return rest[0] if has_command and rest else None
+
+
+def _long_name(word: str) -> str:
+    """The name of a long option: to bash, `-norc` is `--norc`, while no short one came before."""
+    return word[1:].removeprefix("-") if word.startswith("-") else ""
+
+
+def _enterable_cwd() -> str:
+    """Our directory by a name that works; a deleted one has one in /proc only, and we leave it."""
+    if not is_deleted():
+        return "."
+    directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    os.chdir("/")
+    return f"/proc/{os.getpid()}/fd/{directory}"
 
 
 def command_of_claude(line: str) -> str | None:
@@ -100,10 +135,10 @@ class _OwnShell(Leashed):
         self.client = _NAME
         self._command = Command("")
 
-    async def run_line(self, told: str, argv: list[str]) -> int:
+    async def run_line(self, text: str, argv: list[str], cwd: str) -> int:
         """Run the line to its end."""
-        self._command = Command(told, (*_without_defaults(), *argv))
-        return await self.run(told, {})
+        self._command = Command(text, (*_without_defaults(), *argv), cwd)
+        return await self.run(text, {})
 
     async def start(self, terminal: Terminal, *_: object) -> Run:
         """The command with our own input and variables; whether it may run was decided before."""
