@@ -51,15 +51,19 @@ def test_a_moved_clone_does_not_use_the_environment_of_its_old_place(tmp_path: P
     home, clone = tmp_path / "home", copy_checkout(tmp_path / "clone")
     stale = clone / ".venv-run" / "0000"
     (stale / "bin").mkdir(parents=True)
-    (stale / "bin" / "shelltie").write_text("#!/bin/sh\necho old place\n")
-    (stale / "bin" / "shelltie").chmod(0o755)
+    for name in ("shelltie", "shelltie-sh"):
+        (stale / "bin" / name).write_text(f"#!/bin/sh\necho {name}: old place\n")
+        (stale / "bin" / name).chmod(0o755)
     (clone / ".venv-run" / "current").write_text(f"{stale}\n")
     home.mkdir()
 
     before = run_there([clone / "scripts" / "shelltie"], home, clone)
+    (home / "link").symlink_to(clone / "scripts" / "shelltie-sh")
+    shell = run_there([home / "link", "-c", "true"], home, clone)
     moved = clone.rename(tmp_path / "moved")
     # Where no Python is found nothing can be installed: that it is tried is what is looked for.
     after = run_there([moved / "scripts" / "shelltie"], home, moved, PYTHON="no-such-python")
 
-    assert before.stdout == "old place\n"
+    assert before.stdout == "shelltie: old place\n"
+    assert shell.stdout == "shelltie-sh: old place\n"
     assert "shelltie needs Python 3.11 or newer, or uv" in after.stdout

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from shelltie.errors import CannotStart
 from shelltie.frontends.cli.main import main
+from shelltie.frontends.clients import changes, registry
 from tests.cli import SHELLTIE, shelltie
 
 FILES = {
@@ -32,6 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home in which each client has a file, and no client's program is found."""
     home, nothing = tmp_path / "home", tmp_path / "bin"
     nothing.mkdir()
+    (nothing / "shelltie-sh").touch(0o755)
     for client, name in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(BEFORE.get(client, SETTINGS), encoding="utf-8")
@@ -199,6 +203,113 @@ def test_hooks_stand_beside_those_of_others_and_leave_alone(home: Path, capsys: 
     assert (left_out, removed) == ([2, 2], [0, 0, 0, 0])
     assert json.loads(claude.read_text()) == {"hooks": {"PreToolUse": [mine]}, "env": {"A": "1"}}
     assert hooks_in(cursor.read_text(), "beforeShellExecution") == []
+
+
+def test_a_hook_of_others_in_one_group_with_ours_stays(home: Path) -> None:
+    claude = home / ".claude/settings.json"
+    claude.parent.mkdir()
+    audit = {"type": "command", "command": "my-audit"}
+    old = {"type": "command", "command": "/old/shelltie hook claude"}
+    groups = [{"matcher": "Bash", "hooks": [old, audit, old]}, {"matcher": "X", "hooks": [old]}]
+    before = json.dumps({"hooks": {"PreToolUse": groups}})
+    left = {"matcher": "Bash", "hooks": [audit]}
+
+    claude.write_text(before, encoding="utf-8")
+    assert main(["install", "claude", "--hook", "--shell"]) == 0
+    installed = json.loads(claude.read_text(encoding="utf-8"))["hooks"]["PreToolUse"]
+    kept = claude.with_name("settings.json.before-shelltie").read_text(encoding="utf-8")
+    claude.write_text(before, encoding="utf-8")
+    assert main(["uninstall", "claude"]) == 0
+
+    assert installed[0] == left
+    assert [one["hooks"][0]["args"][-2:] for one in installed[1:]] == [["hook", "claude"]]
+    assert kept == before  # though two steps have changed the file
+    assert json.loads(claude.read_text(encoding="utf-8")) == {"hooks": {"PreToolUse": [left]}}
+
+
+def test_a_backup_replaces_a_link_and_a_large_file_is_no_problem(home: Path) -> None:
+    file, precious = home / ".mcp.json", home / "precious"
+    backup = home / ".mcp.json.before-shelltie"
+    before = json.dumps({"history": "x" * 2_000_000})
+    precious.write_text("precious", encoding="utf-8")
+    backup.symlink_to(precious)
+    file.write_text(before, encoding="utf-8")
+
+    assert main(["install", "json", "--file", str(file)]) == 0
+    assert (backup.is_symlink(), backup.read_text(encoding="utf-8")) == (False, before)
+    assert main(["uninstall", "json", "--file", str(file)]) == 0  # the old backup is large, too
+
+    assert precious.read_text(encoding="utf-8") == "precious"
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(before)
+
+
+@pytest.mark.parametrize("client", ["codex", "gemini", "cursor"])
+def test_a_hook_is_quoted_for_the_shell(client: str) -> None:
+    program = "/tmp/jörg's $x/shelltie"
+    hooks = registry.find(client).hooks
+    assert hooks is not None
+
+    for entry in hooks.entries([program]).values():
+        command = entry["hooks"][0]["command"] if "hooks" in entry else entry["command"]
+        assert shlex.split(command) == [program, "hook", client]
+        assert command.startswith("'/tmp/jörg")
+
+
+def test_a_shell_that_cannot_be_started_is_refused(tmp_path: Path) -> None:
+    plain, client = tmp_path / "shelltie-sh", registry.find("claude")
+    for _ in range(2):  # missing, then not executable
+        with pytest.raises(CannotStart, match="shelltie-sh: not there, or not executable"):
+            changes.install_shell(client, str(plain), {"HOME": str(tmp_path)})
+        plain.touch(0o644)
+
+
+def test_what_a_person_added_to_our_entry_stays(home: Path) -> None:
+    zed, goose = home / FILES["zed"], home / FILES["goose"]
+    zed.write_text(
+        '{"context_servers": {"shelltie": {"command": "old", "env": {"A": "1"} /* mine */}}}',
+        encoding="utf-8",
+    )
+    goose.write_text(
+        "extensions: # mine\n  shelltie:\n    enabled: false\n    args:\n    - old\n"
+        "    envs:\n      A: '1'\n    cmd: /old\n    timeout: 5\nX: 1\n",
+        encoding="utf-8",
+    )
+
+    assert [main(["install", name]) for name in ("zed", "goose")] == [0, 0]
+
+    entry = json.loads(zed.read_text().replace("/* mine */", ""))["context_servers"]["shelltie"]
+    assert (entry["env"], entry["args"][-1]) == ({"A": "1"}, "mcp")
+    assert "/* mine */" in zed.read_text()
+    lines = goose.read_text().splitlines()
+    assert [lines[0], lines[-1]] == ["extensions: # mine", "X: 1"]
+    assert {"    enabled: false", "    envs:", "      A: '1'", "    timeout: 5"} <= {*lines}
+    assert not {"    - old", "    cmd: /old"} & {*lines}
+    assert sum(line.startswith("    args:") for line in lines) == 1
+
+
+def test_a_named_file_is_the_only_one_that_changes(home: Path, capsys: Captured) -> None:
+    assert main(["install", "cursor", "--hook"]) == 0
+    hooks, other = home / ".cursor/hooks.json", home / "p.json"
+    before = hooks.read_text(encoding="utf-8")
+
+    codes = [main([verb, "cursor", "--file", str(other)]) for verb in ("install", "uninstall")]
+    refused = main(["install", "cursor", "--file", str(other), "--hook"])
+
+    assert (codes, refused) == ([0, 0], 2)
+    assert "--file" in capsys.readouterr().err
+    assert hooks.read_text(encoding="utf-8") == before
+
+
+def test_nothing_changes_if_one_of_the_steps_cannot_be_done(home: Path) -> None:
+    claude, server = home / ".claude/settings.json", home / FILES["claude"]
+    claude.parent.mkdir()
+    for text in ('{"env": {"CLAUDE_CODE_SHELL_PREFIX": "/theirs"}}', '{"hooks": []}'):
+        claude.write_text(text, encoding="utf-8")
+
+        assert main(["install", "claude", "--hook", "--shell"]) == 125
+
+        assert claude.read_text(encoding="utf-8") == text
+        assert server.read_text(encoding="utf-8") == BEFORE["claude"]
 
 
 def test_a_shell_prefix_of_somebody_else_stays(home: Path, capsys: Captured) -> None:

@@ -61,7 +61,9 @@ def test_what_is_not_toml_is_refused(text: str) -> None:
             edit(text, SERVER)
 
 
-@pytest.mark.parametrize("text", ["", "GOOSE_MODEL: x\n", GOOSE, "extensions: {}\n"])
+@pytest.mark.parametrize(
+    "text", ["", "GOOSE_MODEL: x\n", GOOSE, "extensions: {}\n", "---\nx:\n- a\n"]
+)
 def test_a_block_is_added_and_taken_out_again(text: str) -> None:
     new = yaml_block.put(text, EXTENSION, {"enabled": True, "cmd": "/a b", "args": ["mcp"]})
 
@@ -83,8 +85,29 @@ def test_a_block_as_goose_writes_it_is_understood() -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("extensions: {a: {}}\n", "by hand"), ("extensions:\n\ta: 1\n", "tabs")],
+    [
+        ("extensions: {a: {}}\n", "by hand"),
+        ("extensions:\n\ta: 1\n", "tabs"),
+        ("extensions:\n- a\n", "by hand"),
+        ("extensions:\n  - a\n", "by hand"),
+        ("extensions:\n  {a: 1}\n", "by hand"),
+        ('{"extensions": {}}\n', "by hand"),
+        ("- a\n", "by hand"),
+        ("---\na: 1\n...\n", "by hand"),
+        ("a: 1\n---\nb: 1\n", "by hand"),
+        ("? extensions\n: {}\n", "by hand"),
+        ("\ufeffextensions: {}\n", "by hand"),
+    ],
 )
 def test_yaml_of_another_style_is_refused(text: str, told: str) -> None:
     with pytest.raises(ConfigWrong, match=told):
         yaml_block.put(text, EXTENSION, {"cmd": "x"})
+
+
+@pytest.mark.parametrize("head", ["extensions: # mine", "extensions : {} # mine"])
+def test_the_comment_of_the_outer_key_stays(head: str) -> None:
+    new = yaml_block.put(f"{head}\nx: 1\n", EXTENSION, {"cmd": "x"})
+
+    assert new.split("\n")[1:3] == ["  shelltie:", '    cmd: "x"']
+    assert (new.count("extensions"), "# mine" in new) == (1, True)
+    assert "{} # mine" in yaml_block.drop(new, EXTENSION)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong, MissingFile
-from shelltie.settings.files import read_small_file
+from shelltie.settings.files import SIZE_MAX, read_small_file
 from shelltie.settings.toml_list import as_value
 
 HEADING = """\
@@ -68,7 +68,7 @@ def removed(text: str, key: str, comment: str = "") -> str:
     raise ConfigWrong(f"{key} stands in an unusual place: remove it with `shelltie config edit`")
 
 
-def rewrite(path: Path, edit: Callable[[str], str]) -> None:
+def rewrite(path: Path, edit: Callable[[str], str], *, size_max: int = SIZE_MAX) -> None:
     """Replace a file by what `edit` makes of its text, at once and whole.
 
     Raises: ConfigWrong, OSError.
@@ -78,17 +78,24 @@ def rewrite(path: Path, edit: Callable[[str], str]) -> None:
     mode, text = 0o600, ""
     with suppress(MissingFile):
         try:
-            text = read_small_file(path).decode("utf-8")
+            text = read_small_file(path, size_max=size_max).decode("utf-8")
         except UnicodeDecodeError as error:
             raise ConfigWrong(f"{path}: cannot be read: {error}") from error
         mode = path.stat().st_mode & 0o777
-    new = edit(text).encode("utf-8")
+    write_whole(path, edit(text), mode)
+
+
+def write_whole(path: Path, text: str, mode: int) -> None:
+    """Put a file in the place of what is there, at once (rename): of a link, too.
+
+    Raises: OSError.
+    """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with os.fdopen(os.open(unfinished, flags, mode), "wb") as file:
             os.fchmod(file.fileno(), mode)
-            file.write(new)
+            file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

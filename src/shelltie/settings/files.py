@@ -9,7 +9,7 @@ from pathlib import Path
 from shelltie.errors import ConfigWrong, MissingFile
 from shelltie.model import Directory
 
-_SIZE_MAX = 1024 * 1024
+SIZE_MAX = 1024 * 1024
 StatProblem = Callable[[os.stat_result], str | None]  # what is wrong with a file's owner or mode
 # Two writes within one tick of a file system's clock (up to 2 s) leave the same time behind.
 _TICK = 2.0
@@ -19,7 +19,7 @@ _UNREADABLE = (0,)
 def read_small_file(
     path: Path,
     *,
-    size_max: int = _SIZE_MAX,
+    size_max: int = SIZE_MAX,
     problem: StatProblem = lambda _: None,
     named: bool = True,
 ) -> bytes:
@@ -42,7 +42,7 @@ def read_small_file(
         reason = getattr(error, "strerror", error)
         raise ConfigWrong(f"{where}cannot be read: {reason}") from error
     if len(content) > size_max:
-        size = "1 MiB" if size_max == _SIZE_MAX else f"{size_max // 1024} KiB"
+        size = "1 MiB" if size_max == SIZE_MAX else f"{size_max // 1024} KiB"
         raise ConfigWrong(f"{where}larger than {size}")
     return content
 

@@ -1,6 +1,7 @@
 """Install and uninstall as a list of steps: files to edit and programs to call, printed or done."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from shelltie.frontends.clients.registry import Client, Entry, Environ
 from shelltie.frontends.clients.status import SHELL_PREFIX
 
 RunProgram = Callable[[Sequence[str]], tuple[int, str]]
+_STARTED_BY = ("type", "command", "cmd", "args")
 _ANOTHERS = "{}: {} is set to {} already, so it stays; remove it first"
 
 
@@ -30,20 +32,31 @@ class FileEdit:
         """For `--print`."""
         return f"{self.file}:\n{self.shown}"
 
-    def do(self, _: RunProgram) -> str | None:
-        """What was done; None if all is as it should be already.
+    def new_text(self, old: str) -> str:
+        """What the file would have instead of the old text.
 
-        Raises: ConfigWrong; then nothing was changed.
+        Raises: ConfigWrong if that cannot be said, or not be written.
         """
-        old = config_file.read(self.file)
         try:
             new = self.edit(old)
         except ConfigWrong as error:
             raise ConfigWrong(f"{self.file}: {error}") from error
+        if new != old:
+            config_file.check_writable(self.file, make=self.may_make_directory)
+        return new
+
+    def do(self, _: RunProgram, before: str) -> str | None:
+        """What was done; None if all is as it should be already.
+
+        `before` is the text that the backup keeps: the one before all steps.
+
+        Raises: ConfigWrong; then nothing was changed.
+        """
+        old = config_file.read(self.file)
+        new = self.new_text(old)
         if new == old:
             return None
-        config_file.check_writable(self.file, make=self.may_make_directory)
-        backup = config_file.replace(self.file, old, new)
+        backup = config_file.replace(self.file, old, new, before)
         kept = f" (as it was: {backup.name})" if backup is not None else ""
         return f"{self.what}: {self.file}{kept}"
 
@@ -61,12 +74,11 @@ class ProgramCalls:
         """For `--print`."""
         return "\n".join(map(shlex.join, self.calls))
 
-    def do(self, run: RunProgram) -> str | None:
+    def do(self, run: RunProgram, before: str) -> str | None:
         """What was done.
 
         Raises: CannotStart, ConfigWrong; then the file is as it was.
         """
-        before = config_file.read(self.file)
         for call in self.calls:
             code, said = run(call)
             if code != 0:
@@ -79,7 +91,7 @@ class ProgramCalls:
     def _restore(self, before: str) -> None:
         now = config_file.read(self.file)
         if now != before and before:
-            config_file.replace(self.file, now, before)
+            config_file.replace(self.file, now, before, before)
 
 
 Step = FileEdit | ProgramCalls
@@ -148,13 +160,15 @@ def uninstall_hooks(client: Client, environ: Environ) -> Step:
 def install_shell(client: Client, shell: str, environ: Environ) -> Step:
     """The step that runs each command of a client's own shell tool on a leash.
 
-    Raises: InvalidParameters if it has no such setting.
+    Raises: InvalidParameters if it has no such setting; CannotStart.
     """
     if client.shell_file is None:
         raise InvalidParameters(
             f"{client.title} has no setting for a shell; where a program is started with"
             f" SHELL={shell} it may use that"
         )
+    if not os.access(shell, os.X_OK):  # the client would fail at each command
+        raise CannotStart(f"{shell}: not there, or not executable", 1)
 
     def edit(text: str) -> str:
         path = ["env", SHELL_PREFIX]
@@ -192,8 +206,12 @@ def _has(known: object, entry: Entry) -> bool:
 
 
 def _with_entry(client: Client, entry: Entry, text: str) -> str:
+    """What says how it is started is ours; of the rest only what a person has not set."""
     known = client.format.get(text, client.place()) if text.strip() else None
-    return text if _has(known, entry) else client.format.put(text, client.place(), entry)
+    if isinstance(known, Mapping):
+        wrong = {name for name in _STARTED_BY if name in known and known[name] != entry.get(name)}
+        entry = {key: value for key, value in entry.items() if key in wrong or key not in known}
+    return client.format.put(text, client.place(), entry) if entry else text
 
 
 def _without_entry(client: Client, text: str) -> str:
@@ -203,7 +221,7 @@ def _without_entry(client: Client, text: str) -> str:
 def _with_hooks(client: Client, entries: Mapping[str, Entry], text: str) -> str:
     found = status.our_hooks(client, text)
     known = [json_comments.get(text, ["hooks", *one]) for one in found]
-    if known == list(entries.values()) and [event for event, _ in found] == list(entries):
+    if known == list(entries.values()) and [event for event, *_ in found] == list(entries):
         return text
     text = _without_hooks(client, text)
     for event, entry in entries.items():
@@ -212,6 +230,6 @@ def _with_hooks(client: Client, entries: Mapping[str, Entry], text: str) -> str:
 
 
 def _without_hooks(client: Client, text: str) -> str:
-    for event, place in reversed(status.our_hooks(client, text)):
-        text = json_comments.drop(text, ["hooks", event, place])
+    for path in reversed(status.our_hooks(client, text)):
+        text = json_comments.drop(text, ["hooks", *path])
     return text

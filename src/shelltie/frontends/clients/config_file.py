@@ -9,6 +9,7 @@ from shelltie.settings import edit, paths
 from shelltie.settings.files import read_small_file
 
 BACKUP = ".before-shelltie"
+_BACKUP_MODE = 0o600
 _SIZE_MAX = 64 * 1024 * 1024  # Claude Code keeps its history of projects in the same file
 
 
@@ -45,12 +46,12 @@ def check_writable(path: Path, *, make: bool) -> None:
         raise ConfigWrong(f"{place}: nothing can be written there")
 
 
-def replace(path: Path, old: str, new: str) -> Path | None:
-    """Write the new text, if the file still has the old one; where the old one is kept.
+def replace(path: Path, old: str, new: str, kept: str) -> Path | None:
+    """Write the new text, if the file still has the old one; where the `kept` one is.
 
     Raises: ConfigWrong.
     """
-    backup = path.with_name(path.name + BACKUP) if path.exists() else None
+    backup = path.with_name(path.name + BACKUP) if kept else None
 
     def checked(now: str) -> str:
         if now != old:
@@ -59,8 +60,8 @@ def replace(path: Path, old: str, new: str) -> Path | None:
 
     try:
         if backup is not None:
-            edit.rewrite(backup, lambda _: old)
-        edit.rewrite(path, checked)
+            edit.write_whole(backup, kept, _BACKUP_MODE)
+        edit.rewrite(path, checked, size_max=_SIZE_MAX)
     except OSError as error:
         raise ConfigWrong(f"{path}: cannot be written: {error.strerror}") from error
     return backup

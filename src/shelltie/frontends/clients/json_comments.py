@@ -6,7 +6,7 @@ parser remembers where each value stands; an edit replaces that piece of the tex
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shelltie.errors import ConfigWrong
@@ -56,6 +56,18 @@ def put(text: str, path: Path, value: object) -> str:
         node = inside
     new = _dumped(text, value, _indent_at(text, node.key_start))
     return text[: node.start] + new + text[node.end :]
+
+
+def update(text: str, path: Path, values: Mapping[str, object]) -> str:
+    """The text in which the object at that path has these values; others that it has stay.
+
+    Raises: ConfigWrong.
+    """
+    if not isinstance(get(text, path) if text.strip() else None, dict):
+        return put(text, path, values)
+    for key, value in values.items():
+        text = put(text, [*path, key], value)
+    return text
 
 
 def append(text: str, path: Path, value: object) -> str:

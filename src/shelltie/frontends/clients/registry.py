@@ -1,6 +1,7 @@
 """The clients that shelltie can be installed into: programs, configuration files, keys, entries."""
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,14 +22,14 @@ _MAC = sys.platform == "darwin"
 
 @frozen
 class FileFormat:
-    """How a value in the text of a file is read, set and deleted."""
+    """How a mapping in the text of a file is read, set and deleted; what else it has stays."""
 
     get: Callable[[str, Sequence[str]], object | None]
     put: Callable[[str, Sequence[str], Any], str]
     drop: Callable[[str, Sequence[str]], str]
 
 
-JSON = FileFormat(json_comments.get, json_comments.put, json_comments.drop)
+JSON = FileFormat(json_comments.get, json_comments.update, json_comments.drop)
 _TOML = FileFormat(toml_table.get, toml_table.put, toml_table.drop)
 _YAML = FileFormat(yaml_block.get, yaml_block.put, yaml_block.drop)
 
@@ -131,7 +132,7 @@ def _claude_hooks(argv: list[str]) -> dict[str, Entry]:
 
 
 def _shell_text(argv: list[str], client: str) -> str:
-    return " ".join(json.dumps(word) if " " in word else word for word in [*argv, "hook", client])
+    return shlex.join([*argv, "hook", client])
 
 
 def _codex_hooks(argv: list[str]) -> dict[str, Entry]:

@@ -51,26 +51,32 @@ def entry_in(client: Client, file: Path) -> object | None:
         raise ConfigWrong(f"{file}: {error}") from error
 
 
-def our_hooks(client: Client, text: str) -> list[tuple[str, int]]:
-    """Event and place of each hook of ours."""
+def our_hooks(client: Client, text: str) -> list[tuple[str | int, ...]]:
+    """The path below `hooks` of each entry of ours: of an event, or in a group with others."""
     events = json_comments.get(text, ["hooks"]) if text.strip() else None
     if not isinstance(events, Mapping):
         return []
     return [
-        (event, place)
+        (event, place, *below)
         for event, items in events.items()
         for place, item in enumerate(items if isinstance(items, list) else ())
-        if is_our_hook(item, client.name)
+        for below in _ours_in(item, client.name)
     ]
 
 
-def is_our_hook(item: object, client: str) -> bool:
-    """Whether an entry of an event calls `shelltie hook` for that client, wherever shelltie is."""
+def _ours_in(item: object, client: str) -> list[tuple[str | int, ...]]:
+    """Paths in an entry of an event; the empty one if all of it is ours."""
+    inner = item.get("hooks") if isinstance(item, Mapping) else None
+    if not isinstance(inner, list):
+        return [()] if _is_our_hook(item, client) else []
+    ours = [place for place, one in enumerate(inner) if _is_our_hook(one, client)]
+    return [()] if ours and len(ours) == len(inner) else [("hooks", place) for place in ours]
+
+
+def _is_our_hook(item: object, client: str) -> bool:
+    """Whether a hook calls `shelltie hook` for that client, wherever shelltie is."""
     if not isinstance(item, Mapping):
         return False
-    inner = item.get("hooks")
-    if isinstance(inner, list):
-        return any(is_our_hook(one, client) for one in inner)
     args = item.get("args")
     words = f"{item.get('command')} {' '.join(map(str, args)) if isinstance(args, list) else ''}"
     return "shelltie" in words and words.strip().endswith(f" hook {client}")

@@ -5,12 +5,16 @@ refused, so that nothing is guessed. Values are written as JSON, which YAML read
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import ConfigWrong
 
 _STEP = "  "
+_BY_HAND = "change it by hand"
+_EMPTY = re.compile(r":[ ]*\{\}")
+_KEY = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'#?{}\[\]&*!|>%@`,:\ufeff-][^:#]*):(\s|$)""")
 
 
 @frozen
@@ -35,19 +39,26 @@ def get(text: str, path: Sequence[str]) -> object | None:
 
 
 def put(text: str, path: Sequence[str], mapping: Mapping[str, object]) -> str:
-    """The text in which that block has these values and no others.
+    """The text in which that block has these values; others that it has stay.
 
     Raises: ConfigWrong.
     """
     top, name = path
-    lines = drop(text, path).rstrip("\n").split("\n") if text.strip() else []
+    lines = _lines_of(text.rstrip("\n")) if text.strip() else []
     outer = _find(lines, top, 0, len(lines), "")
-    indent = (outer and outer.indent) or _STEP
-    block = [f"{indent}{name}:"]
-    block += [f"{indent}{_STEP}{key}: {json.dumps(value)}" for key, value in mapping.items()]
     if outer is None:
-        return "\n".join([*lines, f"{top}:", *block, ""])
-    return "\n".join([*lines[: outer.at], f"{top}:", *block, *lines[outer.at + 1 :], ""])
+        outer = _Lines(len(lines), len(lines) + 1, "")
+        lines = [*lines, f"{top}:"]
+    inner = _find(lines, name, outer.at + 1, outer.end, outer.indent)
+    indent = outer.indent or _STEP
+    below = (inner and inner.indent) or indent + _STEP
+    block = [f"{indent}{name}:" if inner is None else _EMPTY.sub(":", lines[inner.at])]
+    block += [f"{below}{key}: {json.dumps(value)}" for key, value in mapping.items()]
+    start, end = (inner.at, inner.end) if inner else (outer.at + 1, outer.at + 1)
+    kept = _without_keys(lines[start + 1 : end], below, mapping)
+    head = _EMPTY.sub(":", lines[outer.at])
+    between = lines[outer.at + 1 : start]
+    return "\n".join([*lines[: outer.at], head, *between, *block, *kept, *lines[end:], ""])
 
 
 def drop(text: str, path: Sequence[str]) -> str:
@@ -63,28 +74,52 @@ def drop(text: str, path: Sequence[str]) -> str:
         return text
     left = [*lines[: inner.at], *lines[inner.end :]]
     if not any(map(_counts, lines[outer.at + 1 : inner.at] + lines[inner.end : outer.end])):
-        left[outer.at] = f"{top}: {{}}"
+        left[outer.at] = lines[outer.at].replace(":", ": {}", 1)
     return "\n".join(left)
 
 
 def _find(lines: list[str], key: str, start: int, end: int, indent: str) -> _Lines | None:
+    name = re.compile(rf"""{indent}(["']?){re.escape(key)}\1[ ]*:(?=\s|$)""")
     for at in range(start, end):
-        line = lines[at]
-        names = (f"{indent}{key}:", f'{indent}"{key}":', f"{indent}'{key}':")
-        found = next((name for name in names if line.startswith(name)), None)
+        found = name.match(lines[at])
         if found is None:
             continue
-        rest = line[len(found) :].partition(" #")[0].strip()
-        if rest not in ("", "{}"):
-            raise ConfigWrong(f"{key} is not a block of lines: change it by hand")
-        return _extent(lines, at, end, len(indent))
+        rest = lines[at][found.end() :].partition(" #")[0].strip()
+        block = _extent(lines, at, end, len(indent))
+        if rest not in ("", "{}") or not _is_mapping(lines[at + 1 : end], block.indent):
+            raise ConfigWrong(f"{key} is not a block of lines: {_BY_HAND}")
+        return block
     return None
 
 
+def _is_mapping(lines: list[str], indent: str) -> bool:
+    """Whether what is below a key begins with a key, if anything is: not a list, nor `{`."""
+    first = next(filter(_counts, lines), "")
+    return not first.startswith("-") and (not indent or _KEY.match(first.strip()) is not None)
+
+
 def _lines_of(text: str) -> list[str]:
-    if any(line.lstrip(" ").startswith("\t") for line in text.split("\n")):
+    lines = text.split("\n")
+    if any(line.lstrip(" ").startswith("\t") for line in lines):
         raise ConfigWrong("it is indented with tabs, which YAML forbids")
-    return text.split("\n")
+    outermost = [line for line in lines if _counts(line) and not line.startswith(" ")]
+    if outermost[:1] == ["---"]:
+        outermost = outermost[1:]
+    for at, line in enumerate(outermost):
+        if not (_KEY.match(line) or (at and line.startswith("- "))):
+            raise ConfigWrong(f"it is not a mapping with a key on each line: {_BY_HAND}")
+    return lines
+
+
+def _without_keys(lines: list[str], indent: str, keys: Container[str]) -> list[str]:
+    """Without those keys and what is below them: a list may stand as far left as its key."""
+    kept, dropped = [], False
+    for line in lines:
+        if line.startswith(indent) and _KEY.match(line[len(indent) :]):
+            dropped = line.partition(":")[0].strip(" \"'") in keys
+        if not dropped:
+            kept.append(line)
+    return kept
 
 
 def _extent(lines: list[str], at: int, end: int, own: int) -> _Lines:

@@ -11,11 +11,11 @@ import anyio
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.assemble import assemble, policy_file
 from shelltie.environment import child
-from shelltie.errors import CannotStart
+from shelltie.errors import CannotStart, InvalidParameters
 from shelltie.frontends.about import shell_program, start_argv
 from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_question import REFUSED
-from shelltie.frontends.clients import changes
+from shelltie.frontends.clients import changes, config_file
 from shelltie.frontends.clients.changes import Step
 from shelltie.frontends.clients.registry import Client, find
 from shelltie.limits.resolve import AskedLimits
@@ -31,6 +31,8 @@ def main(args: Namespace) -> int:
     """Add what was asked for."""
     client, environ = find(args.client), child.inherited()
     file = None if args.file is None else Path(args.file).absolute()
+    if file is not None and (args.hook or args.shell):
+        raise InvalidParameters("--file is for the MCP server alone: leave --hook and --shell out")
     steps = [changes.install_server(client, [*start_argv(), "mcp"], environ, file)]
     if client.name == "json" and file is None:
         print(steps[0].shown if isinstance(steps[0], changes.FileEdit) else "")
@@ -64,8 +66,12 @@ def perform(steps: list[Step], *, only_print: bool, done: str) -> int:
     if why is not None:
         print_error(f"only a person may change an agent's settings: {why}")
         return REFUSED
+    before = {step.file: config_file.read(step.file) for step in steps}
+    for step in steps:  # before the first is done: all or nothing
+        if isinstance(step, changes.FileEdit):
+            step.new_text(before[step.file])
     for step in steps:
-        told = step.do(_run) if _does_something(step) else None
+        told = step.do(_run, before[step.file]) if _does_something(step) else None
         print(f"✓ {told}" if told else f"· {step.what}: {done}")
     return 0
 

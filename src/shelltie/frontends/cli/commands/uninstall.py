@@ -10,12 +10,12 @@ from shelltie.frontends.clients.registry import find
 
 
 def main(args: Namespace) -> int:
-    """Remove all of it."""
+    """Remove all of it; with `--file` only what is in that file."""
     client, environ = find(args.client), child.inherited()
     file = None if args.file is None else Path(args.file).absolute()
     steps = [changes.uninstall_server(client, environ, file)]
-    if client.hooks is not None:
+    if client.hooks is not None and file is None:
         steps.append(changes.uninstall_hooks(client, environ))
-    if client.shell_file is not None:
+    if client.shell_file is not None and file is None:
         steps.append(changes.uninstall_shell(client, environ))
     return perform(steps, only_print=args.print, done="is not installed")
