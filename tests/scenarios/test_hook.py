@@ -6,19 +6,31 @@ what Cursor documents.
 """
 
 import json
+import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import pytest
 
 from shelltie import Config
+from shelltie.environment import child
+from shelltie.errors import InvalidParameters
+from shelltie.frontends.control import hook_requests
 from shelltie.frontends.control.hook_requests import hook_answer
+from shelltie.frontends.control.peer import Peer
+from shelltie.frontends.control.runs import steerable
 from shelltie.record.past_runs import latest
 from shelltie.record.queries import tail
+from shelltie.running.supervisor import Supervisor
+from shelltie.sessions.registry import Sessions
+from shelltie.settings.paths import ONLY_RUNTIME
 from shelltie.verdict import Decision, Rating
 from tests.cli import SHELLTIE
 from tests.conftest import Open
@@ -40,10 +52,10 @@ def sent(client: str, command: object, **more: object) -> dict[str, Any]:
     return {**common, **event, "tool_input": {"command": command}, "tool_use_id": "t", **more}
 
 
-def hook(client: str, given: object) -> tuple[int, Any, str]:
+def hook(client: str, given: object, closed: str = "") -> tuple[int, Any, str]:
     """Exit code, stdout and stderr of a call, the first as JSON."""
     text = given if isinstance(given, bytes) else json.dumps(given).encode()
-    argv = [*SHELLTIE, "hook", client]
+    argv = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *SHELLTIE, "hook", client]
     done = subprocess.run(argv, input=text, capture_output=True, timeout=100, check=False)
     return done.returncode, json.loads(done.stdout or "null"), done.stderr.decode()
 
@@ -58,10 +70,21 @@ async def in_thread(client: str, given: object) -> tuple[int, Any, str]:
     return await anyio.to_thread.run_sync(hook, client, given)
 
 
-async def test_each_client_is_told_in_its_own_words_and_all_of_it_is_on_record(
-    open_terminal: Open, tmp_path: Path
-) -> None:
+@asynccontextmanager
+async def server(open_terminal: Open) -> AsyncIterator[Supervisor]:
+    """What answers hooks in `shelltie mcp`."""
     async with open_terminal() as terminal:
+        supervisor = terminal.supervisor
+        async with steerable(supervisor, Sessions(supervisor), child.inherited()):
+            yield supervisor
+
+
+async def test_each_client_is_told_in_its_own_words_and_all_of_it_is_on_record(
+    open_terminal: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A server that is too slow on a busy machine is left, and the hook records the same by itself.
+    monkeypatch.setenv("SHELLTIE_STATE_DIR", str(tmp_path / "state"))
+    async with server(open_terminal) as supervisor:
         told = {
             (client, command): await in_thread(client, sent(client, command))
             for client in ("claude", "codex", "gemini", "cursor")
@@ -72,7 +95,7 @@ async def test_each_client_is_told_in_its_own_words_and_all_of_it_is_on_record(
         asking = sent("codex", UNKNOWN, hook_event_name="PermissionRequest")
         not_permitted = await in_thread("codex", asking)
         other_tool = await in_thread("claude", sent("claude", SAFE, tool_name="Read"))
-        await terminal.supervisor.flush_record()
+        await supervisor.flush_record()
 
     assert {code for code, _, _ in told.values()} == {0}
     assert {stderr for _, _, stderr in told.values()} == {""}
@@ -95,13 +118,132 @@ async def test_each_client_is_told_in_its_own_words_and_all_of_it_is_on_record(
     assert (not_permitted[1], other_tool) == (None, (0, None, ""))
     journal = Config.of(state_dir=str(tmp_path / "state")).journal
     lines = [line.to_json() for line in tail(journal, 100)]
-    answers = [(one["client"], one["command"], one["answer"]) for one in lines if "answer" in one]
+    answers = {(one["client"], one["command"], one["answer"]) for one in lines if "answer" in one}
     assert len(answers) == 12
     assert ("claude hook", SAFE, "allow") in answers
     assert ("gemini hook", DANGEROUS, "deny") in answers
     assert ("codex hook", UNKNOWN, "none") in answers
-    refused = [(run.client, run.command) for run in latest(journal, 9) if run.refused]
-    assert sorted(refused) == [("codex hook", DANGEROUS), ("gemini hook", DANGEROUS)]
+    refused = {(run.client, run.command) for run in latest(journal, 99) if run.refused}
+    assert refused == {("codex hook", DANGEROUS), ("gemini hook", DANGEROUS)}
+
+
+async def test_a_server_answers_only_hooks_that_see_its_settings(
+    open_terminal: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = {"command": DANGEROUS, "cwd": "/", "client": "codex"}
+    ours, peer = {**os.environ}, cast(Peer, None)
+    ours.pop(child.RUN_MARK, None)
+    monkeypatch.delenv(child.RUN_MARK, raising=False)
+    others: list[dict[str, str]] = [
+        {},
+        {**ours, "XDG_CONFIG_HOME": str(tmp_path)},
+        {**ours, "XDG_STATE_HOME": str(tmp_path)},
+        {**ours, "HOME": str(tmp_path)},
+        {**ours, "PATH": "/nowhere"},
+        {**ours, "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "allow"},
+    ]
+    async with open_terminal() as terminal:
+        answer = hook_requests.commands(terminal.supervisor)["hook"]
+        told = await answer(peer, {**asked, "environ": {**ours, "SHELLTIE_TOKEN": "x"}})
+        assert told["answer"] == "deny"
+        for other in others:
+            with pytest.raises(InvalidParameters, match="other settings"):
+                await answer(peer, {**asked, "environ": other})
+        monkeypatch.setenv(child.RUN_MARK, "01RUN")
+        with pytest.raises(InvalidParameters, match="a command started"):
+            await answer(peer, {**asked, "environ": ours})
+
+
+def test_a_run_with_looser_settings_does_not_answer_for_the_hook() -> None:
+    loose = {**os.environ, "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "allow"}
+    loose.pop(child.RUN_MARK, None)
+    argv = [*SHELLTIE, "run", "--", "echo started; exec sleep 1000"]
+    with subprocess.Popen(argv, env=loose, stdout=subprocess.PIPE) as run:
+        try:
+            assert run.stdout is not None
+            assert run.stdout.readline() == b"started\n"
+            code, said, _ = hook("codex", sent("codex", DANGEROUS))
+        finally:
+            run.terminate()
+
+    assert (code, claude(said)[0]) == (0, "deny")
+
+
+@contextmanager
+def forged(place: Path, answer: bytes | None) -> Iterator[list[bytes]]:
+    """A socket where servers have theirs; what it was asked. Without an answer it stays silent."""
+    place.mkdir(mode=0o700, exist_ok=True)
+    path, asked = place / "9-forged.sock", []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                asked.append(connection.recv(65536))
+                if answer is not None:
+                    connection.sendall(answer)
+                connection.recv(1)  # until the hook has left
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield asked
+        thread.join(50)
+    path.unlink()
+
+
+def test_only_a_server_that_says_a_known_word_in_time_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ONLY_RUNTIME, str(tmp_path / "r"))
+    monkeypatch.setenv("SHELLTIE_TOKEN", "very-secret")
+    decided = []
+    for answer in (b'{"ok": true, "answer": "wEiRd"}\n', b'{"ok": true, "answer": []}\n', None):
+        with forged(tmp_path / "r", answer) as asked:
+            decided.append(claude(hook("claude", sent("claude", DANGEROUS))[1])[0])
+        assert b"very-secret" not in asked[0]
+        assert json.loads(asked[0])["environ"]["HOME"] == os.environ["HOME"]
+
+    assert decided == ["ask", "ask", "ask"]
+
+
+FORGER = """
+import socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("9-x.sock")
+listener.listen()
+print(flush=True)
+connection, _ = listener.accept()
+connection.sendall(b'{"ok": true, "answer": "allow"}' + bytes([10]))
+connection.recv(1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the pid of a server is looked at in /proc")
+def test_a_command_that_poses_as_a_server_is_not_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "r"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv(ONLY_RUNTIME, str(place))
+    argv = [sys.executable, "-c", FORGER]
+    marked = {**os.environ, child.RUN_MARK: "01RUN"}
+    with subprocess.Popen(argv, env=marked, cwd=place, stdout=subprocess.PIPE) as forger:
+        try:
+            assert forger.stdout is not None
+            assert forger.stdout.readline() == b"\n"
+            said = hook("claude", sent("claude", DANGEROUS))[1]
+        finally:
+            forger.kill()
+
+    assert claude(said)[0] == "ask"
+
+
+def test_where_nobody_can_be_told_the_command_is_blocked() -> None:
+    assert hook("gemini", b"garbage", "2>&-")[0] == 2
+    assert hook("codex", sent("codex", DANGEROUS), ">&-")[0] == 2
+    assert hook("claude", b"garbage", ">/dev/full")[0] == 2
 
 
 def test_without_a_server_it_judges_and_records_by_itself() -> None:

@@ -9,9 +9,7 @@ def program() -> None:
     if sys.argv[1:2] == ["hook"] and sys.argv[2:] in ([one] for one in _HOOKED):
         from shelltie.frontends.clients import hook_program  # nothing else is loaded
 
-        code = hook_program.main(sys.argv[2])
-        sys.stdout.flush()
-        os._exit(code)
+        os._exit(hook_program.main(sys.argv[2]))
     from shelltie.frontends.cli import main
 
     main.program()

@@ -89,7 +89,7 @@ def load(
         str(project_file(project)),
         trusted=trust.is_trusted(snapshot, trust_file(environ)),
     )
-    for name, key, value in _from_environment(environ):
+    for name, key, value in from_environment(environ):
         layers.apply({key: value}, name)
     layers.apply(overrides or {}, "command line")
     config = Config(state=StateSettings(str(state_dir(environ)))).changed_by(layers.values)
@@ -222,8 +222,11 @@ def _flatten(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
             yield f"{prefix}{key}", value
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Each variable that is set, with its key and its value."""
+def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Each variable that is set, with its key and its value.
+
+    Raises: ConfigWrong.
+    """
     known = {variable(key) for key in SETTINGS} | _OTHER_VARIABLES
     for unknown in sorted(environ.keys() - known):
         if unknown.startswith("SHELLTIE_"):

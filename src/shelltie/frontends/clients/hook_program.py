@@ -1,24 +1,25 @@
 """Hook program of agents: reads what a shell tool is about to run, and answers allow, ask or deny.
 
 It runs before each command of an agent, so it is quick: it imports next to nothing and asks a
-server of shelltie that runs. Only if there is none it loads the rules and judges by itself. When it
+server of shelltie that runs and has the same settings. Only if there is none it loads the rules and
+judges by itself. When it
 fails a person is asked, or where nobody can be, the command is denied with the reason: it is never
 allowed by accident.
 """
 
+import _socket  # without selectors and enums: a quarter of our time
 import json
 import os
 import signal
 import stat
 import sys
 import time
-from _socket import AF_UNIX, socket  # without selectors and enums: a quarter of our time
 
 Fields = dict[str, object]
 
 _INPUT_MAX = 16 * 1024 * 1024
 _ASKED_MAX = 60 * 1024  # of a command, over the socket
-_PATIENCE = 15.0  # seconds for all servers together
+_PATIENCE = 2.0  # seconds for all servers together
 _ALARM = 25  # seconds, before the client gives up: then it would let the command through
 _BLOCKED = 2  # the exit code that means no to every client
 _SHELL_TOOLS = {
@@ -29,6 +30,11 @@ _SHELL_TOOLS = {
 }
 _PERMISSION = "PermissionRequest"
 _ASKING = ("claude", "cursor")  # that obey allow and ask; Codex would run it, Gemini CLI hang
+_WORDS = ("allow", "ask", "deny", "")
+# What settings depend on (`hook_requests`): a server with others does not answer.
+_SETTINGS = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "ENABLE_TERMINAL_ACCESS")
+_SETTINGS_BEGIN = ("SHELLTIE_", "TERMINAL_")
+_NOT_SENT = ("SHELLTIE_TOKEN", "SHELLTIE_RUN")
 _WAY_OUT = "a person can run it; the tools of shelltie ask one, and can run it on trial"
 
 
@@ -38,6 +44,13 @@ class _Failed(Exception):
 
 def main(client: str) -> int:
     """Answer one call of a hook; the exit code."""
+    try:
+        return _answer_call(client)
+    except BaseException:  # noqa: BLE001  nobody can be told: any other code would be a yes
+        return _BLOCKED
+
+
+def _answer_call(client: str) -> int:
     given: Fields = {}
     try:
         signal.signal(signal.SIGALRM, _too_late)
@@ -103,12 +116,18 @@ def _ask(client: str, command: str, given: Fields) -> tuple[str, list[str]]:
     answer = _ask_servers(request) or _judge_here(request)
     reasons = answer.get("reasons")
     told = reasons if isinstance(reasons, list) else []
-    return str(answer.get("answer")), [str(one) for one in told]
+    return str(answer["answer"]), [str(one) for one in told]
 
 
 def _ask_servers(request: Fields) -> Fields | None:
     """The first answer of a server of this user."""
-    line = json.dumps({"shelltie": 1, "do": "hook", **request}).encode() + b"\n"
+    environ = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251  as above
+        if name in _SETTINGS or (name.startswith(_SETTINGS_BEGIN) and name not in _NOT_SENT)
+    }
+    asked = {"shelltie": 1, "do": "hook", "environ": environ, **request}
+    line = json.dumps(asked).encode() + b"\n"
     if len(line) > _ASKED_MAX:
         return None
     deadline = time.monotonic() + _PATIENCE
@@ -119,7 +138,7 @@ def _ask_servers(request: Fields) -> Fields | None:
             answer = _exchange(path, line, deadline)
         except (OSError, ValueError):
             continue
-        if answer.get("ok") is True and isinstance(answer.get("answer"), str):
+        if answer.get("ok") is True and answer.get("answer") in _WORDS:
             return answer
     return None
 
@@ -143,13 +162,19 @@ def _sockets() -> list[str]:
 
 
 def _exchange(path: str, line: bytes, deadline: float) -> Fields:
-    connection = socket(AF_UNIX)
+    connection = _socket.socket(_socket.AF_UNIX)
     try:
         connection.settimeout(max(0.1, deadline - time.monotonic()))
         connection.connect(path)
+        if sys.platform == "linux":
+            peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+            if _is_leashed(int.from_bytes(peer[:4], sys.byteorder)):
+                raise ValueError("a command poses as a server")
         connection.sendall(line)
         answer = b""
         while not answer.endswith(b"\n"):
+            if time.monotonic() > deadline:
+                raise ValueError("it takes too long")
             chunk = connection.recv(65536)
             if not chunk:
                 raise ValueError("it closed")
@@ -158,6 +183,25 @@ def _exchange(path: str, line: bytes, deadline: float) -> Fields:
         connection.close()
     found = json.loads(answer)
     return found if isinstance(found, dict) else {}
+
+
+def _is_leashed(pid: int) -> bool:
+    """Whether a process descends from a command that shelltie runs (as in `approval.ancestry`)."""
+    while pid > 1:
+        name, _, rest = _read_proc(pid, "stat").rpartition(b")")
+        marked = b"\0SHELLTIE_RUN=" in b"\0" + _read_proc(pid, "environ")
+        if marked or name.endswith(b"(shelltie-keeper"):
+            return True
+        pid = int(rest.split()[1]) if rest else 0
+    return False
+
+
+def _read_proc(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123  as above
+            return file.read()
+    except OSError:  # another user's, or it has ended
+        return b""
 
 
 def _judge_here(request: Fields) -> Fields:
@@ -215,4 +259,5 @@ def _answer(client: str, decision: str, why: str) -> Fields:
 
 def _print(answer: Fields) -> int:
     sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()  # what does not arrive is not said
     return 0

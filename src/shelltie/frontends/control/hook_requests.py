@@ -1,11 +1,13 @@
 """Hook requests over the control socket: the verdict about a command of an agent's own shell tool.
 
 The agent runs such a command itself. Here it is judged by the settings of the directory that it
-runs in, and put on record with what the agent is told.
+runs in, and put on record with what the agent is told. A server that would read other settings than
+the hook itself does not answer it, nor does one that a command of ours started.
 """
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio.to_thread
@@ -13,6 +15,7 @@ import anyio.to_thread
 from shelltie.approval.decision import decide_by_profile
 from shelltie.assemble import judge_of, profiles
 from shelltie.basics.validate import text
+from shelltie.environment import child
 from shelltie.errors import InvalidParameters, parameter
 from shelltie.events import CommandAsked, CommandJudged, CommandRefused, HookAnswered
 from shelltie.frontends.control.line_format import MessageFields
@@ -22,8 +25,9 @@ from shelltie.model import Caller, Command
 from shelltie.running.options import new_run_id
 from shelltie.running.supervisor import Supervisor
 from shelltie.safety.judge import Judge
+from shelltie.settings import paths
 from shelltie.settings.config import Config
-from shelltie.settings.layers import load
+from shelltie.settings.layers import from_environment, load
 from shelltie.verdict import Decision, Rating, Verdict, foremost
 
 _REASONS_MAX = 3
@@ -39,9 +43,29 @@ def commands(supervisor: Supervisor) -> dict[str, Perform]:
     judges = HookJudge(supervisor)
 
     async def hook(_: Peer, given: MessageFields) -> MessageFields:
+        _must_see_our_settings(given.get("environ"))
         return await judges.answer(given)
 
     return {"hook": hook}
+
+
+def _must_see_our_settings(environ: object) -> None:
+    """Refuse a hook whose own variables lead to other settings than ours do.
+
+    Raises: InvalidParameters, ConfigWrong.
+    """
+    ours = child.inherited()
+    if child.RUN_MARK in ours:
+        raise InvalidParameters("a server that a command started answers no hooks")
+    theirs = environ if isinstance(environ, dict) else {}
+    if _settings_seen({str(k): str(v) for k, v in theirs.items()}) != _settings_seen(ours):
+        raise InvalidParameters("this server has other settings")
+
+
+def _settings_seen(environ: Mapping[str, str]) -> list[object]:
+    """What of the environment decides about a verdict; `hook_program` sends it."""
+    places = [find(environ) for find in (paths.home_dir, paths.user_file, paths.state_dir)]
+    return [environ.get("PATH"), *places, *from_environment(environ)]
 
 
 class HookJudge:

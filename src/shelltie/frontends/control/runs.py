@@ -53,9 +53,10 @@ async def steerable(
     environ: Mapping[str, str],
     about: MessageFields = MappingProxyType({}),
 ) -> AsyncIterator[Control]:
-    """A server's socket: a person answers questions there, and watches and steers what runs."""
+    """A server's socket: a person answers questions there, and steers what runs; hooks ask it."""
     broker = supervisor.admission.broker
-    async with answering(supervisor, sessions.all, environ, about) as control:
+    hooks = hook_requests.commands(supervisor)
+    async with answering(supervisor, sessions.all, environ, about, more=hooks) as control:
         broker.reachable = control.path is not None
         try:
             yield control
@@ -72,12 +73,13 @@ async def answering(
     *,
     listens: socket.socket | None = None,
     push: EventPush | None = None,
+    more: Mapping[str, Perform] = MappingProxyType({}),
 ) -> AsyncIterator[Control]:
-    """A socket that can do all that there is to do."""
+    """A socket that can do all that there is to do about runs, and what only a server does."""
     pushing = push or new_push(supervisor, environ, lambda: control.client)
     offered = {
         **questions.commands(supervisor.admission.broker),
-        **hook_requests.commands(supervisor),
+        **more,
         **commands(supervisor, list_sessions),
         **watch.watch_commands(supervisor.bus, environ, pushing),
         **watch.figure_commands(supervisor.measures),
