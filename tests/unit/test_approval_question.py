@@ -6,7 +6,7 @@ import pytest
 
 from shelltie.approval.question import Question, fingerprint
 from shelltie.model import Command, TerminalSize
-from shelltie.verdict import Rating, Verdict
+from shelltie.verdict import Code, Rating, Reason, Span, Verdict
 
 COMMAND = Command("rm -rf build", cwd="/work", env={"A": "1", "B": None}, stdin=b"x")
 DANGEROUS = Verdict(Rating.DANGEROUS)
@@ -34,6 +34,13 @@ def test_a_yes_to_one_command_is_none_to_another(other: Command) -> None:
 
 def test_a_yes_to_one_place_is_none_to_another() -> None:
     assert fingerprint(COMMAND, "container") != fingerprint(COMMAND, "local")
+
+
+def test_a_yes_to_changes_is_none_to_run_their_text() -> None:
+    reason = Reason(Code.TRIAL_CHANGES, Rating.DANGEROUS, "guarded", Span(0, 3))
+    applied = Question.about(COMMAND, replace(DANGEROUS, reasons=(reason,)), "local")
+
+    assert applied.digest != Question.about(COMMAND, DANGEROUS, "local").digest
 
 
 def test_the_order_of_variables_does_not_matter() -> None:

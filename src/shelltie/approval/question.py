@@ -18,6 +18,7 @@ from shelltie.verdict import Code, Verdict
 NOBODY = "nobody"  # who answered when there was no answer
 _HEAD = 128 * 1024
 _IDS = ShortIds()
+_APPLY = "apply"  # instead of the place where a command would run
 
 LATE_ANSWER_WINDOW = 600.0  # how long a late question may be answered, and a late answer be used
 
@@ -84,6 +85,8 @@ class Question:
         """
         command = replace(command, cwd=os.path.realpath(command.cwd))
         directory = file_identity(command.cwd) or (0, 0)  # where there is none, one that never is
+        # A yes to changes is none to run their text as a command.
+        purpose = _APPLY if _is_about_changes(verdict) else provider
         return cls(
             id=_IDS.new(),
             command=command,
@@ -91,7 +94,7 @@ class Question:
             provider=provider,
             client=client,
             asked_at=time.time(),
-            digest=fingerprint(command, provider, directory),
+            digest=fingerprint(command, purpose, directory),
             input=_input(command.stdin),
             directory=directory,
             withheld=withheld,
@@ -101,13 +104,17 @@ class Question:
     @property
     def is_apply(self) -> bool:
         """Whether a yes applies the changes of a trial; nothing is run then."""
-        return any(reason.code is Code.TRIAL_CHANGES for reason in self.verdict.reasons)
+        return _is_about_changes(self.verdict)
 
     @property
     def env(self) -> dict[str, str | None]:
         """What the call changes in the environment of its command."""
         env = self.command.env
         return {name: env[name] for name in env if name not in self.withheld}
+
+
+def _is_about_changes(verdict: Verdict) -> bool:
+    return any(reason.code is Code.TRIAL_CHANGES for reason in verdict.reasons)
 
 
 def fingerprint(command: Command, provider: str, directory: Directory | None = None) -> str:
