@@ -14,6 +14,8 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.model import Command, Isolation
 from shelltie.running.options import RunOptions
 from shelltie.settings.config import Config
+from shelltie.trials import KEPT_AS_TRIAL
+from tests.cli import shelltie
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until
 
@@ -70,6 +72,25 @@ def trial_named_in(result: Result) -> str:
     found = re.search(r"kept as trial (t\d+)", " ".join(result.warnings))
     assert found, result.warnings
     return found[1]
+
+
+async def test_what_cannot_be_read_ends_all_the_same(apart: Terminal, project: Path) -> None:
+    result = await sandboxed(apart, "for i in $(seq 400); do mkdir d && cd d || exit; done")
+
+    assert result.status == "success"
+    assert "directories in one another" in " ".join(result.warnings)
+    assert trial_named_in(result)
+    assert not (project / "d").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_the_command_line_says_what_was_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELLTIE_SANDBOX_WRITES", "trial")
+    monkeypatch.setenv("SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS", "allow")
+
+    done = shelltie("run", "--isolation", "sandbox", "--", "echo x > .vscode/settings.json")
+
+    assert KEPT_AS_TRIAL in " ".join(done.stderr.decode().split())
 
 
 async def test_writes_are_applied_and_guarded_ones_are_kept(apart: Terminal, project: Path) -> None:

@@ -133,7 +133,9 @@ async def test_caches_are_seen_added_to_and_never_spoiled(
         return await in_place(provider, workspace, text, close=False)
 
     provider = opened()
-    first = await said(provider, f"cat {uv}/file; echo x > {uv}/file; echo added > {uv}/new")
+    first = await said(
+        provider, f"cat {uv}/file; echo x > {uv}/file; echo added > {uv}/new; ln -s /tmp {uv}/l"
+    )
     (workspace / ".git").mkdir()  # what must be guarded is another now: so is its sandbox
     (workspace / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (workspace / ".envrc").write_text("")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shelltie import CommandDenied
+from shelltie.providers.bubblewrap.docker_socket import is_elsewhere
 from shelltie.providers.loopback_forward import only_reads
 from tests.conftest import Open
 from tests.containers import IMAGE, OwnEngine
@@ -137,3 +138,13 @@ async def test_docker_reads_its_engine_in_the_view_and_cannot_change_it(
 )
 def test_only_what_asks_reaches_a_container_engine(head: str, reads: bool) -> None:
     assert only_reads(head.encode()) is reads
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"currentContext": "far"}', '{"psFormat": "x"}'])
+def test_a_configuration_that_steers_docker_or_is_garbage_leads_elsewhere(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / ".docker").mkdir()
+    (tmp_path / ".docker" / "config.json").write_text(text, encoding="utf-8")
+
+    assert is_elsewhere("/run/docker.sock", tmp_path)

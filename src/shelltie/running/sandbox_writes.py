@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import inline
-from shelltie.errors import CannotStart, ChangesConflict, TrialError
+from shelltie.errors import CannotStart, ChangesConflict
 from shelltie.events import Publish, TrialChanged
 from shelltie.keeper.protocol import Noted
 from shelltie.model import Command, RunId
@@ -137,7 +137,7 @@ class SandboxWrites:
 
         def done(future: "asyncio.Future[_Settled]") -> None:
             held.close()
-            settled = future.result()
+            settled = future.result()  # whatever went wrong is in it: a run must end
             place.leave(survivors=settled.survivors)
             if settled.left is not None:
                 self._tell(settled.left, settled.summary)
@@ -168,7 +168,7 @@ class SandboxWrites:
             if exit_code is None:
                 return self._keep(trial, changes.summary(), _CUT_SHORT)
             return self._written(trial, changes, guarded_paths(changes, guarded))
-        except (TrialError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  a fault of ours must not hold the run for ever
             return self._keep(trial, str(error), _NOT_WRITTEN)
 
     def _written(self, trial: Trial, changes: ChangeSet, guarded: list[str]) -> _Settled:

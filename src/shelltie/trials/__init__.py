@@ -34,3 +34,5 @@ Files, in reading order:
   undo           undo(), recover()
   trial_store    trials on disk: numbers, locks, bounds
 """
+
+KEPT_AS_TRIAL = "is kept as trial"  # in all that is told of writes that were not made

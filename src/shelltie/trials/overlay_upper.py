@@ -23,6 +23,7 @@ from shelltie.trials.merge import keep_bases
 ENTRIES_MAX = 250_000
 _COMPARED_MAX = 4 * 1024**3  # bytes of equally long files; beyond, they count as changed
 _CHUNK = 1024 * 1024
+_DEPTH_MAX = 200  # directories in one another; a frame or three of ours for each
 _SET_BY_USERS = ("user.", "system.posix_acl_", "security.capability")
 
 
@@ -116,6 +117,7 @@ class _Comparison:
         `merged` is whether the workspace has one there, `hidden` whether the trial did not see
         what is in that one.
         """
+        _check_depth(path)
         names = self._upper.names(path)
         below = [f"{path}/{name}" if path else name for name in names]
         for inner in below:
@@ -232,6 +234,7 @@ class _Comparison:
             yield from self._deleted_below(path)
 
     def _deleted_below(self, path: str) -> Iterator[Change]:
+        _check_depth(path)
         for name in self._lower.names(path):
             yield from self._deleted(f"{path}/{name}")
 
@@ -263,6 +266,12 @@ class _Comparison:
             for name, value in attributes_of(self._upper, path).items()
             if name.startswith(self._prefix)
         }
+
+
+def _check_depth(path: str) -> None:
+    if path.count("/") >= _DEPTH_MAX:
+        deep = "more than {} directories in one another; run it outside"
+        raise ChangesUnreadable(deep.format(_DEPTH_MAX))
 
 
 def attributes_of(tree: HeldTree, path: str) -> dict[str, bytes]:

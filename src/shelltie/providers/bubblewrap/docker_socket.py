@@ -14,5 +14,7 @@ def is_elsewhere(path: str | None, home: Path) -> bool:
         told = json.loads(config.read_bytes()) if config.exists() else {}
     except (OSError, ValueError):
         return True
+    if not isinstance(told, dict):
+        return True
     context = told.get("currentContext", "default")
     return path is None or context != "default" or any(key.endswith("Format") for key in told)

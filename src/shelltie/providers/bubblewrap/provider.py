@@ -127,6 +127,12 @@ class BubblewrapProvider:
 
         Raises: CannotStart, which says why that is not possible.
         """
+        try:
+            return await self._entered(workspace, folder)
+        except CannotStart:  # its sandbox may have ended just then: there is another one now
+            return await self._entered(workspace, folder)
+
+    async def _entered(self, workspace: str, folder: Path) -> "OverlaidPlace":
         await self._end_outdated(workspace)
         sandbox = await self._answering(lambda: self._open(workspace))
         self._rooms.reserve(sandbox)

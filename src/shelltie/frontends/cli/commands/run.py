@@ -57,6 +57,7 @@ from shelltie.model import (
 )
 from shelltie.record.journal import UNANCHORED, UNRECORDED
 from shelltie.running.run import Run
+from shelltie.trials import KEPT_AS_TRIAL
 
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
@@ -249,7 +250,11 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     if outcome.state is State.FINISHED and outcome.survivors:
         count = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
         yield "⚠", f"ended what it left in the background: {count}"
-    yield from (("⚠", text) for text in outcome.warnings if text.startswith(_OF_THE_RECORD))
+    yield from (
+        ("⚠", text)
+        for text in outcome.warnings
+        if text.startswith(_OF_THE_RECORD) or KEPT_AS_TRIAL in text
+    )
 
 
 def explain_trial(result: Result) -> Iterator[tuple[str, str]]:
