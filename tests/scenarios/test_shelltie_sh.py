@@ -165,9 +165,19 @@ def test_a_line_that_is_not_quite_as_known_is_leashed_whole() -> None:
     assert command_of_claude("unbalanced ' quote") is None
 
 
-async def test_a_signal_ends_the_whole_tree() -> None:
+def test_both_streams_in_one_file_keep_their_order(tmp_path: Path) -> None:
+    text = "for i in 1 2 3; do echo o$i; echo e$i >&2; done"
+    with (tmp_path / "both").open("wb") as both:
+        subprocess.run([*PROGRAM, "-c", text], stdout=both, stderr=both, timeout=100, check=True)
+
+    assert (tmp_path / "both").read_text().split() == ["o1", "e1", "o2", "e2", "o3", "e3"]
+
+
+@pytest.mark.parametrize(("trap", "expected"), [("", 128 + signal.SIGTERM), ("exit 3", 3)])
+async def test_a_signal_ends_the_whole_tree(trap: str, expected: int) -> None:
     tag = f"TAG_{new_tag()}"
-    text = "setsid sleep 300 & echo started; sleep 300"
+    text = f"trap '{trap}' TERM; " if trap else ""
+    text += "setsid sleep 300 & echo started; sleep 300"
     async with await anyio.open_process(
         [*PROGRAM, "-c", text], env={**os.environ, tag: "1"}, stdin=subprocess.DEVNULL
     ) as process:
@@ -179,5 +189,5 @@ async def test_a_signal_ends_the_whole_tree() -> None:
         with anyio.fail_after(90):
             code = await process.wait()
 
-    assert code == 128 + signal.SIGTERM
+    assert code == expected
     assert carriers(tag) == []

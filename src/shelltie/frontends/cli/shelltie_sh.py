@@ -1,7 +1,7 @@
 """`shelltie-sh`: a shell program for agents, which runs each command of theirs on a leash.
 
 Claude Code takes it as CLAUDE_CODE_SHELL_PREFIX and gives it a whole line as its only argument;
-other programs call it as a shell, with `-c`. Directory, variables, input, exit code and signals are
+other programs call it as a shell, with `-c`. Directory, variables, input and exit code are
 as they would be without it. It does not judge: that is for the agent, and for its hook.
 """
 
@@ -21,7 +21,7 @@ from shelltie.frontends.api import Terminal
 from shelltie.frontends.cli.commands.run import Leashed
 from shelltie.frontends.cli.console import print_error, ready_streams
 from shelltie.frontends.cli.main import of_error, parse
-from shelltie.model import Caller, Command
+from shelltie.model import Caller, Command, Outcome
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.settings.config import Config
@@ -144,9 +144,26 @@ class _OwnShell(Leashed):
         """The command with our own input and variables; whether it may run was decided before."""
         caller = Caller(client=_NAME, session=child.inherited().get(_SESSION, ""))
         options = RunOptions(
-            profile=None, requester=Requester(caller), own=_environment(), stdin_from=0
+            profile=None,
+            requester=Requester(caller),
+            own=_environment(),
+            stdin_from=0,
+            one_output=_is_one_output(),
         )
         return await terminal.supervisor.start(self._command, options)
+
+    def code_after_signal(self, outcome: Outcome, number: int) -> int:
+        """That of a command which caught the signal, as its caller would see it."""
+        own = outcome.exit.code
+        return super().code_after_signal(outcome, number) if own is None else own
+
+
+def _is_one_output() -> bool:
+    """Whether stdout and stderr are one file (`2>&1`): two pipes would lose their order."""
+    try:
+        return os.path.sameopenfile(1, 2)
+    except OSError:  # one of them is closed
+        return False
 
 
 def _without_defaults() -> list[str]:

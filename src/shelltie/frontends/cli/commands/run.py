@@ -216,7 +216,13 @@ class Leashed:
             print_error(
                 f"{human_size(self._tap.lost)} of its output were dropped: nobody read them"
             )
-        return _code(run.outcome) if self._signal is None else 128 + self._signal
+        if self._signal is not None:
+            return self.code_after_signal(run.outcome, self._signal)
+        return _code(run.outcome)
+
+    def code_after_signal(self, outcome: Outcome, number: int) -> int:  # noqa: ARG002
+        """The exit code when a signal to us ended the run."""
+        return 128 + number
 
     def _place(self, result: Result) -> Iterator[tuple[str, str]]:
         """Where it ran, unless that is as usual or exactly what was asked for."""
