@@ -287,6 +287,23 @@ def test_what_a_person_added_to_our_entry_stays(home: Path) -> None:
     assert sum(line.startswith("    args:") for line in lines) == 1
 
 
+@pytest.mark.parametrize("client", ["claude", "gemini"])
+def test_additions_stay_where_the_client_would_write_its_entry_anew(
+    client: str, home: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / client
+    program.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    file = home / FILES[client]
+    mine = {"command": "/old", "args": [], "env": {"A": "1"}}
+    file.write_text(json.dumps({"mcpServers": {"shelltie": mine}}), encoding="utf-8")
+
+    assert main(["install", client]) == 0
+
+    entry = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["shelltie"]
+    assert (entry["env"], entry["args"][-1]) == ({"A": "1"}, "mcp")
+
+
 def test_a_named_file_is_the_only_one_that_changes(home: Path, capsys: Captured) -> None:
     assert main(["install", "cursor", "--hook"]) == 0
     hooks, other = home / ".cursor/hooks.json", home / "p.json"

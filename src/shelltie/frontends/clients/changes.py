@@ -102,12 +102,14 @@ def install_server(client: Client, argv: list[str], environ: Environ, file: Path
     what, entry = f"MCP server of {client.title}", client.entry(argv)
     where = file or client.file(environ)
     program = client.find_program()
-    if client.own is None or program is None or file is not None:
+    known = status.entry_in(client, where) if client.own else None
+    # A client writes its entry anew, without what a person added.
+    in_file = file is not None or _has_additions(known, entry)
+    if client.own is None or program is None or in_file:
         edit = partial(_with_entry, client, entry)
         shown = client.format.put("", client.place(), entry).rstrip("\n")
         return FileEdit(what, where, edit, shown, bool(program) or file is not None)
     calls = [(program, *client.own.add(argv))]
-    known = status.entry_in(client, where)
     if known is not None and not client.own.replaces and client.own.remove is not None:
         calls.insert(0, (program, *client.own.remove))
     calls = [] if _has(known, entry) else calls
@@ -203,6 +205,13 @@ def _may_make(client: Client) -> bool:
 def _has(known: object, entry: Entry) -> bool:
     """Whether an entry is ours as it should be; a client may have added to it."""
     return isinstance(known, Mapping) and entry.items() <= {**known}.items()
+
+
+def _has_additions(known: object, entry: Entry) -> bool:
+    """Whether an entry has more than what starts it; an empty `env` is what clients write."""
+    return isinstance(known, Mapping) and any(
+        value for key, value in known.items() if key not in (*entry, *_STARTED_BY)
+    )
 
 
 def _with_entry(client: Client, entry: Entry, text: str) -> str:
