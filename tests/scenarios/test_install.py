@@ -358,6 +358,9 @@ def test_doctor_says_what_is_installed_where_and_whether_it_connects(
         '{"mcpServers": {"shelltie": {"command": "/bin/false", "args": []}}}', encoding="utf-8"
     )
     (home / FILES["windsurf"]).write_text("{", encoding="utf-8")
+    gone = {"command": "/gone/shelltie hook cursor"}
+    hooks = json.dumps({"hooks": {"beforeShellExecution": [gone]}})
+    (home / ".cursor/hooks.json").write_text(hooks, encoding="utf-8")
     monkeypatch.setenv("PATH", PATH)
 
     done = json.loads(shelltie("doctor", "--json").stdout)["findings"]
@@ -368,6 +371,8 @@ def test_doctor_says_what_is_installed_where_and_whether_it_connects(
     assert found["gemini"]["level"] == "bad"
     assert "does not connect: /bin/false gave no answer" in found["gemini"]["text"]
     assert found["gemini"]["remedy"] == "shelltie install gemini"
+    assert found["cursor hook"]["level"] == "bad"
+    assert "there is no program /gone/shelltie" in found["cursor hook"]["text"]
     assert (found["windsurf"]["level"], "not JSON" in found["windsurf"]["text"]) == ("poor", True)
 
 

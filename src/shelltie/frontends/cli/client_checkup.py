@@ -8,6 +8,8 @@ from pathlib import Path
 
 from shelltie.environment import child
 from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
+from shelltie.frontends.clients import config_file
+from shelltie.frontends.clients.hook_health import why_not_called
 from shelltie.frontends.clients.registry import CLIENTS, Client
 from shelltie.frontends.clients.status import Installed, look
 from shelltie.limits.resolve import AskedLimits
@@ -73,10 +75,8 @@ def _with_server(client: Client, seen: Installed, why_not: str | None) -> Findin
 
 def _own_shell_tool(client: Client, seen: Installed) -> list[Finding]:
     told = []
-    if seen.hooked:
-        text = f"asks shelltie about its own shell commands ({seen.hook_file})"
-        remedy = _CODEX_TRUST if client.name == "codex" else None
-        told.append(Finding("clients", f"{client.name} hook", GOOD, text, remedy))
+    if seen.hooked and seen.hook_file is not None:
+        told.append(_hook(client, seen.hook_file))
     if seen.shell is not None:
         works = os.access(seen.shell, os.X_OK)
         text = f"its own shell commands run through {seen.shell}"
@@ -84,6 +84,16 @@ def _own_shell_tool(client: Client, seen: Installed) -> list[Finding]:
         level = GOOD if works else BAD
         told.append(Finding("clients", f"{client.name} shell", level, text, remedy))
     return told
+
+
+def _hook(client: Client, file: Path) -> Finding:
+    found = partial(Finding, "clients", f"{client.name} hook")
+    why_not = why_not_called(client, config_file.read(file))
+    if why_not is not None:
+        text = f"does not ask shelltie about its own shell commands: {why_not} ({file})"
+        return found(BAD, text, f"change that, or: shelltie install {client.name} --hook")
+    text = f"asks shelltie about its own shell commands ({file})"
+    return found(GOOD, text, _CODEX_TRUST if client.name == "codex" else None)
 
 
 async def _why_not(supervisor: Supervisor | None, words: tuple[str, ...]) -> str | None:

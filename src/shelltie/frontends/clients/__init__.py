@@ -14,6 +14,7 @@ Files, in reading order:
   status         what is installed where
   config_file    read, back up, replace
   hook_program   what a client's hook calls before each command
+  hook_health    whether a client calls it, and can start it
   judge_alone    its verdict when no server runs
   json_comments  JSON with comments
   toml_table     one table of a TOML file
