@@ -212,7 +212,6 @@ def test_what_is_of_no_interest_is_not_written() -> None:
     assert written(SilentButWorking(RUN, AT, 1.0, "it works")) == []
 
 
-@pytest.mark.proves("D14")
 def test_a_warning_and_the_processes_before_the_end_are_written() -> None:
     tree = (ProcessRow(7, 6, "make", "S", 0.5), ProcessRow(8, 7, SECRET, "S", 1.0))
     seen = Sighting(2, waits_for_input=True, password=True)
