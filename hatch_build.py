@@ -19,8 +19,9 @@ except ImportError:  # by hand, where hatchling need not be installed
 
 FOLDER = Path(__file__).parent / "src" / "shelltie" / "keeper"
 BINARY = FOLDER / "shelltie-keeper"
-HEADER = FOLDER / "keeper.h"
-SOURCES = (FOLDER / "keeper.c", FOLDER / "leash.c", FOLDER / "tree.c")
+HEADERS = (FOLDER / "keeper.h", FOLDER / "stay.h")
+_NAMES = ("keeper", "leash", "tree", "enter", "stay", "held_run", "stream", "spool")
+SOURCES = tuple(FOLDER / f"{name}.c" for name in _NAMES)
 
 LOCK = Path(__file__).parent / "requirements" / "page" / "package-lock.json"
 XTERM = Path(__file__).parent / "src" / "shelltie" / "frontends" / "web" / "xterm"
@@ -32,7 +33,7 @@ _NPM_LIMIT = 120.0  # seconds
 
 def digest() -> str:
     """Which source this is; the binary says the same with --version."""
-    content = b"".join(path.read_bytes() for path in (HEADER, *SOURCES))
+    content = b"".join(path.read_bytes() for path in (*HEADERS, *SOURCES))
     return hashlib.sha256(content).hexdigest()[:16]
 
 

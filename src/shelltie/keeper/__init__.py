@@ -9,6 +9,7 @@ Flow at a glance:
 2. keeper.c forks a leash; leash.c starts the command, and says started, exited, gone.
 3. A byte to the leash is a signal for every descendant; end of file means kill.
 4. A leash that does not answer is shot; the keeper sweeps after it, and says swept.
+5. A keeper that stays outlives its server, and is reached through a byte stream (`stream_link`).
 
 Files, in reading order:
   protocol          every word they say
@@ -16,7 +17,17 @@ Files, in reading order:
   keeper.c          forks leashes, sweeps
   leash.c           holds one command's tree
   tree.c            finds and signals descendants
+  enter.c           a program in a living sandbox, on an overlay: setns, overlayfs
   pykeeper          the same in Python
+  stream_protocol   every word on the stream of a keeper that stays
+  stream_link       the server's side of that
+  stay_folder       where keepers that stay are found
+  stay.c            a keeper that stays: requests, lease, limits
+  held_run.c        one command of it: output at absolute offsets, what its leash said
+  stream.c          who is connected to it: authentication, frames
+  spool.c           output in a file of bounded size
+  pystay            the same in Python
+  pystream          a part of that: streams, spools, clients
   binaries          which of the two is used
   start             starts it
   sigstop           a keeper that was stopped

@@ -10,6 +10,7 @@ from shelltie.keeper.hardening import bare_environment
 
 BINARY = Path(__file__).with_name("shelltie-keeper")
 SCRIPT = Path(__file__).with_name("pykeeper.py")
+STAYING = Path(__file__).with_name("pystay.py")
 _VERSION_TIMEOUT = 5.0  # with a program that only says its version
 
 
@@ -32,6 +33,11 @@ def choose(wanted: str | None) -> tuple[tuple[str, ...], KeeperKind]:
     if wanted == KeeperKind.C:
         raise CannotStart(f"{BINARY} is missing or does not run here: build it, or say 'python'")
     return (sys.executable, "-I", "-S", str(SCRIPT)), KeeperKind.PYTHON
+
+
+def staying_argv(argv: tuple[str, ...], kind: KeeperKind) -> tuple[str, ...]:
+    """How to start the keeper that stays, of the same kind as this one."""
+    return argv if kind is KeeperKind.C else (*argv[:-1], str(STAYING))
 
 
 def _binary_runs() -> bool:

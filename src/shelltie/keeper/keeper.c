@@ -2,6 +2,8 @@
  *
  *   shelltie-keeper FD               serve on an inherited stream socket; protocol.py has the words
  *   shelltie-keeper --connect PATH   the same, where nothing can be inherited: the server listens
+ *   shelltie-keeper --enter ...     run a program in a living sandbox; enter.c has the words
+ *   shelltie-keeper --stay ...      outlive whoever started it; stay.c has the words
  *   shelltie-keeper --version        say which source this was built from
  *
  * The keeper forks, without exec, one leash per command. A leash is a child subreaper: whatever its
@@ -272,17 +274,11 @@ static int reach(const char *path) {
     return show_root(reached) ? -1 : reached;
 }
 
-static void prepare(void) {
+/* What holds for every keeper: a session of its own, a subreaper, and signals only by signalfd. */
+void prepare_signals(void) {
     syscall(SYS_close_range, 3, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */);
-    fcntl(server, F_SETFD, FD_CLOEXEC); /* for kernels before 5.11 */
     setsid();
-    prctl(PR_SET_NAME, "shelltie-keeper");
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* Who is stopped sees no end of file: when the server dies, the kernel continues us. In a
-       sandbox it kills us then, because bwrap has said so before. */
-    int at_its_death = 0;
-    prctl(PR_GET_PDEATHSIG, &at_its_death, 0, 0, 0);
-    if (!at_its_death) prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
     /* No command of the same user may look into keeper or leash, or take their descriptors. */
     if (!proc_hides()) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     /* Keeper and leash block every signal; so the command needs only an empty mask. */
@@ -297,15 +293,36 @@ static void prepare(void) {
     signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static void prepare(void) {
+    fcntl(server, F_SETFD, FD_CLOEXEC); /* for kernels before 5.11 */
+    prctl(PR_SET_NAME, "shelltie-keeper");
+    /* Who is stopped sees no end of file: when the server dies, the kernel continues us. In a
+       sandbox it kills us then, because bwrap has said so before. */
+    int at_its_death = 0;
+    prctl(PR_GET_PDEATHSIG, &at_its_death, 0, 0, 0);
+    if (!at_its_death) prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
+    prepare_signals();
+}
+
+/* A keeper whose server is the one that stays. */
+int serve_as_child(int descriptor) {
+    server = descriptor;
+    prepare();
+    return serve();
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "--version"))
         return puts("shelltie-keeper " SOURCE_DIGEST) < 0;
+    if (argc > 1 && !strcmp(argv[1], "--enter")) return enter(argc, argv);
+    bool stays = argc > 1 && !strcmp(argv[1], "--stay");
     bool reaches = argc == 3 && !strcmp(argv[1], "--connect");
-    if (!reaches && (argc != 2 || (server = atoi(argv[1])) < STDIO))
-        return fputs("usage: shelltie-keeper FD | --connect PATH | --version\n", stderr), 2;
+    if (!stays && !reaches && (argc != 2 || (server = atoi(argv[1])) < STDIO))
+        return fputs("usage: shelltie-keeper FD | --connect PATH | --stay … | --version\n", stderr), 2;
     if (!proc_is_ours())
         return fputs("shelltie-keeper: /proc is missing, or of another pid namespace\n", stderr), 3;
     occupy_stdio();
+    if (stays) return stay(argc, argv);
     if (reaches && (server = reach(argv[2])) < 0) return perror("shelltie-keeper"), 4;
     prepare();
     return serve();

@@ -1,4 +1,4 @@
-/* What keeper.c, leash.c and tree.c know of one another. */
+/* What keeper.c, leash.c, tree.c, enter.c and stay.c know of one another. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,3 +28,11 @@ bool say(int to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 long now(void);
 bool took(int wanted);
 _Noreturn void leash(char *body, size_t length, const int *descriptors, int count);
+
+/* enter.c: a program in a living sandbox, on an overlay */
+int enter(int count, char **words);
+
+/* keeper.c, and stay.c: one that outlives whoever started it */
+void prepare_signals(void);
+int serve_as_child(int descriptor);
+int stay(int count, char **words);

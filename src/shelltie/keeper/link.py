@@ -283,7 +283,7 @@ class Link:
         Raises: CannotStart; then nothing was started, and nothing more is heard.
         """
         leash_id = next(self._ids)
-        frame = _checked_frame(
+        frame = checked_run_frame(
             leash_id, argv, env, cwd, tty=tty, resources=resources, directory=directory
         )
         try:
@@ -367,6 +367,10 @@ class Link:
         """Let an idle keeper go, without waiting."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
+
+    def reap(self) -> None:
+        """No zombie is left of a keeper that has ended, even if the loop ends right now."""
+        self._process.poll()
 
     async def close(self) -> None:
         """End everything, wait for it a few seconds, and let go of the keeper."""
@@ -490,7 +494,7 @@ def taken_socket(answer: socket.socket) -> socket.socket | None:
     return None
 
 
-def _checked_frame(
+def checked_run_frame(
     leash_id: int,
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -500,6 +504,7 @@ def _checked_frame(
     resources: Resources,
     directory: Directory | None,
 ) -> bytes:
+    """The frame that starts a command. Raises: CannotStart for what no command can be."""
     try:
         frame = run_frame(
             leash_id, argv, env, cwd, tty=tty, resources=resources, directory=directory

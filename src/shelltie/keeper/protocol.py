@@ -89,6 +89,11 @@ class Exited:
 
 
 @frozen
+class Expired:
+    """Its total time was over, and a keeper that stays has begun to end it without a server."""
+
+
+@frozen
 class Stuck:
     """Processes that SIGKILL did not end yet."""
 
@@ -109,20 +114,27 @@ class Lost:
 
 
 @frozen
+class Taken:
+    """Another server holds it now, and it goes on there. A keeper that stays says this."""
+
+
+@frozen
 class Noted:
     """What the user should know of this run. A provider says this, no leash does.
 
     `exhausted` is what the tree wanted more of than it may have. `undone` is said of something that
-    it did and must not stay. `refused` is a host that its network list does not have.
+    it did and must not stay, `unwritten` of something that it wrote and is only kept as a trial.
+    `refused` is a host that its network list does not have.
     """
 
     message: str
     exhausted: str = ""
     undone: bool = False
+    unwritten: bool = False
     refused: RefusedHost | None = None
 
 
-LeashWord = Noted | Started | Failed | Signalled | Exited | Stuck | Gone | Lost
+LeashWord = Noted | Started | Failed | Signalled | Exited | Expired | Stuck | Gone | Lost | Taken
 
 
 def run_frame(
@@ -174,6 +186,7 @@ _WORDS: dict[str, Callable[..., LeashWord]] = {
     "failed": lambda step, errno: Failed(step, int(errno)),
     "signalled": lambda signal, sent, refused: Signalled(int(signal), int(sent), int(refused)),
     "exited": lambda status, left: Exited(int(status), int(left)),
+    "expired": Expired,
     "stuck": lambda *pids: Stuck(tuple(map(int, pids))),
     "gone": lambda rounds, cpu: Gone(int(rounds), int(cpu) / 1000),
 }

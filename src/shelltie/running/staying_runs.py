@@ -1,0 +1,99 @@
+"""Finds, adopts and ends runs that outlived their server (session persistence)."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from shelltie.errors import UnknownRun
+from shelltie.keeper.protocol import LeashWord
+from shelltie.model import Outcome, Resources, RunId, Surroundings
+from shelltie.output.timing_file import SUFFIX
+from shelltie.providers.provider import Prepared
+from shelltie.providers.staying import StayingProvider
+from shelltie.running.run import Run
+from shelltie.running.staying_run import StayingNote, StayingRun
+from shelltie.running.supervisor import Supervisor
+
+
+class StayingRuns:
+    """What stays of this user, for a program that may hold it."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        staying = supervisor.placement.staying
+        assert staying is not None  # else nobody assembled it
+        assert isinstance(staying.made, StayingProvider)
+        self._staying, self._provider = staying, staying.made
+        self._supervisor = supervisor
+
+    def ids(self) -> list[str]:
+        """Those that have a keeper, the oldest first; what killed keepers left is removed."""
+        self._provider.folder.sweep()
+        living = self._provider.folder.living()
+        return [name for name in self._provider.folder.names() if name in living]
+
+    def notes(self) -> list[StayingNote]:
+        """What was left beside each of them, held or not."""
+        found = (self.note(name) for name in self.ids())
+        return [note for note in found if note is not None]
+
+    def note(self, run: str) -> StayingNote | None:
+        """`None` if it begins or ends just now, or its program was killed as it began."""
+        with suppress(OSError, ValueError):
+            return StayingNote.of_bytes(self._provider.folder.about(run))
+        return None
+
+    async def adopt(self, run: str, client: str, *, take: bool = False) -> Run:
+        """Hold it, with all that it printed; with `take` whoever else holds it has to let go.
+
+        Raises: UnknownRun; CannotStart if another program holds it, or it has just ended.
+        """
+        if (ours := self._supervisor.runs.get(RunId(run))) is not None:
+            return ours
+        note = self.note(run) if run in self.ids() else None
+        if note is None:
+            raise UnknownRun(f"nothing stays as {run!r}: `staying()` and `shelltie doctor` list it")
+        held = await self._hold(note, client, take=take)
+        await self._supervisor.flush_record()
+        return held
+
+    async def end(self, run: str, client: str) -> Outcome | None:
+        """End it, whoever holds it, and wait until it is gone; `None` if nothing is known of it.
+
+        Raises: as `adopt`; SignalFailed or KillFailed when some are left.
+        """
+        if run in self.ids() and self.note(run) is None:
+            await self._provider.end(run)
+            return None
+        held = await self.adopt(run, client, take=True)
+        return await held.kill(f"{client} ended it")
+
+    async def _hold(self, note: StayingNote, client: str, *, take: bool) -> StayingRun:
+        words: list[LeashWord] = []
+        hear: Callable[[LeashWord], None] = words.append
+
+        def pass_on(word: LeashWord) -> None:
+            hear(word)
+
+        link, held, row = await self._provider.reach(note.run, pass_on, take=take)
+        surroundings = Surroundings(note.shell, note.path_source, note.cwd)
+        run = self._supervisor.hold(
+            RunId(note.run), note.to_command(), note.to_limits(), surroundings, self._staying
+        )
+        assert isinstance(run, StayingRun)
+        if run.output.spool is not None:  # all of it comes again
+            run.output.spool.path.unlink(missing_ok=True)
+            run.output.spool.path.with_suffix(SUFFIX).unlink(missing_ok=True)
+        prepared = Prepared(
+            ("-",),
+            {},
+            note.cwd,
+            None,
+            note.size,
+            Resources(),
+            stays_open=True,
+            one_output=note.one_output,
+        )
+        run.resume(self._provider.attach(link, held, prepared, row), prepared, note, client)
+        for word in words:  # what was said while nobody could listen
+            run.hear(word)
+        hear = run.hear
+        return run
