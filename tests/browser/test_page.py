@@ -13,6 +13,7 @@ from playwright.sync_api import (
     BrowserContext,
     Locator,
     Page,
+    Route,
     expect,
     sync_playwright,
 )
@@ -200,6 +201,85 @@ def test_two_pages_answer_and_the_first_counts(opened: Opened) -> None:
 
     expect(other.locator(".card")).to_have_count(0)
     assert "refused" in opened.agent.answer()["error"]
+
+
+def test_a_yes_that_comes_too_late_is_told_and_counts_for_nothing(opened: Opened) -> None:
+    kept = opened.work / "kept"
+    kept.mkdir(exist_ok=True)
+    opened.agent.send("run", command=f"rm -rf {kept}", cwd=str(opened.work))
+    one, other = opened.open(), opened.open()
+    mine, theirs = card(one, "kept"), card(other, "kept")
+    sent: list[Route] = []
+    # A yes that takes its time on the way.
+    other.route("**/api/answer", lambda route: sent.append(route))  # noqa: PLW0108  it must be ours
+
+    with other.expect_request("**/api/answer"):
+        theirs.get_by_role("button", name="Allow once").click()
+    mine.get_by_role("button", name="Deny").click()
+    answer = opened.agent.answer()
+    sent[0].continue_()
+
+    expect(other.locator("#notice")).to_contain_text("waits for an answer here")
+    assert "refused" in answer["error"]
+    assert kept.exists()
+    opened.complaints[:] = _but(opened.complaints, "Failed to load resource")
+
+
+def test_the_tab_counts_what_waits(opened: Opened) -> None:
+    tab = opened.open()
+    expect(tab).to_have_title("shelltie")
+    calm = tab.locator("#favicon").get_attribute("href") or ""
+    with agent(opened.env, "codex") as other:
+        opened.agent.send("run", command=f"rm -rf {opened.work}/one", cwd=str(opened.work))
+        other.send("run", command=f"rm -rf {opened.work}/two", cwd=str(opened.work))
+        expect(tab).to_have_title("(2) shelltie")
+        counting = tab.locator("#favicon").get_attribute("href") or ""
+        for name, asker in (("one", opened.agent), ("two", other)):
+            card(tab, f"/{name}").get_by_role("button", name="Deny").click()
+            assert "refused" in asker.answer()["error"]
+
+    expect(tab).to_have_title("shelltie")
+    assert "circle" in counting
+    assert tab.locator("#favicon").get_attribute("href") == calm != counting
+
+
+def test_stop_all_is_held_and_ends_everything_in_every_server(opened: Opened) -> None:
+    with agent(opened.env, "codex") as other:
+        opened.agent.start("sleep 371")
+        other.start("sleep 372")
+        tab = opened.open()
+        both = row(tab, "sleep 37")
+        expect(both).to_have_count(2)
+        stop = tab.locator("#stop-all")
+        assert inside(stop)
+
+        stop.click()  # not held: nothing happens
+        for n in range(2):
+            expect(both.nth(n)).to_have_attribute("data-mood", "runs")
+        stop.hover()
+        tab.mouse.down()
+        for n in range(2):
+            expect(both.nth(n)).to_have_attribute("data-mood", "cut")
+        tab.mouse.up()
+        expect(tab.locator("#notice")).to_contain_text("Everything was ended")
+
+
+def test_an_empty_page_says_so_and_shows_the_first_server_by_itself(opened: Opened) -> None:
+    with own_environment() as env, web_page(env) as alone:
+        tab = opened.open(page=alone, colours="light")
+        nothing = tab.locator(".empty").filter(has_text="Nothing runs.")
+        assert inside(nothing)
+        expect(tab).to_have_title("shelltie")
+        expect(tab.locator(".card")).to_have_count(0)
+        shows(tab, "empty-light")
+        for number in ("2", "3", "4", "1"):  # no view of it stumbles over nothing
+            tab.keyboard.press(number)
+        with agent(env, "codex") as first:
+            first.start("sleep 373")
+            expect(row(tab, "sleep 373")).to_have_count(1)
+        expect(row(tab, "sleep 373")).not_to_have_attribute("data-mood", "runs")
+        tab.context.close()
+    opened.complaints[:] = _but(opened.complaints, "Failed to load resource")
 
 
 def test_keys_alone_are_enough(opened: Opened) -> None:

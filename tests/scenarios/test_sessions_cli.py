@@ -386,6 +386,17 @@ async def test_kill_ends_the_whole_tree_and_says_so() -> None:
 
 
 @not_on_a_leash
+async def test_a_hard_kill_asks_nobody_to_leave_first() -> None:
+    async with served() as server:
+        await server.start("sleep 300")
+
+        code, out, _ = await shelltie("kill", "--hard", "term-1")
+
+    assert code == 0
+    assert out.startswith("term-1 ended (by SIGKILL)"), out  # with a grace it is SIGTERM
+
+
+@not_on_a_leash
 async def test_kill_all_ends_everything_in_every_server() -> None:
     tag = new_tag()
     async with served() as one, served() as other:

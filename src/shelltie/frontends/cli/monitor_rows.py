@@ -18,6 +18,8 @@ _WHATS = {
     "run:started": "started",
     "run:ended": "ended",
     "run:lost": "lost",
+    "run:held": "held",
+    "run:released": "released",
     "run:leaked": "left",
     "run:unusual": "unusual",
     "run:signalled": "signal",
@@ -27,6 +29,7 @@ _WHATS = {
     "limit:reached": "timeout",
     "command:refused": "refused",
     "hook:answered": "hook",
+    "files:used": "files",
     "session:refused": "refused",
     "approval:asked": "asks",
     "approval:answered": "answer",
@@ -61,8 +64,10 @@ class MonitorRows:
         what = _WHATS.get(str(event["type"]))
         if what is None or (what == "alert" and run):  # of a run its own end tells
             return None
-        client = visible_text.brief(self._clients.get(run) or server, _CLIENT)
-        row = _row(_local_time(str(event["at"])), client, run[:_RUN], what)
+        client = str((self._clients.get(run) if run else event.get("client")) or server)
+        client = visible_text.brief(client, _CLIENT)
+        local = datetime.fromisoformat(str(event["at"])).astimezone()
+        row = _row(local.strftime("%H:%M:%S"), client, run[:_RUN], what)
         mark, text = self._details(event, self._commands.get(run, ""))
         room = max(_ROOM_MIN, columns() - visible_text.cells(row) - 4)
         told = f"{mark} {visible_text.brief(text, room)}"
@@ -72,7 +77,7 @@ class MonitorRows:
     def _remember(self, run: str, event: Event) -> None:
         if command := event.get("command"):
             self._commands[run] = str(command)
-        if client := event.get("client"):
+        if run and (client := event.get("client")):
             self._clients[run] = str(client)
         for known in (self._commands, self._clients):
             if len(known) > _KNOWN_MAX:
@@ -101,6 +106,19 @@ def _hooked(event: Event, command: str) -> tuple[str, str]:
     return mark, f"{event.get('answer')} · {event.get('command') or command}"
 
 
+def files_text(event: Event) -> str:
+    """What was done with files, and whether that failed."""
+    path, other = str(event["path"]) or ".", event.get("local")
+    ends = {"upload": f"{other} → {path}", "download": f"{path} → {other}"}
+    told = f"{event['action']} {ends.get(str(event['action']), path)}"
+    return f"✗ {told} · {event['problem']}" if event.get("problem") else told
+
+
+def _used_files(event: Event, _: str) -> tuple[str, str]:
+    told = files_text(event)
+    return ("✗", told[2:]) if event.get("problem") else (" ", told)
+
+
 def _asked(event: Event, command: str) -> tuple[str, str]:
     return "?", f"{event.get('question')} · {event.get('command') or command}"
 
@@ -127,6 +145,7 @@ _DETAILED: dict[str, Callable[[Event, str], tuple[str, str]]] = {
     "run:ended": _ended,
     "command:refused": _refused,
     "hook:answered": _hooked,
+    "files:used": _used_files,
     "session:refused": _refused,
     "approval:asked": _asked,
     "approval:answered": _answered,
@@ -145,8 +164,3 @@ _MARKS = {
 def _row(time: str, client: str, run: str, what: str) -> str:
     pad = " " * (_CLIENT - visible_text.cells(client))
     return f"{time:<{_TIME}}  {client}{pad}  {run:<{_RUN}}  {what:<{_WHAT}}"
-
-
-def _local_time(at: str) -> str:
-    """The time of day here, of an ISO time in UTC."""
-    return datetime.fromisoformat(at).astimezone().strftime("%H:%M:%S")

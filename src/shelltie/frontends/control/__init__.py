@@ -17,7 +17,7 @@ Files, in reading order:
   client       the other end
   async_client the same, without threads
   run_row      a run in `ps`, at both ends
-  overview     a run on the web page
+  overview     a run for `web` and `top`
   runs         ps, logs, send, resize, extend, kill
   question_row a question, at both ends
   questions    pending, approve, deny
@@ -25,5 +25,7 @@ Files, in reading order:
   event_push   events as they happen, to monitors
   watch        events, metrics, health
   monitor_socket  hears events of every process
+  question_card  a question with nothing hidden, for the web page
+  live_rows    all servers, runs and questions, kept current for `web` and `top`
   presence     the socket of who is no server: answers are loaded when somebody asks
 """

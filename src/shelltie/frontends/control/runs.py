@@ -3,6 +3,7 @@
 import base64
 import binascii
 import os
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from shelltie.frontends.control.server import (
 )
 from shelltie.frontends.control.socket_dirs import watch_sockets
 from shelltie.frontends.reports.run_report import limits_report
-from shelltie.model import RunId
+from shelltie.model import Escalation, EscalationStep, RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
@@ -43,6 +44,7 @@ _ENDED_KEPT_FOR = 30.0
 _ID = of_kind(str, "the id of a run")
 _BYTES = count_of("bytes")
 _LONGER = number_up_to(86400, "a number of seconds above 0, a day at most")
+_SIGKILL_ONLY: Escalation = (EscalationStep(signal.SIGKILL, 2.0),)
 _AT_ONCE = 16  # runs to look at before others have a turn
 
 
@@ -232,14 +234,17 @@ class _Runs:
         return {"limits": as_json(limits_report(run.rules.limits))}
 
     async def kill(self, peer: Peer, fields: MessageFields) -> MessageFields:
-        """End runs, and say of each whether anybody is left; with `again` only wait on."""
+        """End runs, and say of each whether anybody is left; with `again` only wait on.
+
+        With `hard` nobody is asked to leave first.
+        """
         if not (names := parameter("ids", fields.get("ids"), texts)):
             raise InvalidParameters("ids must be the ids of runs, and here is none")
         await self._must_be_a_person(peer, fields, believed=True)
         meant = [watched for watched in map(self._known, names) if watched is not None]
         if fields.get("again") is not True:
             for watched in meant:
-                watched.run.stop(ENDED_BY)
+                watched.run.stop(ENDED_BY, _SIGKILL_ONLY if fields.get("hard") is True else None)
         with anyio.move_on_after(WAIT_MAX):
             for watched in meant:
                 while not watched.run.settled:

@@ -5,16 +5,13 @@ server tells, in one stream; a command of ours cannot steer through it.
 
 Flow at a glance:
 1. `server` listens and prints two links; `access` lets only those in who show a token.
-2. `live_rows` asks every server again when an event says that something changed.
-3. `stream` sends each page what changed, and the output that it follows.
-4. `routes` hands what a person does to the control socket, on behalf of the browser (`tcp_peer`).
+2. `stream` sends each page what changed in `control/live_rows`, and the output that it follows.
+3. `routes` hands what a person does to the control socket, on behalf of the browser (`tcp_peer`).
 
 Files, in reading order:
   server      start, links, browser
   access      Host, Origin, tokens, security headers
   tcp_peer    which process is at the other end of a connection
-  live_rows   runs, questions and servers as rows
-  question_card  a question as the page shows it
   stream      rows and output to one page
   steering    answer, extend, kill, type, resize
   past        history, timeline and replay from the journal

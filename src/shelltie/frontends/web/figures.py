@@ -10,8 +10,8 @@ from shelltie.basics import visible_text
 from shelltie.basics.json_codec import as_json
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control.async_client import ask
+from shelltie.frontends.control.live_rows import ServerSeen
 from shelltie.frontends.reports.policy_report import policy_report
-from shelltie.frontends.web.live_rows import ServerSeen
 from shelltie.record.policy_hits import policy_hits
 from shelltie.settings import paths
 from shelltie.settings.layers import load

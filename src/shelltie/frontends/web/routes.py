@@ -11,10 +11,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shelltie.errors import ControlRefused, NoServerAnswer, TerminalError
+from shelltie.frontends.control.live_rows import LiveRows, Row
 from shelltie.frontends.dry_run import DryRun
 from shelltie.frontends.web.access import PageRole, PageTokens, refuse, role_of
 from shelltie.frontends.web.figures import health_of, policy_figures
-from shelltie.frontends.web.live_rows import LiveRows, Row
 from shelltie.frontends.web.past import past_rows, past_run, replay, timeline
 from shelltie.frontends.web.steering import Steering, person_behind
 from shelltie.frontends.web.stream import PageStream

@@ -17,8 +17,8 @@ from shelltie.environment.inherited import inherited
 from shelltie.errors import CannotStart
 from shelltie.frontends.about import version
 from shelltie.frontends.control import monitor_socket
+from shelltie.frontends.control.live_rows import LiveRows
 from shelltie.frontends.web.access import PageAccess, PageRole, PageTokens
-from shelltie.frontends.web.live_rows import LiveRows
 from shelltie.frontends.web.routes import PageRoutes
 from shelltie.frontends.web.steering import Steering
 from shelltie.keeper.hardening import hide_this_process

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.errors import ControlRefused, InvalidParameters, NoServerAnswer
 from shelltie.frontends.control.async_client import ask
-from shelltie.frontends.web.live_rows import LiveRows, ServerSeen
+from shelltie.frontends.control.live_rows import LiveRows, ServerSeen
 from shelltie.frontends.web.tcp_peer import holders, other_end
 
 _UNSEEN = (

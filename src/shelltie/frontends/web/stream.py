@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control.async_client import ask
+from shelltie.frontends.control.live_rows import LiveRows, Row, ServerSeen
 from shelltie.frontends.web.access import PageRole
-from shelltie.frontends.web.live_rows import LiveRows, Row, ServerSeen
 
 _RATE = 1 / 30  # seconds between two messages
 _HEARTBEAT = 5.0

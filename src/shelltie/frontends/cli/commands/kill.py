@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from shelltie.frontends.cli.find_run import (
     find_all,
     list_runs,
 )
+from shelltie.frontends.cli.find_staying import end_staying, find_staying
 from shelltie.frontends.cli.main import NOT_DONE, SHELLTIE_FAILED, WRONG_USAGE
 from shelltie.frontends.control import client
 from shelltie.frontends.control.run_row import exit_from_json
@@ -34,16 +36,22 @@ def main(args: Namespace) -> int:
     if bool(args.ids) == args.all:
         print_error("which? Give the IDs that `shelltie ps` shows, or --all")
         return WRONG_USAGE
-    meant = _everybody() if args.all else find_all(args.ids)
-    if not meant:
+    staying, ids = find_staying(args.ids)
+    meant = _everybody() if args.all else find_all(ids) if ids else []
+    if args.all:
+        held = {run.listed.run_id for run in meant}
+        staying = [run for run in staying if run not in held]
+    if not meant and not staying:
         print("Nothing runs.")
         return 0
     if args.all and not args.yes:
         show(meant, Style(sys.stdout, args.color))
-        if not confirmed(f"End all {len(meant)}?"):
+        for run in staying:
+            print(f"{run}  stays, and no program holds it")
+        if not confirmed(f"End all {len(meant) + len(staying)}?"):
             print("Left as they were.")
             return NOT_DONE
-    return _end_in_all(meant)
+    return max(_end_in_all(meant, hard=args.hard), end_staying(staying))
 
 
 def _everybody() -> list[FoundRun]:
@@ -53,7 +61,7 @@ def _everybody() -> list[FoundRun]:
     return [run for run in runs if not run.listed.ended or run.listed.left]
 
 
-def _end_in_all(meant: Sequence[FoundRun]) -> int:
+def _end_in_all(meant: Sequence[FoundRun], *, hard: bool) -> int:
     """All servers at once: each may have somebody who takes their time."""
     by_server = [
         list(group)
@@ -62,26 +70,26 @@ def _end_in_all(meant: Sequence[FoundRun]) -> int:
         )
     ]
     with ThreadPoolExecutor(max_workers=16) as threads:
-        return max(threads.map(_end, by_server), default=0)
+        return max(threads.map(partial(_end, hard=hard), by_server), default=0)
 
 
-def _end(group: list[FoundRun]) -> int:
+def _end(group: list[FoundRun], *, hard: bool) -> int:
     code = 0
     for start in range(0, len(group), _BATCH):
         batch = group[start : start + _BATCH]
         try:
-            ends = _ends(batch)
+            ends = _ends(batch, hard=hard)
         except NoServerAnswer as error:
             return max(code, failed(batch[0], error))
         code = max(code, *(_tell(one, ends.get(one.listed.run_id)) for one in batch))
     return code
 
 
-def _ends(batch: list[FoundRun]) -> _Ends:
+def _ends(batch: list[FoundRun], *, hard: bool) -> _Ends:
     """What became of each, once all are gone or patience has ended."""
     deadline = time.monotonic() + _GONE_TIMEOUT
     ids = [run.listed.run_id for run in batch]
-    ends = _asked(batch[0], ids, again=False)
+    ends = _asked(batch[0], ids, hard=hard)
     while time.monotonic() < deadline and not all(
         end["settled"] or end["left"] for end in ends.values()
     ):
@@ -89,8 +97,8 @@ def _ends(batch: list[FoundRun]) -> _Ends:
     return ends
 
 
-def _asked(one: FoundRun, ids: list[str], *, again: bool) -> _Ends:
-    said = client.ask(one.server.path, "kill", ids=ids, again=again)
+def _asked(one: FoundRun, ids: list[str], **how: bool) -> _Ends:
+    said = client.ask(one.server.path, "kill", ids=ids, **how)
     try:
         return {str(end["runId"]): end for end in cast(list[Any], said["runs"])}
     except (KeyError, TypeError) as error:

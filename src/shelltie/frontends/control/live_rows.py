@@ -1,8 +1,9 @@
-"""Live rows of the page: servers, runs and questions of all processes, kept current by events.
+"""Live rows of `web` and `top`: servers, runs, questions of all processes, current by events.
 
 A row has a key and a value, and only its latest value counts: who reads slowly misses nothing but
 what was true for a moment. A server is asked again when an event of it arrives, and else once a
-second, at most four times a second.
+second. It is asked so seldom that this takes it a tenth of its time at most, and no more than
+twenty times a second.
 """
 
 import socket
@@ -21,14 +22,15 @@ from shelltie.basics.frozen import frozen
 from shelltie.errors import NoServerAnswer, TerminalError
 from shelltie.frontends.control import monitor_socket, socket_dirs
 from shelltie.frontends.control.async_client import ask
-from shelltie.frontends.web.question_card import card_of
+from shelltie.frontends.control.question_card import card_of
 from shelltie.record.past_runs import facts_of
 
 Row = dict[str, Any]
 Hear = Callable[[str], None]  # the key of a row that has changed
 
 _SCAN = 1.0  # seconds from one look for servers to the next
-_PAUSE = 0.25  # at least, between two questions to one server
+_PAUSE_MIN, _PAUSE_MAX = 0.05, 0.25  # seconds between two questions to one server
+_PAUSE_SHARE = 10  # times what its answer took
 _ENDED_MAX = 150  # runs that are shown after their end
 _CALLERS_MAX = 2000
 _SILENT = 5.0  # seconds for which a socket that did not answer is left alone
@@ -118,9 +120,11 @@ class LiveRows:
         """Raises: NoServerAnswer when it is gone."""
         while True:
             self._pulse[server.pid] = pulse = anyio.Event()
+            began = time.monotonic()
             await self._take_runs(server)
             await self._take_questions(server)
-            await anyio.sleep(_PAUSE)
+            took = time.monotonic() - began
+            await anyio.sleep(min(max(took * _PAUSE_SHARE, _PAUSE_MIN), _PAUSE_MAX))
             with anyio.move_on_after(_SCAN):
                 await pulse.wait()
 
