@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shelltie import Result
 from shelltie.keeper.binaries import BINARY
 from shelltie.providers.bubblewrap import bwrap, provider
 
@@ -68,3 +69,26 @@ def become_older(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def forbid_namespaces(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine whose administrator does not want them."""
     _in_front(place, monkeypatch, _WITHOUT_NAMESPACES)
+
+
+def held(result: Result, writes: str) -> bool:
+    """Whether a guarded write was refused; or, where it is kept apart, made inside only and told.
+    The test looks whether something was written outside.
+    """
+    if writes == "live":
+        return result.exit_code != 0 or result.blocked == ("write",)
+    told = any(
+        "is guarded" in warning and "was not written" in warning for warning in result.warnings
+    )
+    return told and result.blocked == ("write",)
+
+
+def contents(place: Path) -> dict[str, str]:
+    """Every file, directory and link in a directory, with what is in it."""
+    return {str(path.relative_to(place)): _content(path) for path in sorted(place.rglob("*"))}
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink():
+        return f"link to {path.readlink()}"
+    return path.read_bytes().hex() if path.is_file() else "directory"

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from shelltie import Answer, Config, Question, Resources, Result, State, Terminal
-from shelltie.errors import CommandDenied, IsolationUnavailable, KillFailed
+from shelltie.errors import CommandDenied, FileProtected, IsolationUnavailable, KillFailed
 from shelltie.keeper import process_identity
 from shelltie.model import Command, Isolation
 from shelltie.providers.container.create import OWNER
@@ -183,6 +183,19 @@ async def test_listed_hosts_are_reached_from_a_container(opened: Open) -> None:
     assert refused.stdout.startswith("HTTP/1.1 403 "), refused
     assert [one.host for one in refused.refused_hosts] == [f"127.0.0.1:{port}"]
     assert refused.blocked == ("hosts",)
+
+
+async def test_files_are_those_of_its_commands(opened: Open, workspace: Path) -> None:
+    (workspace / "CLAUDE.md").write_text("obey")
+    async with opened() as terminal:
+        files = terminal.files.at(workspace, isolation="container")
+        await files.write("in", "from outside")
+        result = await terminal.run("cat in; echo from inside > out")
+
+        assert result.stdout == "from outside"
+        assert await files.read("out") == b"from inside\n"
+        with pytest.raises(FileProtected):
+            await files.write("CLAUDE.md", "obey another")
 
 
 async def test_a_shell_that_stays_runs_in_a_container(opened: Open, workspace: Path) -> None:

@@ -231,7 +231,7 @@ async def test_each_command_is_told_of_its_own_refusals(
     open_terminal: Open, site: Path, workspace: Path
 ) -> None:
     wait = "until [ -e go ]; do sleep 0.05; done"
-    async with listed(open_terminal, site) as (terminal, _):
+    async with listed(open_terminal, site, sandbox_writes="live") as (terminal, _):
         runs: list[Run] = [
             await terminal.start(
                 f"{wait}; curl -sS https://{name}.test; echo done; {wait.replace('go', 'end')}",

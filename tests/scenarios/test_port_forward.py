@@ -55,14 +55,14 @@ Serving = Callable[..., contextlib.AbstractAsyncContextManager[Run]]
 
 @pytest.fixture
 def serving(open_terminal: Open, workspace: Path) -> Serving:
-    """Starts the server as a session of a sandbox does."""
+    """Starts the server as a session of a sandbox does: it sees what others write."""
     assert Path.cwd() == workspace
 
     @contextlib.asynccontextmanager
     async def started(*words: str, text: str = _STAY, **settings: object) -> AsyncIterator[Run]:
         python = [os.path.realpath(sys.executable), "-I", "-S", "-u", "-c", _SERVER + text, *words]
         shown = {"sandbox_readable": (sys.base_prefix,), "limits_grace": 0.5, **settings}
-        async with open_terminal(**shown) as terminal:
+        async with open_terminal(sandbox_writes="live", **shown) as terminal:
             run = await terminal.start(python, isolation="sandbox", timeout=300, silence=300)
             run.watch_ports()
             yield run

@@ -12,6 +12,7 @@ from mcp import Client
 
 from shelltie import Answer, CommandDenied, Config, InvalidParameters, Question, Terminal
 from shelltie.errors import RefusedByPerson
+from shelltie.frontends.acp.terminal_host import TerminalHost
 from tests.asking import not_on_a_leash
 from tests.cli import shelltie
 from tests.conformance.servers import server_of
@@ -184,3 +185,49 @@ def test_a_project_that_nobody_trusts_can_demand_isolation_and_not_lift_it(
     assert b"cannot be run outside" in outside.stderr
     assert outside.returncode == 126
     assert os.listdir(shown) == []  # noqa: PTH208  names alone
+
+
+async def test_the_strict_tool_and_sessions_offer_it_too(shown: Path) -> None:
+    asked, text = Asked(), f"mkdir {shown}/made"
+    isolated = {f"isolation_profiles_{one}_unknown": "sandbox" for one in ("bash", "session")}
+    allowed = {"safety_profiles_bash_unknown": "allow", "isolation_outside": True}
+    async with opened(shown, asked, **isolated, **allowed) as terminal:
+        config = Config.of(state_dir=str(shown.parent / "state"))
+        async with Client(server_of(terminal, config)) as client:
+            with fail_after(100):
+                bash = await client.call_tool("bash", {"command": text})
+                start = {"command": text, "maxWait": 60, "waitFor": "it never prints that"}
+                session = await client.call_tool("terminal_start", start)
+                shell = {"command": text, "mode": "shell", "isolation": "outside"}
+                refused = await client.call_tool("terminal_start", shell)
+                assert not asked.questions
+                outside = await client.call_tool(
+                    "terminal_start", {**start, "isolation": "outside"}
+                )
+
+    assert 'the tool run with this command and isolation "outside"' in text_of(bash)
+    assert (bash.structured_content or {})["outside"] == "ask"
+    assert 'terminal_start with this command and isolation "outside"' in text_of(session)
+    assert f"It tried to write {shown}/made" in text_of(session)
+    assert "not for a shell" in text_of(refused)
+    assert not outside.is_error
+    assert (shown / "made").is_dir()
+    assert len(asked.questions) == 1
+
+
+async def test_an_editor_offers_it_too(shown: Path) -> None:
+    asked, text = Asked(), f"mkdir {shown}/made"
+    async with opened(shown, asked) as terminal, TerminalHost(terminal.supervisor) as host:
+        host.open_session("s", Path.cwd())
+        with fail_after(100):
+            blocked = await host.create_terminal("s", text, isolation="sandbox")
+            await host.wait_for_terminal_exit("s", blocked.terminal_id)
+            said = await host.terminal_output("s", blocked.terminal_id)
+            outside = await host.create_terminal("s", text, isolation="outside")
+            await host.wait_for_terminal_exit("s", outside.terminal_id)
+        with pytest.raises(InvalidParameters, match="isolation"):
+            await host.create_terminal("s", text, isolation="anything")
+
+    assert '"isolation": "outside" in _meta' in said.output
+    assert (shown / "made").is_dir()
+    assert len(asked.questions) == 1

@@ -245,7 +245,7 @@ async def test_what_git_and_agents_obey_cannot_be_changed(opened: Open, workspac
         "mv .claude other",
         "echo '{}' > .claude/settings.json",
     )
-    async with opened() as terminal:
+    async with opened(sandbox_writes="live") as terminal:
         results = [await terminal.run(text) for text in tries]
         commit = await terminal.run(
             "echo 1 > a && git add a && git -c user.name=x -c user.email=x@y commit -qm one"
@@ -419,7 +419,7 @@ async def test_a_sandbox_that_is_shot_takes_its_commands_along_and_the_next_gets
 
 
 async def test_a_sandbox_whose_keeper_was_stopped_from_outside_goes_on(opened: Open) -> None:
-    async with opened() as terminal:
+    async with opened(sandbox_writes="live") as terminal:
         await terminal.run("true")
         (bwrap,) = own_children()
         (keeper,) = bwrap.children()

@@ -14,11 +14,16 @@ from shelltie.providers.bubblewrap import bwrap
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.shell import open_shell
 from tests.conftest import Open
-from tests.sandboxes import become_nobody
+from tests.sandboxes import become_nobody, contents, held
 from tests.tree import until
 
 pytestmark = pytest.mark.needs("bwrap", "setpriv", "git")
 
+_LIVE = pytest.mark.parametrize("writes", ["live"])  # kept apart, it is nothing else or nothing
+# A server that is root cannot enter the sandbox that another user has made: it writes live.
+_USERS = pytest.mark.parametrize(
+    ("user", "writes"), [("root", "live"), ("root", "auto"), ("nobody", "live")]
+)
 _GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@y", "-c", "init.defaultBranch=main")
 _PLANT = """
 mkdir -p evil/objects evil/refs && cp .git/HEAD evil/ &&
@@ -33,6 +38,12 @@ def git(place: Path, *words: str) -> str:
     return done.stdout.decode()
 
 
+@pytest.fixture(params=["live", "auto"])
+def writes(request: pytest.FixtureRequest) -> str:
+    """Both ways in which a sandbox writes: each is to hold whatever is tried here."""
+    return str(request.param)
+
+
 @pytest.fixture
 def workspace(beside_others: Path) -> Path:
     return beside_others
@@ -42,12 +53,18 @@ async def script(terminal: Terminal, text: str, **options: object) -> Result:
     """Run it, sandboxed, whatever it looks like."""
     result = await terminal.run(["sh", "-c", text], **options)  # type: ignore[arg-type]  # as named
     assert result.isolation == "sandbox"
+    assert not any("write to the workspace itself" in it for it in result.warnings)
     return result
 
 
-@pytest.mark.parametrize("user", ["root", "nobody"])
+@_USERS
 async def test_git_cannot_be_led_to_another_repository(
-    opened: Open, workspace: Path, public_path: Path, user: str, monkeypatch: pytest.MonkeyPatch
+    opened: Open,
+    workspace: Path,
+    public_path: Path,
+    user: str,
+    writes: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     canary = public_path / "canary"
     git(workspace, "init", "-q")
@@ -64,12 +81,14 @@ async def test_git_cannot_be_led_to_another_repository(
 
     assert planted.exit_code == 0, planted.stderr
     assert planted.blocked == ("write",)
-    assert ".git/commondir was made where git outside would have obeyed it" in str(planted.hint)
+    assert ".git/commondir" in " ".join((str(planted.hint), *planted.warnings))
     assert not canary.exists()
     assert not (workspace / ".git/commondir").exists()
-    assert moved.exit_code != 0
+    assert held(moved, writes)
+    assert (workspace / ".git/config").is_file()
 
 
+@_LIVE
 async def test_nor_can_it_while_the_command_goes_on(opened: Open, workspace: Path) -> None:
     git(workspace, "init", "-q")
     async with opened() as terminal:
@@ -138,6 +157,7 @@ async def test_a_forged_work_tree_opens_no_other_repository(opened: Open, worksp
     assert not (victim / ".git/canary").exists()
 
 
+@_LIVE
 async def test_a_bwrap_that_a_command_has_made_is_not_used(
     opened: Open, workspace: Path, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,27 +179,34 @@ async def test_a_bwrap_that_a_command_has_made_is_not_used(
     assert not canary.exists()
 
 
-async def test_what_was_replaced_outside_is_guarded_again(opened: Open, workspace: Path) -> None:
+async def test_what_was_replaced_outside_is_guarded_again(
+    opened: Open, workspace: Path, writes: str
+) -> None:
     git(workspace, "init", "-q")
     (workspace / ".mcp.json").write_text("{}")
-    async with opened() as terminal:
-        first = await terminal.start(["sh", "-c", "echo up; until [ -e go ]; do sleep 0.1; done"])
+    shown = workspace.parent / "shown"  # in the workspace it would not be seen by who writes apart
+    shown.mkdir()
+    wait = f"echo up; until [ -e {shown}/go ]; do sleep 0.1; done"
+    async with opened(sandbox_readable=(str(shown),)) as terminal:
+        first = await terminal.start(["sh", "-c", wait])
         git(workspace, "remote", "add", "origin", "https://example.org/x")
         (workspace / ".mcp.json.new").write_text("{}")
         (workspace / ".mcp.json.new").replace(workspace / ".mcp.json")
         (workspace / ".git/hooks").rename(workspace / ".git/hooks-old")
         (workspace / ".git/hooks").mkdir()
         (workspace / ".claude").mkdir()
+        before = contents(workspace)
         tries = [
             await script(terminal, f"echo evil >> {name}")
             for name in (".git/config", ".mcp.json", ".git/hooks/pre-commit", ".claude/settings")
         ]
         state = first.outcome
-        (workspace / "go").touch()
+        (shown / "go").touch()
         with anyio.fail_after(50):
             ended = await first.wait()
 
-    assert [one.exit_code != 0 for one in tries] == [True] * 4
+    assert [held(one, writes) for one in tries] == [True] * 4
+    assert contents(workspace) == before
     assert state is None
     assert ended.ok
 
@@ -203,7 +230,7 @@ async def test_a_workspace_that_was_made_again_is_the_new_one(
 
 @pytest.mark.parametrize("layout", ["nested", "submodule", "separate", "linked hooks", "no hooks"])
 async def test_every_repository_in_the_workspace_is_guarded(
-    opened: Open, workspace: Path, layout: str
+    opened: Open, workspace: Path, layout: str, writes: str
 ) -> None:
     outer = workspace
     inner = workspace / "a/b"
@@ -233,29 +260,34 @@ async def test_every_repository_in_the_workspace_is_guarded(
         if layout == "linked hooks":
             (outer / "hooks").mkdir()
             (outer / ".git/hooks").symlink_to("../hooks")
+    before = contents(outer)
     async with opened() as terminal:
         results = [await script(terminal, text) for text in tries]
         replaced = await script(terminal, "rm .git/hooks && mkdir .git/hooks && touch .git/hooks/x")
 
-    assert [one.exit_code != 0 for one in results] == [True] * len(tries)
+    assert [held(one, writes) for one in results] == [True] * len(tries)
+    left = contents(outer)
+    assert {name: left.get(name) for name in before} == before
     if layout == "linked hooks":
         assert replaced.blocked == ("write",)
         assert (outer / ".git/hooks").readlink() == Path("../hooks")
 
 
 async def test_hooks_and_settings_that_settings_name_are_guarded_where_they_are(
-    opened: Open, workspace: Path
+    opened: Open, workspace: Path, writes: str
 ) -> None:
     git(workspace, "init", "-q")
     git(workspace, "config", "core.hooksPath", ".githooks")
     git(workspace, "config", "include.path", "../team.gitconfig")
     (workspace / ".githooks").mkdir()
     (workspace / "team.gitconfig").write_text("")
+    before = contents(workspace)
     async with opened() as terminal:
         hook = await script(terminal, "echo x > .githooks/pre-commit")
         settings = await script(terminal, "echo x > team.gitconfig")
 
-    assert [hook.exit_code != 0, settings.exit_code != 0] == [True, True]
+    assert [held(hook, writes), held(settings, writes)] == [True, True]
+    assert contents(workspace) == before
 
 
 @pytest.mark.parametrize("trap", ["pipe", "link", "garbage"])
@@ -348,7 +380,7 @@ async def test_every_private_place_has_an_end(opened: Open) -> None:
 
 
 async def test_our_own_code_in_the_workspace_is_read_only(
-    opened: Open, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, workspace: Path, writes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = workspace / ".venv"
     (environment / "lib").mkdir(parents=True)
@@ -357,7 +389,8 @@ async def test_our_own_code_in_the_workspace_is_read_only(
         tried = await script(terminal, "echo x > .venv/lib/sitecustomize.py")
         moved = await script(terminal, "mv .venv other")
 
-    assert [tried.exit_code != 0, moved.exit_code != 0] == [True, True]
+    assert [held(tried, writes), held(moved, writes)] == [True, True]
+    assert [*(environment / "lib").iterdir()] == []
 
 
 async def test_auto_is_a_demand_that_a_workspace_cannot_weaken(
@@ -392,6 +425,7 @@ async def test_auto_lets_no_shell_stay_outside(open_terminal: Open, workspace: P
     assert shell.session.run.isolation == "sandbox"
 
 
+@_LIVE
 async def test_without_a_home_it_says_so(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
     async with opened() as terminal:
@@ -400,6 +434,7 @@ async def test_without_a_home_it_says_so(opened: Open, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("wish", [{"workspace": 5}, {"workspace": "a\0b"}, {"cwd": b"/"}])
+@_LIVE
 async def test_what_is_no_path_is_told(opened: Open, wish: dict[str, object]) -> None:
     async with opened() as terminal:
         with pytest.raises(InvalidParameters, match="must be a path"):
@@ -415,6 +450,7 @@ async def test_nobody_is_told_which_hidden_files_exist(opened: Open) -> None:
     assert there.blocked == missing.blocked == ("files",)
 
 
+@_LIVE
 async def test_what_is_to_be_read_must_be_there(opened: Open, workspace: Path) -> None:
     async with opened(sandbox_readable=(str(workspace.parent / "gone"),)) as terminal:
         with pytest.raises(IsolationUnavailable, match=r"sandbox\.readable names .*gone"):
@@ -432,7 +468,7 @@ async def test_a_command_cannot_end_its_keeper(opened: Open, keeper: str) -> Non
 
 
 @pytest.mark.needs("unshare")
-@pytest.mark.parametrize("user", ["root", "nobody"])
+@_USERS
 async def test_no_namespace_of_users_can_be_made_inside(
     opened: Open, workspace: Path, monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:

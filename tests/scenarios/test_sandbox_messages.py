@@ -28,7 +28,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.mark.usefixtures("workspace")
 async def test_what_was_in_the_way_is_said(open_terminal: Open) -> None:
-    async with open_terminal() as terminal:
+    async with open_terminal(sandbox_writes="live") as terminal:
         curl = await terminal.run("curl -sS https://example.org/", isolation="sandbox")
         pip = await terminal.run(
             "echo 'ERROR: Temporary failure in name resolution' >&2; pip --nothing",

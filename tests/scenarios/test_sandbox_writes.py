@@ -14,7 +14,6 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.model import Command, Isolation
 from shelltie.running.options import RunOptions
 from shelltie.settings.config import Config
-from shelltie.trials import KEPT_AS_TRIAL
 from tests.cli import shelltie
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, until
@@ -90,7 +89,7 @@ def test_the_command_line_says_what_was_not_written(monkeypatch: pytest.MonkeyPa
 
     done = shelltie("run", "--isolation", "sandbox", "--", "echo x > .vscode/settings.json")
 
-    assert KEPT_AS_TRIAL in " ".join(done.stderr.decode().split())
+    assert "is kept as trial t1" in " ".join(done.stderr.decode().split())
 
 
 async def test_writes_are_applied_and_guarded_ones_are_kept(apart: Terminal, project: Path) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ from shelltie.trials.transaction import RECORD, StepJournal
 from tests.cli import SHELLTIE, carriers, on_terminal, text_of
 from tests.cli import shelltie as shelltie_cli
 from tests.conftest import Open
+from tests.run_lock import ROOT
 from tests.tree import until
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -634,7 +636,8 @@ def test_an_ordinary_user_has_trials(public_project: Path) -> None:
         "PATH": "/usr/bin:/bin",
         "HOME": str(home),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": ":".join(path for path in sys.path if path),
+        # Not sys.path: another Python of the same version has another standard library.
+        "PYTHONPATH": f"{ROOT / 'src'}:{sysconfig.get_path('purelib')}",
     }
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 

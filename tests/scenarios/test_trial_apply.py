@@ -301,6 +301,17 @@ def test_what_others_changed_meanwhile_is_refused(
     assert contents(outside) == beyond
 
 
+def test_a_new_directory_is_applied_but_for_a_part_of_it_whatever_its_name(tmp_path: Path) -> None:
+    trees = TrialTrees(tmp_path)
+    trees.begin()
+    trees.write("n1/inner/file", "")  # as the first of what lies ready for an apply is called
+    trees.write("n1/inner/not", "")
+
+    apply_changes(trees.read(), undo_dir=trees.undo_dir, undo_max=None, besides=["n1/inner/not"])
+
+    assert [path.name for path in (trees.workspace / "n1/inner").iterdir()] == ["file"]
+
+
 def test_another_workspace_of_the_same_name_is_refused(trees: TrialTrees, tmp_path: Path) -> None:
     changes = trees.read()
     _workspace_by_another(trees, tmp_path / "outside")

@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.run_lock import ROOT
 
 pytestmark = [
     pytest.mark.needs("bwrap", "git", "setpriv"),
@@ -137,7 +140,8 @@ def shelltie(place: Path, user: str) -> Shelltie:
         "HOME": str(place / "home"),
         "XDG_STATE_HOME": str(place / "home/state"),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": ":".join(path for path in sys.path if path),
+        # Not sys.path: another Python of the same version has another standard library.
+        "PYTHONPATH": f"{ROOT / 'src'}:{sysconfig.get_path('purelib')}",
     }
     become = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", _PYTHON]
 

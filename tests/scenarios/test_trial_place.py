@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from shelltie.errors import CannotStart
+from shelltie.keeper.binaries import BINARY
 from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import Resources
 from shelltie.providers.bubblewrap import overlay
 from shelltie.providers.bubblewrap.bwrap import explain
-from shelltie.providers.bubblewrap.overlay import Overlay, mounting
-from shelltie.providers.bubblewrap.provider import BubblewrapProvider, TrialPlace
+from shelltie.providers.bubblewrap.overlay import Overlay, check_all_is_seen, mounting
+from shelltie.providers.bubblewrap.provider import BubblewrapProvider, OverlaidPlace, TrialPlace
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.provider import Prepared
 from shelltie.settings.all_settings import SandboxSettings
@@ -45,7 +47,11 @@ async def provider(tmp_path: Path) -> AsyncIterator[BubblewrapProvider]:
 
 
 async def in_place(
-    place: TrialPlace | BubblewrapProvider, workspace: Path, text: str, *, close: bool = True
+    place: TrialPlace | OverlaidPlace | BubblewrapProvider,
+    workspace: Path,
+    text: str,
+    *,
+    close: bool = True,
 ) -> str:
     """What a shell there prints, to its end."""
     over = anyio.Event()
@@ -172,6 +178,62 @@ async def test_places_on_trial_do_not_see_one_another(
     assert await in_place(second, workspace, "ls") == "old\nsub\n"
 
 
+@pytest.mark.parametrize("keeper", ["c", "python"])
+async def test_whoever_enters_a_living_sandbox_alone_sees_what_it_writes(
+    workspace: Path, tmp_path: Path, keeper: str
+) -> None:
+    (tmp_path / "home").mkdir()
+    provider = BubblewrapProvider(SandboxPolicy(tmp_path / "home", SandboxSettings()), keeper)
+    folder = tmp_path / "state" / "t1"
+
+    place = await provider.enter_overlay(str(workspace), folder)
+    said = await in_place(place, workspace, "rm old; echo new > sub/new; ls . sub", close=False)
+    over = await anyio.to_thread.run_sync(place.dismiss())
+    await place.close()
+    place.leave(survivors=not over)
+    beside = await in_place(provider, workspace, "ls . sub", close=False)
+    await provider.close()
+
+    assert said.split() == [".:", "sub", "sub:", "deep", "new"]
+    assert over
+    assert beside.split() == [".:", "old", "sub", "sub:", "deep"]
+    assert (folder / "upper" / "sub" / "new").read_text() == "new\n"
+
+
+_UNTIL_ENDED = "while grep -qs 'State:.[^Z]' /proc/$first/status; do sleep 0.01; done"
+_END_SANDBOX = f"{{ read first < /proc/$2/task/$2/children; kill -9 $2; {_UNTIL_ENDED}; }}"
+
+
+@pytest.mark.parametrize(("does", "tries"), [("exit 1", 1), (_END_SANDBOX, 2)], ids=["1", "2"])
+async def test_who_cannot_enter_tries_again_only_if_the_sandbox_has_ended(
+    provider: BubblewrapProvider,
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: str,
+    tries: int,
+) -> None:
+    log, first = tmp_path / "log", tmp_path / "first"
+    first.write_text(
+        f'#!/bin/sh\necho x >> {log}\n[ $(wc -l < {log}) = 1 ] && {does}\nexec {BINARY} "$@"\n'
+    )
+    first.chmod(0o755)
+    monkeypatch.setattr(overlay, "BINARY", first)
+
+    said = ""
+    try:
+        place = await provider.enter_overlay(str(workspace), tmp_path / "state" / "t1")
+        said = await in_place(place, workspace, "ls")
+        place.leave(survivors=False)
+    except CannotStart as error:
+        said = str(error)
+
+    assert len(log.read_text().split()) == tries
+    assert said == (
+        "old\nsub\n" if tries > 1 else "no command can enter its sandbox: it ended without a word"
+    )
+
+
 async def test_where_there_can_be_no_overlay_the_reason_is_said(
     provider: BubblewrapProvider, workspace: Path, tmp_path: Path
 ) -> None:
@@ -183,6 +245,16 @@ async def test_where_there_can_be_no_overlay_the_reason_is_said(
     for code, why in (("EPERM", "Linux 5.11"), ("EINVAL", "NFS"), ("ENODEV", "modprobe")):
         assert why in explain(f"overlay: mount: {code}: no such luck")
     assert "disk" in explain("overlay: mount: ENOSPC: No space on the disk")
+
+
+def test_what_an_overlay_would_show_otherwise_is_said(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    check_all_is_seen(tmp_path, (tmp_path.parent, tmp_path.parent / "beside"))
+    with pytest.raises(CannotStart, match="shelltie's own, is in the workspace"):
+        check_all_is_seen(tmp_path, (tmp_path / "link" / "state",))
+    with pytest.raises(CannotStart, match=r"/dev/\w+ is mounted in the workspace"):
+        check_all_is_seen(Path("/dev"), ())
 
 
 def test_a_directory_that_was_replaced_is_not_mounted(workspace: Path, tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from shelltie.errors import IsolationUnavailable
 from shelltie.providers.bubblewrap import mounts
 from shelltie.providers.workspace import git as git_guards
 from tests.conftest import Open
-from tests.sandboxes import become_older
+from tests.sandboxes import become_older, contents, held
 
 pytestmark = pytest.mark.needs("bwrap", "setpriv", "git")
 
+_LIVE = pytest.mark.parametrize("writes", ["live"])  # kept apart, it is nothing else or nothing
 _GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@y", "-c", "init.defaultBranch=main")
 _COMMIT = ("commit", "-q", "--allow-empty", "-m", "0")
 
@@ -32,6 +33,12 @@ def git(place: Path, *words: str) -> str:
         [*_GIT, *allowed, "-C", str(place), *words], capture_output=True, check=True
     )
     return done.stdout.decode()
+
+
+@pytest.fixture(params=["live", "auto"])
+def writes(request: pytest.FixtureRequest) -> str:
+    """Both ways in which a sandbox writes: each is to hold whatever is tried here."""
+    return str(request.param)
 
 
 @pytest.fixture
@@ -52,6 +59,7 @@ async def script(terminal: Terminal, text: str) -> Result:
     """Run it, sandboxed, whatever it looks like."""
     result = await terminal.run(["sh", "-c", text])
     assert result.isolation == "sandbox"
+    assert not any("write to the workspace itself" in it for it in result.warnings)
     return result
 
 
@@ -144,7 +152,7 @@ async def test_a_directory_that_is_closed_right_after_keeps_nothing(
 
 
 async def test_a_hook_that_is_a_link_into_the_tree_stays_as_it_is(
-    opened: Open, workspace: Path
+    opened: Open, workspace: Path, writes: str
 ) -> None:
     git(workspace, "init", "-q")
     (workspace / "scripts").mkdir()
@@ -156,14 +164,16 @@ async def test_a_hook_that_is_a_link_into_the_tree_stays_as_it_is(
         moved = await script(terminal, "mv scripts scripts2 && mkdir scripts")
         relinked = await script(terminal, "echo evil > e && ln -sf ../e scripts/pre-commit")
 
-    assert written.exit_code != 0
-    assert moved.exit_code != 0
+    assert held(written, writes)
+    assert held(moved, writes)
     assert relinked.blocked == ("write",)
     assert (workspace / "scripts/check").read_text() == "#!/bin/sh\n"
     assert (workspace / ".git/hooks/pre-commit").resolve() == workspace / "scripts/check"
 
 
-async def test_the_hooks_of_husky_stay_in_a_subdirectory_too(opened: Open, workspace: Path) -> None:
+async def test_the_hooks_of_husky_stay_in_a_subdirectory_too(
+    opened: Open, workspace: Path, writes: str
+) -> None:
     git(workspace, "init", "-q")
     (workspace / "web/.husky/_").mkdir(parents=True)
     (workspace / "web/.husky/pre-commit").write_text("npm test\n")
@@ -172,43 +182,48 @@ async def test_the_hooks_of_husky_stay_in_a_subdirectory_too(opened: Open, works
         written = await script(terminal, "echo evil >> web/.husky/pre-commit")
         made = await script(terminal, "echo evil > web/.husky/pre-push")
 
-    assert written.exit_code != 0
-    assert made.exit_code != 0
+    assert held(written, writes)
+    assert held(made, writes)
     assert (workspace / "web/.husky/pre-commit").read_text() == "npm test\n"
+    assert not (workspace / "web/.husky/pre-push").exists()
 
 
 async def test_settings_of_the_home_that_lie_in_the_workspace_stay_with_what_they_include(
-    opened: Open, workspace: Path, tmp_path: Path
+    opened: Open, workspace: Path, tmp_path: Path, writes: str
 ) -> None:
     (workspace / "gitconfig").write_text(f"[include]\n path = {workspace}/more\n")
     (workspace / "more").write_text(f"[include]\n path = {workspace}/last\n")
     (workspace / "last").write_text("[user]\n name = x\n")
     (tmp_path / "home/.gitconfig").symlink_to(workspace / "gitconfig")
     git(workspace, "init", "-q")
+    before = contents(workspace)
     async with opened() as terminal:
         tries = [
             await script(terminal, f"echo '[alias]' >> {name}")
             for name in ("gitconfig", "more", "last")
         ]
 
-    assert [one.exit_code != 0 for one in tries] == [True] * 3
+    assert [held(one, writes) for one in tries] == [True] * 3
+    assert contents(workspace) == before
 
 
 @pytest.mark.parametrize("place", ["dist", "a/b/c/d/e/f/g/sub"])
 async def test_a_submodule_is_guarded_wherever_it_lies(
-    opened: Open, workspace: Path, public_path: Path, place: str
+    opened: Open, workspace: Path, public_path: Path, place: str, writes: str
 ) -> None:
     other = public_path / "other"
     git(workspace, "init", "-q")
     git(workspace, "init", "-q", str(other))
     git(other, *_COMMIT)
     git(workspace, "submodule", "add", "-q", str(other), place)
+    before = (workspace / place / ".git").read_text()
     async with opened() as terminal:
         written = await script(terminal, f"echo 'gitdir: {workspace}/evil' > {place}/.git")
         moved = await script(terminal, f"mv {place} away && mkdir {place}")
 
-    assert written.exit_code != 0
-    assert moved.exit_code != 0
+    assert held(written, writes)
+    assert held(moved, writes)
+    assert (workspace / place / ".git").read_text() == before
 
 
 async def test_a_repository_in_a_further_writable_directory_is_guarded(
@@ -226,14 +241,17 @@ async def test_a_repository_in_a_further_writable_directory_is_guarded(
     assert free.exit_code == 0
 
 
-async def test_what_says_what_git_status_leaves_out_stays(opened: Open, workspace: Path) -> None:
+async def test_what_says_what_git_status_leaves_out_stays(
+    opened: Open, workspace: Path, writes: str
+) -> None:
     git(workspace, "init", "-q")
     (workspace / ".git/info").mkdir(exist_ok=True)
     (workspace / ".git/info/exclude").write_text("")
     async with opened() as terminal:
         hidden = await script(terminal, "echo .vscode > .git/info/exclude")
 
-    assert hidden.exit_code != 0
+    assert held(hidden, writes)
+    assert (workspace / ".git/info/exclude").read_text() == ""
 
 
 # More than can be guarded is an error
@@ -277,7 +295,7 @@ async def test_too_many_submodules_are_an_error(
 
 @pytest.mark.parametrize("made", ["n", "deep/er/n"])
 async def test_a_new_repository_of_which_git_would_run_something_is_told(
-    opened: Open, workspace: Path, made: str
+    opened: Open, workspace: Path, made: str, writes: str
 ) -> None:
     git(workspace, "init", "-q")
     git(workspace, *_COMMIT)
@@ -293,20 +311,52 @@ async def test_a_new_repository_of_which_git_would_run_something_is_told(
         again = await script(terminal, "true")
 
     assert not any("repository was made" in warning for warning in plain.warnings)
+    if writes == "auto":
+        assert held(told, writes)
+        assert f"{made}/.git/config" in told.warnings[0]
+        assert not (workspace / made / ".git/config").exists()
+        return
     (warning,) = [one for one in told.warnings if "repository was made" in one]
     assert str(workspace / made) in warning
     assert "fsmonitor" in warning
     assert not any("repository was made" in warning for warning in again.warnings)
 
 
-async def test_a_hook_of_a_new_repository_is_told(opened: Open) -> None:
+async def test_settings_of_a_new_repository_hide_behind_no_way_to_write_them(
+    opened: Open, workspace: Path, public_path: Path, writes: str
+) -> None:
+    canary = public_path / "canary"
+    runs = f'"touch {canary};false"'
+    ways = (f"[a] [core] fsmonitor = {runs}", f"\ufeff[core]fsmonitor={runs}")
+    async with opened() as terminal:
+        told = [
+            await script(terminal, f"git init -q n{at} && printf '%s' '{text}' > n{at}/.git/config")
+            for at, text in enumerate(ways)
+        ]
+    if writes == "live":
+        assert ["fsmonitor" in " ".join(one.warnings) for one in told] == [True] * len(ways)
+        return
+    for at in range(len(ways)):
+        subprocess.run(["git", "-C", str(workspace / f"n{at}"), "status"], check=False)
+
+    assert [held(one, writes) for one in told] == [True] * len(ways)
+    assert not canary.exists()
+
+
+async def test_a_hook_of_a_new_repository_is_told(
+    opened: Open, workspace: Path, writes: str
+) -> None:
     async with opened() as terminal:
         told = await script(
             terminal,
             "git init -q n && echo x > n/.git/hooks/post-checkout && chmod +x n/.git/hooks/*",
         )
 
-    assert any("the hook post-checkout" in warning for warning in told.warnings)
+    if writes == "live":
+        assert any("the hook post-checkout" in warning for warning in told.warnings)
+    else:
+        assert held(told, writes)
+        assert not (workspace / "n/.git/hooks/post-checkout").exists()
 
 
 async def test_installed_files_that_are_hard_links_are_told_once(
@@ -345,6 +395,7 @@ async def test_a_socket_in_what_is_only_shown_cannot_be_reached(
     assert tried.stdout == f"{errno.ECONNREFUSED}\n"
 
 
+@_LIVE
 async def test_a_bwrap_that_lacks_something_is_told_once(
     opened: Open, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ Files, in reading order:
   spawn        a command on a leash
   cgroup       limits for a whole tree
   local        this machine
+  staying      this machine, for what outlives the server
   policies     what holds in every sandbox and container
   lazy         a place that is imported when it is first used
   pool         sandboxes that stay open
@@ -23,6 +24,7 @@ Files, in reading order:
   loopback_forward  one service outside, reached from a read-only view
   socket_stream    bytes from one socket to another
   proxy/       a network that is a list of hosts
+  files/       the files where commands run
   workspace/   what an isolated command may change
   bubblewrap/  sandbox
   container/   Docker, Podman

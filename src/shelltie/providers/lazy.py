@@ -21,6 +21,11 @@ class LazyProvider:
         return self._make()
 
     @property
+    def made(self) -> Provider:
+        """The provider itself."""
+        return self._provider
+
+    @property
     def bars(self) -> frozenset[Bar]:
         """See `Provider`."""
         return self._provider.bars
@@ -43,6 +48,11 @@ class LazyProvider:
     def enter_overlay(self) -> Any:  # noqa: ANN401  as above
         """See `BubblewrapProvider`."""
         return self._provider.enter_overlay  # type: ignore[attr-defined]
+
+    @property
+    def files(self) -> Any:  # noqa: ANN401  as above; not every provider has it
+        """See `FileProvider`."""
+        return self._provider.files  # type: ignore[attr-defined]
 
     async def close(self) -> None:
         """See `Provider`."""

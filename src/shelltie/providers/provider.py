@@ -18,6 +18,7 @@ OTHER_DIRECTORY = (
 # (`socket:docker`); to see `processes` of others, or for `everything`, a command runs outside.
 Needs = frozenset[str]
 LOOPBACK, DOCKER = "network:loopback:", "socket:docker"
+STAYING = "staying"  # the name of who has what outlives us
 
 
 @frozen
@@ -76,6 +77,32 @@ class Process(Protocol):
 
     def poll(self) -> None:
         """Hear what has already been said, without waiting."""
+        ...
+
+
+@runtime_checkable
+class OutlivingProcess(Protocol):
+    """A process that goes on when its server leaves, on a keeper that stays."""
+
+    @property
+    def terminal(self) -> int | None:
+        """Its terminal, to look at; `None` where there is none, or none was passed yet."""
+        ...
+
+    def limit(self, total: float) -> None:
+        """Have its keeper end it in so many seconds, whoever holds it then; 0: never."""
+        ...
+
+    def note(self, about: bytes) -> None:
+        """Keep this for whoever holds it next. Never raises."""
+        ...
+
+    def forget(self) -> None:
+        """It has ended, and all that it printed was taken: its keeper may leave."""
+        ...
+
+    def release(self) -> None:
+        """Let go of it: it goes on, and nothing more is heard."""
         ...
 
 

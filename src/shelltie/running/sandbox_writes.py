@@ -29,6 +29,7 @@ from shelltie.trials.apply import apply_changes
 from shelltie.trials.change_set import ChangeSet
 from shelltie.trials.guarded_changes import guarded_paths
 from shelltie.trials.overlay_upper import read_change_set
+from shelltie.trials.tree_copy import remove_tree
 from shelltie.trials.trial_store import EXITED, INTERRUPTED, Trial, TrialStatus, TrialStore
 from shelltie.trials.undo import recover
 
@@ -70,12 +71,15 @@ EnterOverlay = Callable[[str, Path], Awaitable[EnteredSandbox]]
 
 @frozen
 class _Settled:
-    """What became of the writes of a command: what to tell, and the trial that is left, if any."""
+    """What became of the writes of a command: what to tell, the trial that is left, if any, and
+    the directory of one that is gone.
+    """
 
     notes: tuple[Noted, ...] = ()
     left: Trial | None = None
     summary: str = ""
     survivors: bool = False
+    gone: Path | None = None
 
 
 class SandboxWrites:
@@ -85,6 +89,13 @@ class SandboxWrites:
         self._store = store
         self._enter = enter
         self._publish = publish
+        self._pruned = False
+        self._removing = set[asyncio.Future[None]]()
+
+    async def close(self) -> None:
+        """Wait until nothing is left of commands that have ended."""
+        while self._removing:
+            await asyncio.wait(self._removing)
 
     async def open(self, run: RunId, command: Command, workspace: str) -> OverlaidRun:
         """The place for one command; it is ready.
@@ -106,6 +117,9 @@ class SandboxWrites:
         )
 
     def _new(self, workspace: str, text: str, run: str) -> tuple[Trial, contextlib.ExitStack]:
+        if not self._pruned:
+            self._store.prune()
+            self._pruned = True
         self._store.settle_killed(recover)
         trial, held = self._store.new(workspace, text, run), contextlib.ExitStack()
         try:
@@ -139,11 +153,19 @@ class SandboxWrites:
             held.close()
             settled = future.result()  # whatever went wrong is in it: a run must end
             place.leave(survivors=settled.survivors)
+            if settled.gone is not None:
+                self._remove(settled.gone)
             if settled.left is not None:
                 self._tell(settled.left, settled.summary)
             then(settled.notes)
 
         asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(done)
+
+    def _remove(self, gone: Path) -> None:
+        """In a thread: whoever waits for the command need not wait for this."""
+        removing = asyncio.get_running_loop().run_in_executor(None, _remove_if_there, gone)
+        self._removing.add(removing)
+        removing.add_done_callback(self._removing.discard)
 
     def _conclude(
         self,
@@ -162,9 +184,7 @@ class SandboxWrites:
                 Path(trial.workspace), trial.upper, started_ns=trial.started_ns
             )
             if not changes.changes:
-                self._store.delete(trial)
-                return _Settled()
-            self._store.save(trial)
+                return _Settled(gone=self._store.put_away(trial))
             if exit_code is None:
                 return self._keep(trial, changes.summary(), _CUT_SHORT)
             return self._written(trial, changes, guarded_paths(changes, guarded))
@@ -189,13 +209,17 @@ class SandboxWrites:
                 meanwhile += conflict.paths
         notes = [Noted(note) for note in (applied.notes if applied else ())][:_NAMED]
         if not guarded and not meanwhile:
-            self._store.delete(trial)
-            return _Settled(tuple(notes))
+            return _Settled(tuple(notes), gone=self._store.put_away(trial))
+        remove_tree(trial.undo_dir)
+        self._store.save(trial)
         self._store.keep_changes(trial)
+        self._store.prune()
         if guarded:
-            notes.append(Noted(_told(_GUARDED, _listed(guarded), trial), undone=True))
+            notes.append(
+                Noted(_told(_GUARDED, _listed(guarded), trial), undone=True, unwritten=True)
+            )
         if meanwhile:
-            notes.append(Noted(_told(_MEANWHILE, _listed(meanwhile), trial)))
+            notes.append(Noted(_told(_MEANWHILE, _listed(meanwhile), trial), unwritten=True))
         left = changes.select((*guarded, *meanwhile))
         return _Settled(tuple(notes), trial, left.summary())
 
@@ -203,13 +227,18 @@ class SandboxWrites:
         trial = replace(trial, status=TrialStatus.OPEN, outcome=trial.outcome or INTERRUPTED)
         with contextlib.suppress(OSError):  # a full disk: then it counts as interrupted
             self._store.save(trial)
-        return _Settled((Noted(_told(message, why, trial)),), trial, why)
+        return _Settled((Noted(_told(message, why, trial), unwritten=True),), trial, why)
 
     def _tell(self, trial: Trial, summary: str) -> None:
         run, status = RunId(trial.run), str(trial.status)
         self._publish(
             TrialChanged(run, time.time(), trial.id, status, summary, trial.workspace, "sandbox")
         )
+
+
+def _remove_if_there(gone: Path) -> None:
+    with contextlib.suppress(OSError):  # the next server that looks tries it again
+        remove_tree(gone)
 
 
 def _told(message: str, what: str, trial: Trial) -> str:

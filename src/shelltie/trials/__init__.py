@@ -18,7 +18,6 @@ Flow at a glance:
 5. `undo` does the same backwards, if nothing was changed since; `recover` after a crash.
 
 Files, in reading order:
-  held_tree      paths below a directory that is held open, through no link
   unified_diff   git's diff format, with bounded cost
   change_set     Change, ChangeSet: what happened, as data
   overlay_upper  read_change_set(): the upper directory of an overlay
@@ -34,5 +33,3 @@ Files, in reading order:
   undo           undo(), recover()
   trial_store    trials on disk: numbers, locks, bounds
 """
-
-KEPT_AS_TRIAL = "is kept as trial"  # in all that is told of writes that were not made

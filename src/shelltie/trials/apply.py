@@ -18,9 +18,9 @@ from shelltie.errors import (
     TrialError,
     UndoTooLarge,
 )
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.apply_plan import ApplyPlan
 from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, Entry, FileType, entry_at
-from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.merge import merged_text
 from shelltie.trials.transaction import JOURNAL, RECORD, locked, restored_in, run_transaction, told
 
@@ -56,7 +56,8 @@ def apply_changes(
     not for what is `besides`.
 
     The old content stays in `undo_dir`, an empty directory of this one call, until it is removed.
-    With `undo_max=None` nothing is kept, and it cannot be undone.
+    With `undo_max=None` it cannot be undone, nor is the disk waited for: as with any other write.
+    What is in `undo_dir` then is of no use any more.
     Raises: ChangesConflict, ChangesNotApplied, ChangesUnreadable, UndoTooLarge; then nothing was
     applied.
     """
@@ -65,7 +66,7 @@ def apply_changes(
     with locked(undo_dir):
         if (undo_dir / RECORD).exists() or (undo_dir / JOURNAL).exists():
             raise ChangesNotApplied("something was applied with this undo directory before")
-        plan = ApplyPlan(change_set, chosen, undo_dir)
+        plan = ApplyPlan(change_set, chosen, undo_dir, undoable=undo_max is not None)
         try:
             with (
                 HeldTree(chosen.workspace) as workspace,
@@ -83,7 +84,7 @@ def apply_changes(
             if getattr(error, "rolled_back", True):
                 plan.discard()
             raise
-        plan.finish(keep=undo_max is not None)
+        plan.finish()
     return Applied(
         tuple(change.path for change in chosen.changes),
         tuple(merged),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.providers.workspace.watched_names import writable
 from shelltie.trials.change_set import (
     Change,
@@ -14,10 +15,8 @@ from shelltie.trials.change_set import (
     entry_at,
     with_parents,
 )
-from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.transaction import (
     JOURNAL,
-    RECORD,
     Action,
     Rights,
     Step,
@@ -35,9 +34,12 @@ _OVERLAY_MARKS = ("user.overlay.", "trusted.overlay.")
 class ApplyPlan:
     """What applying these changes takes; `everything` is what they were chosen from."""
 
-    def __init__(self, everything: ChangeSet, chosen: ChangeSet, undo_dir: Path) -> None:
+    def __init__(
+        self, everything: ChangeSet, chosen: ChangeSet, undo_dir: Path, *, undoable: bool
+    ) -> None:
         self._chosen = chosen
         self._undo_dir = undo_dir
+        self._undoable = undoable
         self._kept = self._work = undo_dir / KEPT
         self._whole = _moved_whole(everything, chosen)
 
@@ -67,6 +69,7 @@ class ApplyPlan:
             source=str(chosen.source),
             work=str(self._work),
             steps=steps,
+            undoable=self._undoable,
         )
 
     def discard(self) -> None:
@@ -76,13 +79,10 @@ class ApplyPlan:
             remove_tree(self._work)
         (self._undo_dir / JOURNAL).unlink(missing_ok=True)
 
-    def finish(self, *, keep: bool) -> None:
-        """Remove what is not needed any more."""
+    def finish(self) -> None:
+        """Remove what is not needed any more beside the workspace."""
         if self._work != self._kept:
             remove_tree(self._work)
-        if not keep:
-            remove_tree(self._kept)
-            (self._undo_dir / RECORD).unlink(missing_ok=True)
 
     def _keep_copies(self, steps: tuple[Step, ...], workspace: HeldTree) -> None:
         """The old content where it stays: it cannot be renamed to another file system."""
@@ -143,7 +143,7 @@ class _Staging:
 
     def _put(self, change: Change, merged: bytes | None) -> Step:
         """The step that puts an entry into place, once it lies ready."""
-        source = self._next("n")
+        source, staged = self._next("n"), True
         after = change.after
         assert after is not None
         if merged is not None:
@@ -153,11 +153,10 @@ class _Staging:
         elif self._relinked(change, source):
             pass
         elif self._movable:
-            source = change.path
+            source, staged = change.path, False
             self._strip(source)
         else:
             self._copies.copy(change.path, source)
-        staged = source != change.path
         old = inode_at(self._workspace, change.path)
         return Step(
             Action.PUT,

@@ -10,7 +10,7 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.times import human_size
 from shelltie.basics.visible_text import inline
-from shelltie.trials.held_tree import HeldTree
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.unified_diff import DIFF_MAX, DiffEntry, unified_diff
 
 

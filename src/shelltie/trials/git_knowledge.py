@@ -11,8 +11,8 @@ from shelltie.approval.git_facts import git
 from shelltie.basics.frozen import frozen
 from shelltie.providers.workspace.boundaries import obeyed, within
 from shelltie.providers.workspace.git import follow, links_in, repository_of
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.change_set import ChangeSet, FileType, with_parents
-from shelltie.trials.held_tree import HeldTree
 
 _REPOSITORIES_MAX = 16
 _INDEX = ".git/index"

@@ -58,7 +58,7 @@ class _Guards:
         if name in _OBEYED and change.now.type is not _OBEYED[name]:
             return True
         if name in _SETTINGS:
-            return bool(setting_that_runs(text_of(self._upper / change.path)))
+            return bool(setting_that_runs(self._upper / change.path))
         if name == "commondir":
             # A work tree that is linked to a repository around it has just this note.
             linked = posixpath.basename(posixpath.dirname(above)) == "worktrees"
@@ -72,7 +72,7 @@ class _Guards:
     def _runs_already(self, path: str) -> bool:
         """A directory that becomes a repository by its HEAD may have the rest of one already."""
         place = self._workspace / path
-        found = any(setting_that_runs(text_of(place / name)) for name in _SETTINGS)
+        found = any(setting_that_runs(place / name) for name in _SETTINGS)
         return found or (place / "commondir").exists() or any(self._hooks(path))
 
     def _hooks(self, path: str) -> Iterator[str]:

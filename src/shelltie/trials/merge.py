@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from shelltie.approval.git_facts import git
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, Entry, FileType
-from shelltie.trials.held_tree import HeldTree
 
 _TEXT_MAX = 1024 * 1024
 _BASES_MAX = 64 * 1024 * 1024

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from shelltie.basics.frozen import replace
 from shelltie.errors import ChangesUnreadable
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.change_set import Change, ChangeKind, ChangeSet, Entry, FileType, entry_at
-from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.merge import keep_bases
 
 ENTRIES_MAX = 250_000

@@ -8,8 +8,8 @@ import stat
 from contextlib import ExitStack
 from functools import cache
 
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.providers.workspace.watched_names import writable
-from shelltie.trials.held_tree import HeldTree
 
 _NOREPLACE, _EXCHANGE = 1, 2
 _NUMBERS = {"x86_64": 316, "aarch64": 276, "riscv64": 276}  # of the system call

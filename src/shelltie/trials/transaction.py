@@ -20,7 +20,7 @@ from typing import Any
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import inline
 from shelltie.errors import ChangesConflict, ChangesNotApplied, TrialError
-from shelltie.trials.held_tree import HeldTree
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.overlay_upper import file_clock
 from shelltie.trials.renaming import exchange, move
 from shelltie.trials.tree_copy import remove_tree
@@ -69,7 +69,9 @@ class Step:
 
 @frozen
 class StepJournal:
-    """A transaction as it is written down."""
+    """A transaction as it is written down. One that is not `undoable` leaves no record, and does
+    not wait for the disk: it is rolled back when its process is killed, not when the power fails.
+    """
 
     workspace: str
     workspace_id: tuple[int, int]
@@ -77,17 +79,20 @@ class StepJournal:
     work: str
     steps: tuple[Step, ...]
     committed_ns: int = 0
+    undoable: bool = True
 
     def write(self, folder: Path, name: str) -> None:
-        """On disk for good, under this name at once. Raises: OSError."""
+        """Under this name at once; on disk for good if it is `undoable`. Raises: OSError."""
         text = json.dumps(asdict(self))
         part = folder / f"{name}.part"
         with part.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if self.undoable:
+                os.fsync(file.fileno())
         part.rename(folder / name)
-        _sync(folder)
+        if self.undoable:
+            _sync(folder)
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "StepJournal | None":
@@ -126,7 +131,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def run_transaction(journal: StepJournal, folder: Path) -> None:
-    """Do all steps; the record of it is in the folder. On any failure everything is undone again.
+    """Do all steps; if it is undoable, the record of it is in the folder. On any failure everything
+    is undone again.
 
     Raises: ChangesConflict, ChangesNotApplied.
     """
@@ -135,8 +141,9 @@ def run_transaction(journal: StepJournal, folder: Path) -> None:
         with _trees(journal) as trees:
             for step in journal.steps:
                 trees.do(step)
-        done = replace(journal, committed_ns=file_clock(Path(journal.work)))
-        done.write(folder, RECORD)
+        if journal.undoable:
+            done = replace(journal, committed_ns=file_clock(Path(journal.work)))
+            done.write(folder, RECORD)
     except (OSError, TrialError) as error:
         problems = roll_back(journal, folder)
         if problems:

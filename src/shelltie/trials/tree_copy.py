@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from shelltie.errors import ChangesUnreadable
-from shelltie.trials.held_tree import HeldTree
+from shelltie.providers.workspace.held_tree import HeldTree
 
 _FICLONE = 0x40049409
 _CHUNK = 1024 * 1024

@@ -18,11 +18,11 @@ from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import CannotStart, NoSuchTrial, TrialBusy, TrialError
-from shelltie.trials.overlay_upper import file_clock
 from shelltie.trials.transaction import JOURNAL, RECORD
 from shelltie.trials.tree_copy import remove_tree
 
 _RECORD, _LOCK, _LAST = "trial.json", "lock", "last"
+_GONE = "gone-"
 _NUMBERED = lazy(r"t[0-9]+")
 _TEXT_MAX = 4096  # of the command, in its record
 EXITED, INTERRUPTED = "exit ", "interrupted"  # how its command ended
@@ -95,7 +95,7 @@ class TrialStore:
         self._bounds = bounds
 
     def new(self, workspace: str, command: str, run: str) -> Trial:
-        """A further trial, with a directory of its own.
+        """A further trial, with a directory of its own. Nobody finds it before it begins.
 
         Raises: CannotStart.
         """
@@ -105,21 +105,12 @@ class TrialStore:
             place = self._folder / trial_id
             place.mkdir(mode=0o700)
             real, text = os.path.realpath(workspace), command[:_TEXT_MAX]
-            trial = Trial(trial_id, str(place), real, text, run, time.time_ns())
-            self._save_or_leave_nothing(trial)
+            return Trial(trial_id, str(place), real, text, run, time.time_ns())
         except OSError as error:
             raise CannotStart(
                 f"no place for a trial in {self._folder}: {error.strerror}. Make room there, or set"
                 " state.dir to a directory that can be written"
             ) from error
-        return trial
-
-    def _save_or_leave_nothing(self, trial: Trial) -> None:
-        try:
-            self.save(trial)
-        except OSError:
-            self.delete(trial)
-            raise
 
     def begin(self, trial: Trial) -> Trial:
         """The trial with the time and the directory that it begins with, on record.
@@ -128,7 +119,9 @@ class TrialStore:
         """
         try:
             found = os.stat(trial.workspace)  # noqa: PTH116  a text
-            started, identity = file_clock(Path(trial.folder)), f"{found.st_dev}:{found.st_ino}"
+            # The directory has the time of the last entry in it: of its lock, just now.
+            started = os.stat(trial.folder).st_ctime_ns  # noqa: PTH116  a text
+            identity = f"{found.st_dev}:{found.st_ino}"
             trial = replace(trial, started_ns=started, workspace_id=identity)
             self.save(trial)
         except OSError as error:
@@ -198,6 +191,13 @@ class TrialStore:
         with suppress(OSError):
             remove_tree(Path(trial.folder))
 
+    def put_away(self, trial: Trial) -> Path | None:
+        """Have nobody find it any more, at once; its directory, which is to be removed."""
+        with suppress(OSError):
+            return Path(trial.folder).rename(self._folder / f"{_GONE}{trial.id}")
+        self.delete(trial)
+        return None
+
     def keep_changes(self, trial: Trial) -> None:
         """Delete what was needed only while its command ran, and what it wrote elsewhere."""
         self._remove(trial, besides=("upper", "undo", "bases"))
@@ -214,6 +214,9 @@ class TrialStore:
 
     def prune(self) -> None:
         """Forget the oldest, where there is more than is kept; one that runs stays."""
+        for gone in self._folder.glob(f"{_GONE}*"):  # whoever put it away was killed, or is at it
+            with suppress(OSError):
+                remove_tree(gone)
         trials, now = self.all(), time.time_ns()
         sizes = {trial.id: _size_of_tree(Path(trial.folder)) for trial in trials}
         total = sum(sizes.values())

@@ -7,9 +7,9 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import inline
 from shelltie.errors import ChangesConflict, ChangesNotApplied, ChangesUnreadable
+from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.apply_plan import KEPT
 from shelltie.trials.change_set import Entry, FileType, entry_at, with_parents
-from shelltie.trials.held_tree import HeldTree
 from shelltie.trials.transaction import (
     JOURNAL,
     RECORD,

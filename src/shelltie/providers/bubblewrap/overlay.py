@@ -1,16 +1,20 @@
 """Overlayfs: copy-on-write views of what a command may write, and why there are none."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import CannotStart
+from shelltie.keeper.binaries import BINARY, KeeperKind
 from shelltie.providers.workspace.boundaries import within
 
+_OCTAL = re.compile(rb"\\(\d{3})")  # so mountinfo has blanks and such
 _PROGRAM = Path(__file__).with_name("overlay_mount.py")
 PYTHON = sys.executable
+SANDBOX_ENDED = "its sandbox has just ended"  # so says who was to enter it
 _WHY = {
     "EPERM": "this kernel lets only root mount an overlay (Linux 5.11 lets everybody), or a"
     " container forbids it",
@@ -44,6 +48,27 @@ def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
         )
     places = (real, *(real / f"other-{number}" for number in range(1, len(roots))))
     return tuple(_overlay(root, place) for root, place in zip(roots, places, strict=True))
+
+
+def check_all_is_seen(root: Path, hidden: Sequence[Path]) -> None:
+    """An overlay shows one file system as it is: neither what is mounted further down, nor what a
+    sandbox covers there.
+
+    Raises: CannotStart.
+    """
+    below = within((root,))
+    for place in hidden:
+        if below(Path(os.path.realpath(place))):
+            raise CannotStart(f"{place}, which is shelltie's own, is in the workspace")
+    with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123  it has no disk
+        names = [_OCTAL.sub(_character, line.split(b" ", 5)[4]) for line in mounts]
+    for name in names:
+        if name.startswith(os.fsencode(f"{root}/")):
+            raise CannotStart(f"{os.fsdecode(name)} is mounted in the workspace")
+
+
+def _character(octal: "re.Match[bytes]") -> bytes:
+    return bytes([int(octal[1], 8)])
 
 
 def cache_overlay(cache: Path, folder: Path, home: Path) -> Overlay:
@@ -80,13 +105,16 @@ def mounting(overlays: Iterable[Overlay]) -> list[str]:
     return [PYTHON, "-I", "-S", str(_PROGRAM), *words, "--"] if words else []
 
 
-def entering(bwrap: int, overlay: Overlay, filtered: int) -> list[str]:
+def entering(bwrap: int, overlay: Overlay, filtered: int, kind: KeeperKind) -> list[str]:
     """The beginning of a command line, to have a program in the living sandbox of that process,
     where it alone sees the overlay. `filtered` is a descriptor with its seccomp filter, or -1.
     """
+    program = [str(BINARY), "--enter"]
+    if kind is KeeperKind.PYTHON:
+        program = [PYTHON, "-I", "-S", str(_PROGRAM), "enter"]
     where = str(overlay.lower), f"{overlay.identity[0]}:{overlay.identity[1]}"
     written = *map(str, (overlay.upper, overlay.work)), str(overlay.lower)
-    return [PYTHON, "-I", "-S", str(_PROGRAM), "enter", str(bwrap), str(filtered), *where, *written]
+    return [*program, str(bwrap), str(filtered), *where, *written]
 
 
 def why_no_overlay(said: str) -> str:

@@ -6,7 +6,7 @@
 The first form is for a sandbox that is yet to be made. The second enters the living one of the
 process BWRAP (setns), where its program alone sees the overlay, and is as confined as all others
 there. Linux lets an ordinary user do this since 5.11, in a user namespace. What it says on stderr
-begins with `overlay: `.
+begins with `overlay: `. Where the keeper is the program in C, that enters (keeper/enter.c).
 """
 
 import ctypes
@@ -114,24 +114,28 @@ def enter(bwrap: str, filtered: int, overlay: list[str], program: list[str]) -> 
     if _identity(place) != what[1]:
         sys.exit(f"overlay: {target} is another directory in its sandbox")
     put(mount, place)
-    sys.stderr.write(f"{os.readlink('ns/mnt', dir_fd=own)}\n")
-    sys.stderr.flush()
+    name = os.readlink("ns/mnt", dir_fd=own)
     if is_root or os.fstat(owner).st_ino != os.fstat(spaces["user"]).st_ino:
         _join(spaces["user"], _NEW_USERS)
     for one in (own, owner, *spaces.values()):
         os.close(one)
     _give_up_rights()
-    _become(filtered, program)
+    _become(filtered, name, program)
 
 
 def _namespaces_of(bwrap: str) -> dict[str, int]:
     """Those of the first process of a sandbox, all open."""
     names = ("mnt", "user", "net", "ipc", "uts", "cgroup", "pid")
-    first = _child_of(bwrap)
-    opened = {name: os.open(f"/proc/{first}/ns/{name}", os.O_RDONLY) for name in names}
-    if not first or _child_of(bwrap) != first:  # else the number may be another's by now
+    try:
+        first = _child_of(bwrap)
+        opened = {name: os.open(f"/proc/{first}/ns/{name}", os.O_RDONLY) for name in names}
+        user = _user_of(first)
+        still = _child_of(bwrap)
+    except (FileNotFoundError, ProcessLookupError):
         sys.exit("overlay: its sandbox has just ended")
-    if _user_of(first) != _user_of("self"):  # a bwrap of somebody's may have become another
+    if still != first:  # the number may be another's by now
+        sys.exit("overlay: its sandbox has just ended")
+    if user != _user_of("self"):  # a bwrap of somebody's may have become another
         sys.exit("overlay: its sandbox is another user's")
     return opened
 
@@ -156,13 +160,17 @@ def _give_up_rights() -> None:
     _check(_libc.prctl(_NO_NEW_RIGHTS, 1, 0, 0, 0), "no new rights")
 
 
-def _become(filtered: int, program: list[str]) -> None:
-    """Start the program, in the pid namespace that was joined; this process only waits for it."""
+def _become(filtered: int, name: str, program: list[str]) -> None:
+    """Start the program, in the pid namespace that was joined; this process only waits for it. Who
+    waits for us may send its command as soon as it has read the name of our mount namespace.
+    """
     child = os.fork()
     if child == 0:
         _check(_libc.prctl(_AT_DEATH_OF_PARENT, _SIGKILL, 0, 0, 0), "parent")
         os.chdir("/")
         _filter_calls(filtered)
+        sys.stderr.write(f"{name}\n")
+        sys.stderr.flush()
         os.execv(program[0], program)  # noqa: S606  that is what it is for
     os.closerange(3, 1 << 16)
     os.waitpid(child, 0)

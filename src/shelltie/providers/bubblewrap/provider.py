@@ -1,5 +1,6 @@
 """BubblewrapProvider: sandboxes with bwrap, and an explanation when bwrap refuses."""
 
+import asyncio
 import contextlib
 import os
 import select
@@ -8,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from shelltie.basics.frozen import frozen, mutable
+from shelltie.basics.readable import forget, watch
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import BINARY, SCRIPT, KeeperKind, choose
 from shelltie.keeper.link import Link
@@ -26,20 +29,24 @@ from shelltie.providers.bubblewrap.home import shared_caches
 from shelltie.providers.bubblewrap.kept_caches import KeptCaches
 from shelltie.providers.bubblewrap.mounts import OPTIONAL, SandboxView, visible
 from shelltie.providers.bubblewrap.overlay import (
+    SANDBOX_ENDED,
     Overlay,
     cache_overlay,
+    check_all_is_seen,
     entering,
     mounting,
     overlays_of,
 )
 from shelltie.providers.bubblewrap.seccomp import barred
+from shelltie.providers.files.file_rules import FileRules, guarded_by
+from shelltie.providers.files.workspace_files import WorkspaceFiles
 from shelltie.providers.policies import SandboxPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
 from shelltie.providers.proxy.server import open_proxy, proxy_variables
 from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.boundaries import checked, within
-from shelltie.providers.workspace.guards import RememberedFiles
+from shelltie.providers.workspace.guards import RememberedFiles, guards_of
 from shelltie.providers.workspace.new_repositories import NewRepositories
 from shelltie.providers.workspace.watched_names import WatchedNames
 from shelltie.settings.network_list import expanded
@@ -51,6 +58,9 @@ _OLDER = (
 _PRIVATE_CACHES = "your caches cannot be seen in this sandbox, and what it downloads is lost: {}"
 _TICK = 0.005
 _PATIENCE = 5.0  # seconds, with a keeper that ends
+_ENTERS_WITHIN = 10.0
+_ENTERED = b"mnt:["  # so begins what one says that has entered a sandbox
+_WORD_MAX = 4096
 _KEEPER = "/run/shelltie-keeper"
 _MORE = "add the directory to sandbox.readable or sandbox.writable"
 # They lead to sockets and directories that are not there.
@@ -106,8 +116,17 @@ class BubblewrapProvider:
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
-        await self._end_outdated(workspace)
-        self._rooms.reserve(await self._answering(lambda: self._open(workspace)))
+        await self._reserved(workspace)
+
+    def files(self, workspace: str, *, secrets: bool) -> WorkspaceFiles:  # noqa: ARG002  commands read them, too
+        """See `FileProvider`: those that its commands see and may change."""
+        policy, place = self._policy, self._checked(workspace)
+
+        def guarded() -> tuple[Path, ...]:
+            roots = (place, *policy.writable)
+            return guarded_by(guards_of(roots, policy.home, policy.hidden, policy.own))
+
+        return WorkspaceFiles(workspace, FileRules(policy.hidden, guarded=guarded), place)
 
     async def open_trial(self, workspace: str, folder: Path) -> "TrialPlace":
         """A sandbox for one command, on copy-on-write views; what it writes stays in `folder`.
@@ -127,37 +146,53 @@ class BubblewrapProvider:
 
         Raises: CannotStart, which says why that is not possible.
         """
+        sandbox = self._rooms.reserved(workspace) or await self._reserved(workspace)
         try:
-            return await self._entered(workspace, folder)
-        except CannotStart:  # its sandbox may have ended just then: there is another one now
-            return await self._entered(workspace, folder)
+            return await self._entered(sandbox, folder)
+        except CannotStart as error:
+            if SANDBOX_ENDED in str(error):  # its keeper is about to end, of which nobody tells
+                with anyio.move_on_after(_PATIENCE):
+                    while sandbox.link.serves:  # noqa: ASYNC110  as said
+                        await anyio.sleep(_TICK)
+            if sandbox.link.serves:
+                raise
+            # It may have been mounted, and a volatile overlay has no second time with its workdir.
+            with contextlib.suppress(FileNotFoundError):
+                (folder / "work").rename(folder / "work-before")
+            return await self._entered(await self._reserved(workspace), folder)
 
-    async def _entered(self, workspace: str, folder: Path) -> "OverlaidPlace":
+    async def _reserved(self, workspace: str) -> _Sandbox:
         await self._end_outdated(workspace)
         sandbox = await self._answering(lambda: self._open(workspace))
         self._rooms.reserve(sandbox)
+        return sandbox
+
+    async def _entered(self, sandbox: _Sandbox, folder: Path) -> "OverlaidPlace":
+        check_all_is_seen(sandbox.place, self._policy.hidden)
         (overlay,) = overlays_of((sandbox.place,), folder)
         program = self._program = self._program or _program(self._keeper)
         with contextlib.closing(RememberedFiles()) as held, contextlib.ExitStack() as undo:
-            complaints = undo.enter_context(tempfile.TemporaryFile())
+            reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            words = undo.enter_context(open(reader, "rb", buffering=0))  # noqa: PTH123, ASYNC230  a pipe
             seccomp = self._seccomp()
             filtered = -1 if seccomp is None else held.content(seccomp)
-            link = Link(
-                [*entering(sandbox.link.pid, overlay, filtered), *program.argv],
-                program.kind,
-                contained=True,
-                stderr=complaints.fileno(),
-                passed=tuple(held.descriptors),
-            )
-            place = OverlaidPlace(self, sandbox, link, complaints)
-            if not await answers(link):
-                said = place.said
-                sandbox.visitors += 1
-                await place.close()
-                place.leave(survivors=False)
-                raise CannotStart(f"no command can enter its sandbox: {explain(said)}")
+            try:
+                link = Link(
+                    [*entering(sandbox.link.pid, overlay, filtered, program.kind), *program.argv],
+                    program.kind,
+                    contained=True,
+                    stderr=writer,
+                    passed=tuple(held.descriptors),
+                )
+            finally:
+                os.close(writer)
+            place = OverlaidPlace(self, sandbox, link, words)
+            sandbox.visitors += 1
             undo.pop_all()
-        sandbox.visitors += 1
+        if not await place.is_entered() or not sandbox.link.serves:
+            await place.close()
+            place.leave(survivors=False)
+            raise CannotStart(f"no command can enter its sandbox: {explain(place.said)}")
         return place
 
     def leave(self, sandbox: _Sandbox, *, survivors: bool) -> None:
@@ -355,22 +390,37 @@ class OverlaidPlace:
         provider: BubblewrapProvider,
         sandbox: _Sandbox,
         keeper: Link,
-        complaints: BinaryIO,
+        words: FileIO,
     ) -> None:
         self.bars = provider.bars
         self.guarded = sandbox.guarded  # paths of the workspace that must not be written
         self.spawn = partial(provider.spawn, sandbox=sandbox, keeper=keeper)  # see `Provider`
+        self.said = ""  # by the program that entered the sandbox: its mount namespace, or why not
         self._leave = partial(provider.leave, sandbox)
         self._sandbox = sandbox
         self._keeper = keeper
         self._handle = os.pidfd_open(keeper.pid)  # now, as nobody has waited for it yet
-        self._complaints = complaints
+        self._words = words
 
-    @property
-    def said(self) -> str:
-        """What the program complained of that entered the sandbox; else its mount namespace."""
-        self._complaints.seek(0)
-        return self._complaints.read().decode("utf-8", "replace").strip()
+    async def is_entered(self) -> bool:
+        """Wait until the overlay is in its place, or cannot be; whether it is."""
+        loop, heard, over = asyncio.get_running_loop(), bytearray(), anyio.Event()
+
+        def hear() -> None:
+            arrived = self._words.read(_WORD_MAX)
+            heard.extend(arrived or b"")
+            if not arrived or (heard.startswith(_ENTERED) and heard.endswith(b"\n")):
+                forget(loop, self._words.fileno())
+                over.set()
+
+        watch(loop, self._words.fileno(), hear)
+        try:
+            with anyio.move_on_after(_ENTERS_WITHIN):
+                await over.wait()
+        finally:
+            forget(loop, self._words.fileno())
+        self.said = heard.decode("utf-8", "replace").strip()
+        return heard.startswith(_ENTERED)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""
@@ -388,8 +438,9 @@ class OverlaidPlace:
 
     def leave(self, *, survivors: bool) -> None:
         """It is over; who is left of it is ended with the sandbox."""
-        self._complaints.close()
+        self._words.close()
         os.close(self._handle)
+        self._keeper.reap()
         self._leave(survivors=survivors)
 
 

@@ -7,7 +7,6 @@ needs, with a keeper as its first process: to make one is dear, the next command
 import asyncio
 import contextlib
 import os
-import platform
 import socket
 import stat
 import struct
@@ -66,8 +65,9 @@ _CALLS = {
 class _View:
     """One that lives, with what its masks were made for.
 
-    `directories` are those in which something to mask could appear, with the time of their last
-    change and what could: as long as that time is the same, it has not to be looked for.
+    `changed_at` are the directories in which something to mask could appear, with the time of
+    their last change, and `names` what could: as long as that time is the same, it has not to be
+    looked for.
     """
 
     link: Link
@@ -77,7 +77,8 @@ class _View:
     answered: bool = False
     forwards: LoopbackForwards = field(default_factory=LoopbackForwards)
     idle: asyncio.TimerHandle | None = None
-    directories: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    changed_at: dict[str, int] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def said(self) -> str:
@@ -97,19 +98,24 @@ class _View:
 
     @property
     def _masks_all(self) -> bool:
-        if not self.directories:
+        if not self.changed_at:
             return self._masks(self.held.known)
-        changed = [it for it, (at, _) in self.directories.items() if _changed(it) != at]
-        return self._masks([name for it in changed for name in self.directories.pop(it)[1]])
+        now = dict(zip(self.changed_at, map(_changed, self.changed_at), strict=True))
+        if now == self.changed_at:  # as it nearly always is, and each safe command asks
+            return True
+        changed = [it for it, at in now.items() if self.changed_at[it] != at]
+        for it in changed:
+            del self.changed_at[it]
+        return self._masks([name for it in changed for name in self.names.pop(it)])
 
     def _masks(self, names: Iterable[str]) -> bool:
         """Whether these are as they were, which is remembered."""
         for name in names:
             parent = _parent(name)
             # Before the look: what changes while it lasts is noticed next time.
-            if parent not in self.directories:
-                self.directories[parent] = _changed(parent), []
-            self.directories[parent][1].append(name)
+            if parent not in self.changed_at:
+                self.changed_at[parent], self.names[parent] = _changed(parent), []
+            self.names[parent].append(name)
         return self.held.unchanged_among(names)
 
 
@@ -331,7 +337,7 @@ class ReadOnlyViews:
         options += () if os.geteuid() == 0 else ("--unshare-user",)
         options += ("--cap-drop", "ALL")
         if "network" not in needs:
-            barred = refused_calls(platform.machine(), ip=bool(needs))
+            barred = refused_calls(os.uname().machine, ip=bool(needs))
             options += ("--unshare-net",)
             options += () if barred is None else ("--seccomp", str(held.content(barred)))
         options += ("--ro-bind", "/", "/", "--dev", "/dev")

@@ -7,6 +7,7 @@ keyrings of a user, nor sockets to a hypervisor (AF_VSOCK).
 
 import struct
 from collections.abc import Iterator
+from functools import cache
 
 from shelltie.basics.frozen import frozen
 
@@ -73,6 +74,7 @@ _I386 = _Machine(
 _MACHINES = {"x86_64": (_X86_64, _I386), "aarch64": (_ARM64,)}
 
 
+@cache
 def barred(machine: str, *, sockets: bool) -> bytes | None:
     """The program; with `sockets`, socket(2) is refused but for AF_UNIX.
 

@@ -33,7 +33,7 @@ class Image:
 
 
 @frozen
-class _Answer:
+class _EngineResponse:
     """What the engine says; what is no JSON is a text."""
 
     status: int
@@ -126,7 +126,7 @@ class Engine:
                     return
                 await anyio.sleep(_TICK)
 
-    def _content(self, answer: _Answer, shape: type[T]) -> T:
+    def _content(self, answer: _EngineResponse, shape: type[T]) -> T:
         """What it says, if that is good news of that shape."""
         if answer.fine:
             return self._shaped(answer.said, shape)
@@ -156,7 +156,7 @@ class Engine:
         *,
         params: Mapping[str, str] | None = None,
         content: Mapping[str, object] | None = None,
-    ) -> _Answer:
+    ) -> _EngineResponse:
         changes = method != "GET"
         request = self._client.build_request(method, path, params=params, json=content)
         try:
@@ -177,7 +177,7 @@ class Engine:
                 " start it (systemctl start docker, or podman.socket), or set container.engine"
             ) from error
 
-    async def _answer(self, request: httpx2.Request) -> _Answer:
+    async def _answer(self, request: httpx2.Request) -> _EngineResponse:
         response = await self._client.send(request, stream=True)
         try:
             body = bytearray()
@@ -187,7 +187,7 @@ class Engine:
                     raise CannotStart(
                         f"the engine at {self.address} answers more than {_ANSWER_BYTES} B"
                     )
-            return _Answer(response.status_code, _parsed(bytes(body)))
+            return _EngineResponse(response.status_code, _parsed(bytes(body)))
         finally:
             await response.aclose()
 

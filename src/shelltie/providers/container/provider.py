@@ -22,6 +22,8 @@ from shelltie.providers.container.mounts import (
     visible,
     workspace_mounts,
 )
+from shelltie.providers.files.file_rules import FileRules, guarded_by
+from shelltie.providers.files.workspace_files import WorkspaceFiles
 from shelltie.providers.policies import ContainerPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
 from shelltie.providers.provider import Prepared
@@ -70,6 +72,16 @@ class ContainerProvider:
         self._rooms: SandboxPool[_Container] = SandboxPool("container", _MORE, policy.sandbox.idle)
         self._locks: dict[Path, anyio.Lock] = {}
         self._made: dict[Path, set[str]] = {}  # by the engine that made them
+
+    def files(self, workspace: str, *, secrets: bool) -> WorkspaceFiles:  # noqa: ARG002  commands read them, too
+        """See `FileProvider`: those of the workspace, which is at the same path inside."""
+        policy = self._policy
+        place = checked(workspace, policy.home, policy.hidden)
+
+        def guarded() -> tuple[Path, ...]:
+            return guarded_by(guards_of((place,), policy.home, policy.hidden, policy.own))
+
+        return WorkspaceFiles(workspace, FileRules(policy.hidden, guarded=guarded), place)
 
     async def ready(self, workspace: str) -> None:
         """See `Provider`."""

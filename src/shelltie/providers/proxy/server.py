@@ -51,8 +51,8 @@ def proxy_variables() -> Mapping[str, str]:
 
 
 @dataclass(slots=True, eq=False)
-class _Command:
-    """One that runs there now, and what it was told of."""
+class _ProxiedCommand:
+    """A command that runs behind the proxy now, and what it was told of."""
 
     listen: Callable[[LeashWord], None]
     process: LeashedProcess | None = None
@@ -84,7 +84,7 @@ class NetworkProxy:
         self._limits = limits
         self._lookups = Lookups(resolve)
         self._connections: set[ProxyConnection] = set()
-        self._commands: list[_Command] = []
+        self._commands: list[_ProxiedCommand] = []
         self._looks = 0
         self._loop = asyncio.get_running_loop()
         self._listens = False
@@ -101,7 +101,7 @@ class NetworkProxy:
         """For a command that is about to start: who listens to its leash, and who is to be given
         its process. It is told of hosts that it was refused.
         """
-        command = _Command(listen)
+        command = _ProxiedCommand(listen)
         self._commands.append(command)
 
         def hear(word: LeashWord) -> None:

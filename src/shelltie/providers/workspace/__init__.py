@@ -11,6 +11,7 @@ Flow at a glance:
 Files, in reading order:
   boundaries  which directory, which names
   watched_names  what no mount can guard
+  held_tree   paths below a directory that is held open, through no link
   git         hooks, config, repositories
   guards      what must stay, by inode
   new_repositories  what git would run of those that commands make

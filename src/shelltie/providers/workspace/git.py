@@ -19,6 +19,7 @@ from pathlib import Path
 from shelltie.basics.frozen import mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.providers.workspace.watched_names import UnguardedName, open_directory
+from shelltie.settings.files import open_at_once
 
 SETTINGS = (".gitconfig", ".config/git/config")  # of a person, in the home
 _RUNS = ("hooks", "config", "config.worktree")
@@ -178,14 +179,10 @@ def _named_by(file: Path) -> Path | None:
 
 def text_of(file: Path) -> str:
     """What is in a file; nothing in what is none: a command may have put a pipe there."""
-    with suppress(OSError, ValueError), open(file, "rb", opener=_at_once) as opened:
+    with suppress(OSError, ValueError), open(file, "rb", opener=open_at_once) as opened:
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             return opened.read(_TEXT_MAX).decode("utf-8", "replace").replace("\0", "")
     return ""
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _guard(git: Git, repository: Path, named: tuple[Path, ...], within: Within) -> None:

@@ -15,12 +15,16 @@ from pathlib import Path
 from shelltie.basics.lazy_regex import lazy
 from shelltie.providers.workspace.git import Git, marks_in, repository_of, text_of
 
+# Wherever git may take it for a setting: sections need no lines of their own, and a subsection may
+# have a bracket in its name.
 _RUNS = lazy(
-    r"^\s*(?:\[[^\]]*\]\s*)?(fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|external"
+    r"(?:^|[\s\]\ufeff])(fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|external"
     r"|textconv|command|clean|smudge|process|helper|program|driver|path|worktree|alternaterefscommand"
-    r"|uploadpack|receivepack|proxycommand|cmd)\s*=",
+    r"|uploadpack|receivepack|proxycommand|cmd|vcs|difffilter|defaultkeycommand|packobjectshook"
+    r"|templatedir)\s*=|\[\s*(pager|protocol|hook)\b|(!|ext::)",
     re.IGNORECASE | re.MULTILINE,
 )
+_SETTINGS_MAX = 256 * 1024  # bytes
 _TOLD_MAX = 8
 
 
@@ -62,10 +66,13 @@ class NewRepositories:
         return None
 
 
-def setting_that_runs(settings: str) -> str:
-    """The first setting of git by which it runs a program, or reads others; "" if there is none."""
-    found = _RUNS.search(settings)
-    return found[1].lower() if found else ""
+def setting_that_runs(file: Path) -> str:
+    """The first setting in a file by which git may run a program, or reads others; "" for none."""
+    with suppress(OSError):
+        if os.lstat(file).st_size > _SETTINGS_MAX:
+            return "more settings than are read"
+    found = _RUNS.search(text_of(file))
+    return next(filter(None, found.groups())).lower() if found else ""
 
 
 def _what_git_runs(mark: Path) -> str:
@@ -76,7 +83,7 @@ def _what_git_runs(mark: Path) -> str:
     if os.path.lexists(repository / "commondir"):
         return "commondir"
     for name in ("config", "config.worktree"):
-        if setting := setting_that_runs(text_of(repository / name)):
+        if setting := setting_that_runs(repository / name):
             return setting
     with suppress(OSError), os.scandir(repository / "hooks") as entries:
         for entry in islice(entries, 200):
