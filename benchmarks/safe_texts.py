@@ -33,6 +33,8 @@ _GRAMMAR: dict[str, Sequence[str]] = {
         *("cat <<'E'\n<word>\nE", "cat <<E | <filter>\n$((<number>))\nE", "[[ <word> == <word> ]]"),
         *("bash -c '<quoted>'", "sh -c '<quoted>'", 'bash -c "<plain>"', 'sh -c "<plain>"'),
         *("bash -<flags>c '<quoted>'", "dash -c '<quoted>'", "sh <<'E'\n<quoted>\nE"),
+        *("<shell> -c<flags> '<quoted>'", "<shell> -c -<flags> '<quoted>'", "<shell> -c -- <word>"),
+        *("<shell> -<flags>o pipefail -c '<quoted>'", "<shell> -co pipefail '<quoted>' <word>"),
         *("env <plain>", "command <plain>", "builtin <plain>", "nice <plain>", "timeout 2 <plain>"),
         *(
             "find . -maxdepth 1 -name <name> -exec <shows> {} <end>",
@@ -40,6 +42,7 @@ _GRAMMAR: dict[str, Sequence[str]] = {
         ),
         *("xargs -a list <shows>", "env -S '<quoted>'", "nohup <plain>", "stdbuf -o0 <plain>"),
     ),
+    "shell": ("bash", "sh", "dash", "env bash", "timeout 2 sh", "nice dash"),
     "flags": ("k", "x", "e", "u", "i", "l", "kx", "O extglob -", "r", "n", "v", "a", "B", "f"),
     "end": ("\\;", "+"),
     "sets": (

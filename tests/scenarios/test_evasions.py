@@ -1,6 +1,10 @@
 """Hiding a command does not make it safe: quoting, encodings, wrappers, options, environment."""
 
 import json
+import os
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from shelltie.safety.rating import rate
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse
 from shelltie.verdict import Rating
+from tests.run_lock import ROOT
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "evasions.jsonl"
 RULES = RuleSet()
@@ -82,3 +87,31 @@ def test_a_deletion_is_dangerous_however_it_is_reached(command: str) -> None:
 )
 def test_a_hole_of_prefix_lists_is_closed(command: str) -> None:
     assert rating(command) is not Rating.SAFE
+
+
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize(
+    "text",
+    ["cat /proc/1/root/../x", "cd /proc/1/root && git status", "git -C /proc/1/cwd log"],
+)
+def test_a_path_that_only_root_may_follow_is_unknown_to_others(
+    text: str, public_path: Path
+) -> None:
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
+    python = become if os.geteuid() == 0 else [sys.executable]
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(public_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{ROOT / 'src'}:{sysconfig.get_path('purelib')}",
+    }
+    done = subprocess.run(
+        [*python, "-m", "shelltie", "check", text],
+        cwd=public_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "verdict   unknown" in done.stdout, done.stderr

@@ -74,7 +74,7 @@ async def test_a_file_is_judged_by_where_its_name_leads(text: str, project: Path
         *("cat f", "head docs/*.md", "cat docs/../f", "cd docs && cat a.md", "cat ../project/f"),
         *(
             'for f in docs/*.md; do head -1 "$f"; done',
-            "grep -rn x docs",
+            "grep -rn word docs",
             "cat missing",
             "cat *.md",
         ),

@@ -96,7 +96,8 @@ async def test_docker_reads_its_engine_in_the_view_and_cannot_change_it(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.address}")
     (config / "own.toml").write_text(_RULE.format("docker rmi", "socket:docker", "docker rmi"))
-    texts = ("docker ps -a", "docker images", f"docker inspect {IMAGE}", "docker network ls")
+    # `docker images` alone tells ages, which change between two calls.
+    texts = ("docker ps -a", "docker images -q", f"docker inspect {IMAGE}", "docker network ls")
     async with open_terminal() as terminal, open_terminal(safety_enforce="off") as plain:
         for text in texts:
             inside = await terminal.run(f"{text}; readlink /proc/self/ns/net")

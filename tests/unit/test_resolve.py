@@ -1,8 +1,10 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from shelltie.basics.safe_regex import ShippedPattern
 from shelltie.limits.policy import TimeoutPolicy, fallback, parse
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits, calculate_timeouts, resolve
@@ -14,6 +16,28 @@ SEED, _ = parse(SEED_TEXT)
 SHIPPED, _ = parse(SHIPPED_FILE.read_text(encoding="utf-8"))
 
 EXTENDED = "category extended"
+
+
+def test_what_comes_with_us_matches_as_if_it_were_compiled_at_once() -> None:
+    corpus = (Path(__file__).parent.parent / "corpus" / "commands.jsonl").read_text("utf-8")
+    commands = [json.loads(line)["command"] for line in corpus.split("\n")[:2000] if line]
+    words = [
+        word for entry in SHIPPED.patterns for word in re.findall(r"[\w./-]+", entry.pattern.text)
+    ]
+    texts = {
+        *commands,
+        *words,
+        *map(str.upper, words),
+        *(f"{word} test x" for word in words),
+        "\u017fort",
+    }
+    later, problems = parse(SHIPPED_FILE.read_text(encoding="utf-8"), shipped=True)
+
+    assert problems == ()
+    for at_once, shipped in zip(SHIPPED.patterns, later.patterns, strict=True):
+        assert isinstance(shipped.pattern, ShippedPattern)
+        found = {text for text in texts if at_once.pattern.found_in(text)}
+        assert {text for text in texts if shipped.pattern.found_in(text)} == found, at_once
 
 
 def seed(**changes: object) -> TimeoutPolicy:

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from shelltie.errors import ConfigWrong
+from shelltie.safety.protected_names import TABLES, make_tables
 from shelltie.safety.rating import rate
 from shelltie.safety.rule import Rule
 from shelltie.safety.rule_examples import failures, open_rules
@@ -154,6 +155,10 @@ def test_a_comma_makes_several_rules() -> None:
 def test_the_index_says_which_file_speaks_of_which_program() -> None:
     assert read_index() == make_index(), "run scripts/rules-index"
     assert json.loads(INDEX.read_text(encoding="utf-8"))["git"]
+
+
+def test_the_tables_say_what_their_files_say() -> None:
+    assert json.loads(TABLES.read_bytes()) == make_tables(), "run scripts/rules-index"
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)

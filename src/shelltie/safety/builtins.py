@@ -1,6 +1,7 @@
 """Shell builtins (eval, exec, source, trap, read, …) that need more than a rule. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
@@ -15,6 +16,7 @@ from shelltie.verdict import Code, Rating
 
 _COMMAND = lazy(r"\$\(|`")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_LOOKS_UP = frozenset(("-p", "-v", "-V", "-pv", "-pV", "-vp", "-Vp"))
 _SHOWS = Rule(("",), "", Rating.SAFE)  # what is printed is seen
 
 
@@ -83,8 +85,9 @@ def _builtin(case: Inspection) -> None:
 
 
 def _command(case: Inspection) -> None:
-    flags = {arg.value for arg in case.words[:2]}
-    if flags & {"-v", "-V", "-pv", "-pV"}:
+    # `command test -v x`: only before the name is -v its own.
+    options = [*takewhile(lambda word: word in _LOOKS_UP, (arg.value for arg in case.words))]
+    if any(option != "-p" for option in options):
         return
     words = _after(case.words, plain="p")
     if words:
@@ -116,8 +119,8 @@ def _may_look_up(operator: Arg) -> bool:
     """`[ "$x" 'a[$(cmd)]' ]`: it may be -v, whatever x was set to in plain sight."""
     if operator.exact:
         return operator.value in ("-v", "-R")
-    varies = any(part.kind is not PartKind.TEXT for part in operator.parts[:1])
-    return varies or operator.head[:2] in ("", "-", "-v", "-R")
+    known = takewhile(lambda part: part.kind is PartKind.TEXT, operator.parts)
+    return "".join(part.text for part in known)[:2] in ("", "-", "-v", "-R")
 
 
 def _is_numeric(case: Inspection, arg: Arg) -> bool:

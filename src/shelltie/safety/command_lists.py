@@ -45,7 +45,9 @@ _RECURSIVE = {
     "chmod": (Code.CHANGES_SYSTEM, "chmod -R changes the rights of whole trees"),
     "chown": (Code.CHANGES_SYSTEM, "chown -R changes the owner of whole trees"),
 }
-_RECURSIVE_OPTION = lazy(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
+# The small r of chmod is a mode: `chmod -r f` takes the right to read f.
+_RECURSIVE_OPTION = lazy(r"-[A-Za-z]*R[A-Za-z]*|--r[a-z-]*")
+_RECURSIVE_OF_RM = lazy(r"-[a-z]*r[a-z]*|--r[a-z-]*", re.IGNORECASE)
 _LISTED = frozenset(SAFE_NAMES)
 _PLAIN = lazy(r"[\w./:@+ -]+")
 _WINDOW = 2  # windows over a long text overlap by half
@@ -68,10 +70,11 @@ def rate_by_list(case: Inspection) -> None:
 
 
 def _is_recursive(case: Inspection) -> bool:
+    option = _RECURSIVE_OF_RM if case.program.lower() == "rm" else _RECURSIVE_OPTION
     for arg in case.words:
         if arg.value == "--":
             return False
-        if any(_RECURSIVE_OPTION.fullmatch(value) for value in arg.values):
+        if any(option.fullmatch(value) for value in arg.values):
             return True
     return False
 

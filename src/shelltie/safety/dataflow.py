@@ -89,7 +89,7 @@ def _is_network(case: Inspection, name: str) -> bool:
 
 def dumps_environment(simple: Simple) -> bool:
     """It prints variables, and with them credentials."""
-    return bool(simple.words) and simple.words[0].value in _DUMPS
+    return simple.program in _DUMPS
 
 
 def origin_of(case: Inspection, arg: Arg) -> Origin:

@@ -35,15 +35,19 @@ class CommandPlace:
         found = dict.fromkeys((self.cwd,))
         waiting = [self.cwd]
         steps = [Path(it).expanduser() for it in dict.fromkeys(self.directories) if it is not None]
+        is_known = None not in self.directories
         while waiting and len(found) <= _PLACES_MAX:
             here = waiting.pop(0)
-            # bash forgets `link/..`, git follows the link.
-            taken = (Path(way(here / step)) for step in steps for way in _WAYS)
+            try:  # bash forgets `link/..`, git follows the link.
+                taken = [Path(way(here / step)) for step in steps for way in _WAYS]
+            except OSError:  # such as /proc/1/root, which only root may follow
+                is_known = False
+                break
             new = [place for place in taken if place not in found and _is_directory(place)]
             found |= dict.fromkeys(new)
             waiting += new
         yield from found
-        if None in self.directories or len(found) > _PLACES_MAX:
+        if not is_known or len(found) > _PLACES_MAX:
             yield None
 
 
@@ -144,15 +148,12 @@ def _doubt_about_file(file: str, place: CommandPlace) -> str | None:
     is_system = _SYSTEM.fullmatch(file) is not None
     # What is no link itself is in the directory that its name says, whatever leads there.
     if not is_system or os.path.islink(file):  # noqa: PTH114  as above
-        real = Path(file).resolve()
-        if not is_system and _is_below(real, Path(file), place.cwd.resolve()):
+        real, project = Path(file).resolve(), place.cwd.resolve()
+        inside = real.is_relative_to(project) or Path(file).is_relative_to(project)
+        if inside and not is_system:
             return f"{file} is a file of the project"
         looked_at = [str(real), str(real.parent), parent]
     for one in looked_at:
         if os.stat(one).st_mode & stat.S_IWOTH:  # noqa: PTH116  as above
             return f"anybody may change {one}"
     return None
-
-
-def _is_below(real: Path, file: Path, cwd: Path) -> bool:
-    return real.is_relative_to(cwd) or file.is_relative_to(cwd)

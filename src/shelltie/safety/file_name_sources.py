@@ -96,5 +96,4 @@ def _after(words: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _filters(simple: Simple) -> bool:
-    words = simple.words
-    return bool(words) and (words[0].value or "").rpartition("/")[2] in _FILTERS
+    return (simple.program or "").rpartition("/")[2] in _FILTERS

@@ -40,7 +40,12 @@ def secrets_among(place: CommandPlace, files: Collection[str]) -> Iterator[tuple
                 if path is None or looks > _LOOKS_MAX:
                     yield Rating.UNKNOWN, f"{text} stands for more files than are looked at"
                     return
-                rating = secrecy(_with_tilde(os.path.realpath(path)))
+                try:
+                    real = os.path.realpath(path)
+                except OSError:  # such as /proc/1/root, which only root may follow
+                    yield Rating.UNKNOWN, f"where {text} leads cannot be told"
+                    continue
+                rating = secrecy(_with_tilde(real))
                 if rating is not Rating.SAFE:
                     yield rating, f"{text} leads to {path}, which may hold credentials"
 

@@ -131,7 +131,8 @@ class Inspection:
     def _works_on(self, code: Code) -> Iterator[Span]:
         """What decides about the harm besides the words: who is asked has to see it."""
         yield from self.fed
-        if code is Code.DESTROYS_DATA and any(map(_is_relative, self.words)):
+        relative = (arg for arg in self.words if not arg.head.startswith(("-", "/", "~")))
+        if code is Code.DESTROYS_DATA and any(relative):
             yield from self.moves
         if self.where.input is not None and self._takes_input(code):
             yield self.where.input.span
@@ -229,10 +230,6 @@ class Inspection:
 def with_bodies(simple: Simple) -> Span:
     """A command with its here-documents, which stand behind it."""
     return simple.span.with_all(it.body.span for it in simple.redirects if it.body is not None)
-
-
-def _is_relative(arg: Arg) -> bool:
-    return not arg.head.startswith(("-", "/", "~"))
 
 
 def base_name(path: str) -> str:

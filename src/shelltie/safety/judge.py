@@ -5,6 +5,7 @@ they seem. Doubt, a missing tool or a slow one makes it unknown.
 """
 
 import asyncio
+import sys
 import sysconfig
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
@@ -45,6 +46,9 @@ T = TypeVar("T")
 
 def find_shfmt() -> str | None:
     """The second parser, which is installed beside us."""
+    usual = Path(sys.prefix, "bin", "shfmt")  # the same, without what `sysconfig` loads for it
+    if usual.is_file():
+        return str(usual)
     for name in ("shfmt", "shfmt.exe"):
         file = Path(sysconfig.get_path("scripts")) / name
         if file.is_file():
@@ -94,7 +98,7 @@ class Judge:
 
         What a link means makes a command dangerous, so it is known before anybody decides.
         """
-        reasons = await self._beside(command, _from_environment, command)
+        reasons = await self._beside(command, _from_environment, command) if command.env else ()
         examined = await self._look(command)
         verdict = _with(examined.verdict, reasons)
         if verdict.rating is not Rating.SAFE or not examined.files:
@@ -176,14 +180,15 @@ class Judge:
             return known
         command = Command(text)
         script = await self._beside(command, parse, text)
-        if self._parser is None or script.plain:
-            return script.plain
-        # In a thread: asyncio takes twice as long to start a process.
-        given = script.text.encode("utf-8", "surrogatepass")
-        output = await anyio.to_thread.run_sync(self._parser.tree, given)
-        if self._stays:
-            asyncio.get_running_loop().run_in_executor(None, self._parser.start_ahead)
-        agreed = output is not None and await self._beside(command, agree, script, output) is None
+        agreed = script.plain
+        if self._parser is not None and not agreed:
+            # In a thread: asyncio takes twice as long to start a process.
+            given = script.text.encode("utf-8", "surrogatepass")
+            output = await anyio.to_thread.run_sync(self._parser.tree, given)
+            if self._stays:
+                asyncio.get_running_loop().run_in_executor(None, self._parser.start_ahead)
+            if output is not None:
+                agreed = await self._beside(command, agree, script, output) is None
         if len(text) <= _REMEMBERED_LENGTH:
             self._agreed[text] = agreed
         if len(self._agreed) > _REMEMBERED:

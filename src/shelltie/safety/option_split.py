@@ -7,6 +7,7 @@ from shelltie.basics.frozen import frozen, mutable
 from shelltie.basics.lazy_regex import lazy
 from shelltie.safety.arg import Arg
 from shelltie.safety.rule import Arity, Flag, OptionStyle, Role, Rule, Slot, Slots
+from shelltie.shell.invocation import read_invocation
 
 _NUMBER = lazy(r"-\d+")
 _ASSIGNMENT = lazy(r"[^=]+=")  # env takes any name
@@ -72,6 +73,8 @@ class _Reader:
             and self.args[0].head[:1] not in ("-", "")
         ):
             self._bundle()
+        if self.rule.style is OptionStyle.SHELL:
+            self._shell()
         while self.at < len(self.args):
             arg = self.args[self.at]
             self.at += 1
@@ -162,6 +165,29 @@ class _Reader:
                 self._not_listed(bundle)
             else:
                 self._given(flag, bundle)
+
+    def _shell(self) -> None:
+        """`bash -co pipefail TEXT`: the text of `-c` is the first word that is no option."""
+        invocation = read_invocation([arg.head for arg in self.args])
+        self.at, self.over = invocation.rest, True
+        rest = self.args[self.at : self.at + 1]
+        self.found.loose += [arg for arg in self.args[: self.at] if not arg.exact]
+        self.found.loose += [arg for arg in rest if arg.loose]
+        for option in invocation.options:
+            arg = self.args[option.at]
+            value = None if option.value is None else self.args[option.value : option.value + 1]
+            if value is not None and len(option.name) == 2 and arg.head[-1:] != option.name[-1]:
+                # Other shells than bash read `-oerrexit` as `-o errexit`.
+                self.found.loose.append(arg)
+            if (flag := self.flags.get(option.name)) is None:
+                self._not_listed(arg)
+            elif flag.role is not Role.SHELL:
+                self.found.flags.append(Given(flag, arg, value[0] if value else None))
+        if invocation.has_command and (flag := self.flags.get("-c")) is not None:
+            self.found.flags += [Given(flag, arg, arg) for arg in rest] or [
+                Given(flag, self.args[0])
+            ]
+            self.at += len(rest)
 
     def _given(
         self, flag: Flag, arg: Arg, attached: Arg | None = None, *, sure: bool = True

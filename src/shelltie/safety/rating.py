@@ -307,7 +307,7 @@ class _Rater:
 
     def _function(self, case: Inspection) -> None:
         case.unknown(Code.RUNS_CODE, f"{case.program} is a function of this text")
-        if any(it.words and it.words[0].value == case.program for it in case.feeders()):
+        if any(it.program == case.program for it in case.feeders()):
             case.dangerous(Code.CHANGES_SYSTEM, f"{case.program} starts itself again and again")
         self._unknown_words(case)
         if case.words:

@@ -19,6 +19,7 @@ class OptionStyle(StrEnum):
     GNU = "gnu"  # -abc --long --long=v
     WORD = "word"  # -name -name=v
     BUNDLE = "bundle"  # gnu, but the first word may be short options without a dash
+    SHELL = "shell"  # as bash: -c is a switch, its text the first word behind all options
     NONE = "none"  # everything is an operand
 
 

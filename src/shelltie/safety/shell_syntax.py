@@ -34,6 +34,10 @@ _PROMPT = lazy(r"@[PA]\}|\$\{!")
 _NESTED = lazy(
     r"(?<!^)(?:\$\(\(|\$\[|\$\{[\w@*#?!-]+(?:\[[^]]*\])?:(?![-=?+])(?![\d\s:]*\})|@[PA]\}|\$\{!)"
 )
+# Inside double quotes, however deep, bash expands what is spelled there: `"$(: ${x-$'\x24(id)'})"`.
+_SPELLED_DEFAULT = lazy(
+    r"\$\{[\w@*#?!]+(?:\[[^]]*\])?:?[-=+?].*\$'(?!(?:[^\\$`']|\\[nrt])*')", re.DOTALL
+)
 _SUBSTITUTION = lazy(r"\$\([^()]*\)|`[^`]*`")
 _HEX = lazy(r"\b0[xX][0-9a-fA-F]+\b|\b\d+#\w+")
 
@@ -76,7 +80,7 @@ def rate_names(case: Inspection, text: str, arg: Arg) -> None:
 
 def _rate_settings(case: Inspection, names: Iterable[str], arg: Arg) -> None:
     for name in names:
-        if is_hook_name(name):
+        if is_hook_name(name) or name.startswith("SHELLTIE_"):  # our own settings
             case.unknown(
                 Code.ENV_INJECTION, f"{arg.text} sets {name}, which decides what runs", arg
             )
@@ -98,7 +102,9 @@ def rate_expansions(case: Inspection) -> None:
 
 def _rate_expansion(case: Inspection, text: str, arg: Arg) -> None:
     _rate_settings(case, _DEFAULT.findall(text), arg)
-    if _NESTED.search(text):
+    if _SPELLED_DEFAULT.search(text):
+        evaluated(case, f"{text} may expand what it spells", arg)
+    elif _NESTED.search(text):
         evaluated(case, f"{text} evaluates a value inside another expansion", arg)
     elif piece := _SUBSTRING.match(text):
         rate_names(case, piece[1], arg)
@@ -159,8 +165,7 @@ def _elements(word: Word | None) -> Iterator[Word]:
 
 def _only_splits_a_line(case: Inspection, name: str) -> bool:
     """`IFS= read -r line`: it is back to what it was when the line is read."""
-    words = case.simple.words
-    return name == "IFS" and bool(words) and words[0].value in ("read", "mapfile", "readarray")
+    return name == "IFS" and case.simple.program in ("read", "mapfile", "readarray")
 
 
 def rate_loop(case: Inspection) -> None:
@@ -234,17 +239,12 @@ def rate_redirects(case: Inspection) -> None:
                 Code.ENV_INJECTION, f"{redirect.descriptor}{redirect.operator} sets a name"
             )
         if redirect.body is not None:
-            _rate_body(case, redirect)
+            secrets = case.where.values.secrets_in(redirect.body) if case.simple.words else ()
+            for name in secrets:
+                case.dangerous(Code.SECRET_READ, f"shows the value of ${name}")
         elif redirect.target is not None:
             for arg in case.where.values.of(redirect.target):
                 _rate_target(case, redirect, arg)
-
-
-def _rate_body(case: Inspection, redirect: Redirect) -> None:
-    if redirect.body is None or not case.simple.words:
-        return
-    for name in case.where.values.secrets_in(redirect.body):
-        case.dangerous(Code.SECRET_READ, f"shows the value of ${name}")
 
 
 def _rate_target(case: Inspection, redirect: Redirect, arg: Arg) -> None:
@@ -315,15 +315,12 @@ def _told_elsewhere(case: Inspection, program: Arg) -> Iterator[Arg]:
     """Commands that it may be: what several commands of a substitution print one after the other,
     and what `read` is given, for itself or by the loop around it.
     """
-    values, commands = case.where.values, case.where.script.commands
+    values = case.where.values
     for part in program.parts:
         if part.kind is PartKind.COMMAND and len(part.commands) > 1:
             printed = (values.output_of((place,)) for place in part.commands)
             yield literal(" ".join(filter(None, printed)), program.span)
-    if any(it.words and it.words[0].value == "read" for it in commands):
-        for simple in commands:
-            if not simple.words or simple.words[0].value == "read":
-                yield from values.args([it.body for it in simple.redirects if it.body])
+    yield from values.given_to_read
 
 
 def _candidates(program: Arg) -> list[str]:

@@ -80,7 +80,9 @@ class Values:
         self._set_at: dict[str, Span] = {}  # from the first place to the last
         self.files: Mapping[str, Arg] | None = None  # that the script writes, once looked up
         self.directories: tuple[str, ...] = ()
-        self.moves = tuple(it.span for it in script.commands if _moves(it))
+        self.moves = tuple(
+            it.span for it in script.commands if it.program in ("cd", "pushd", "popd")
+        )
         self._blanks = re.compile(r"\s+")
         self._learn()
 
@@ -179,13 +181,14 @@ class Values:
         if len(places) != 1 or places[0] >= len(self._script.commands):
             return None
         simple = self._script.commands[places[0]]
-        if simple.assignments or simple.loop is not None or self._is_function(simple):
+        if (
+            simple.assignments
+            or simple.loop is not None
+            or simple.program in self._script.functions
+        ):
             return None
         args = [arg for word in simple.words for arg in self._shallow(word)]
         return printed([arg.value for arg in args])
-
-    def _is_function(self, simple: Simple) -> bool:
-        return bool(simple.words) and simple.words[0].value in self._script.functions
 
     def _shallow(self, word: Word) -> tuple[Arg, ...]:
         if all(part.kind in (PartKind.TEXT, PartKind.VARIABLE) for part in word.parts):
@@ -242,8 +245,16 @@ class Values:
         return list(dict.fromkeys(row for row in rows if row))[:_WAYS_MAX]
 
     @cached_property
+    def given_to_read(self) -> tuple[Arg, ...]:
+        """Here-documents of the `read`s of the script, and of the loops around them."""
+        if all(it.program != "read" for it in self._script.commands):
+            return ()
+        readers = (it for it in self._script.commands if not it.words or it.program == "read")
+        return self.args([it.body for simple in readers for it in simple.redirects if it.body])
+
+    @cached_property
     def _shifts(self) -> bool:
-        return any(it.words and it.words[0].value == "shift" for it in self._script.commands)
+        return any(it.program == "shift" for it in self._script.commands)
 
     def _of_variable(self, name: str) -> tuple[str, ...]:
         if name in self._known:
@@ -281,7 +292,7 @@ class Values:
                 self._bound.setdefault(name, simple.span.start)
             for name in _assigned(simple):
                 self._assigned.setdefault(name, simple.span.end)
-            if simple.words and simple.words[0].value in _READERS:
+            if simple.program in _READERS:
                 self._opaque.update(_bindings(simple))
         self._listed = {*self._names_of_files()}
         for _ in range(_PASSES):
@@ -303,7 +314,7 @@ class Values:
                 yield name
 
     def _learn_from(self, simple: Simple) -> None:
-        program = simple.words[0].value if simple.words else None
+        program = simple.program
         if simple.loop is not None:
             self._set(simple.loop, simple.words if simple.loop != CASE else (), simple.span)
         elif program is None and not simple.words:
@@ -355,7 +366,8 @@ class Values:
         self._add(name, [value for arg in args for value in arg.guesses], at)
         if any(arg.secrets for arg in args):
             self._secret.add(name)
-        if not all(map(_is_told, words)):
+        parts = (part for word in words for part in word.parts)
+        if not all(part.kind in (PartKind.TEXT, PartKind.ARITHMETIC) for part in parts):
             self._opaque.add(name)
 
     def _add(self, name: str, values: Sequence[str], at: Span) -> None:
@@ -378,20 +390,11 @@ class Values:
 def _sources_of(simple: Simple) -> tuple[int, ...]:
     """The commands from which a loop or `read` has its values, if there is nothing else."""
     if simple.loop is None:
-        return simple.feeds if simple.words and simple.words[0].value == "read" else ()
+        return simple.feeds if simple.program == "read" else ()
     parts = [part for word in simple.words for part in word.parts]
     if any(part.kind is not PartKind.COMMAND for part in parts):
         return ()
     return tuple(place for part in parts for place in part.commands)
-
-
-def _moves(simple: Simple) -> bool:
-    return bool(simple.words) and simple.words[0].value in ("cd", "pushd", "popd")
-
-
-def _is_told(word: Word) -> bool:
-    """Its value stands in the text, or is a number."""
-    return all(part.kind in (PartKind.TEXT, PartKind.ARITHMETIC) for part in word.parts)
 
 
 def _bindings(simple: Simple) -> Iterator[str]:
@@ -407,7 +410,7 @@ def _bindings(simple: Simple) -> Iterator[str]:
 
 def _assigned(simple: Simple) -> Iterator[str]:
     """The names that have a new value after this command: `export X` gives none."""
-    if simple.words and simple.words[0].value in _SETTERS and simple.loop is None:
+    if simple.program in _SETTERS and simple.loop is None:
         pairs = (word.text.partition("=") for word in simple.words[1:])
         yield from (name for name, equals, _ in pairs if equals)
     else:

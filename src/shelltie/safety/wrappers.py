@@ -15,6 +15,7 @@ from shelltie.safety.file_name_sources import (
 from shelltie.safety.inspection import Inspection, base_name
 from shelltie.safety.option_split import SplitArguments
 from shelltie.safety.protected_names import is_secret_path
+from shelltie.shell.invocation import read_invocation
 from shelltie.verdict import Code
 
 _SEARCHES = frozenset(("grep", "egrep", "fgrep", "rg", "zgrep"))
@@ -34,7 +35,6 @@ def names_known_files(case: Inspection, inner: Sequence[Arg]) -> bool:
 _SUFFIXES_MAX = 30
 _PLACEHOLDER = "{}"
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "eval"))
-_TAKES_TEXT = lazy(r"-[a-z]*c|eval")
 _GOES = frozenset(("cd", "chdir", "pushd"))
 _DIRECTORY_OPTIONS = frozenset(("-C", "--chdir", "--directory", "--cwd"))
 _ATTACHED_DIRECTORY = lazy(r"-C(?=.)|--(?:chdir|directory|cwd)=")
@@ -128,12 +128,15 @@ def _runs_its_input(args: Sequence[Arg], given: SplitArguments) -> bool:
         return True
     if base_name(args[0].value or "") not in _SHELLS:
         return False
-    if _TAKES_TEXT.fullmatch(args[-1].head):
+    rest = args[1:]
+    if args[0].value != "eval":
+        invocation = read_invocation([arg.head for arg in rest])
+        if not invocation.has_command:
+            return False
+        rest = rest[invocation.rest :]
+    if not rest:  # what is read becomes the text
         return True
-    texts = [after for before, after in pairwise(args) if _TAKES_TEXT.fullmatch(before.head)]
-    return any(
-        (value.split() or [""])[0].strip("\"'") in holders for arg in texts for value in arg.values
-    )
+    return any((value.split() or [""])[0].strip("\"'") in holders for value in rest[0].values)
 
 
 def scan_suffixes(case: Inspection, args: Sequence[Arg]) -> None:

@@ -17,4 +17,5 @@ Files, in reading order:
   shfmt    the second parser
   split    a rough splitter, for limits
   shape    what kind of command it is
+  invocation  options of a shell program, and the text of -c
 """

@@ -27,6 +27,8 @@ def text_problems(text: str) -> Iterator[Doubt]:
     if len(text) > LENGTH_MAX or len(text.encode("utf-8", "surrogatepass")) > LENGTH_MAX:
         span = Span(0, len(text))
         yield Doubt(Code.TOO_LONG, f"longer than {LENGTH_MAX} bytes", span)
+    if text.isascii() and text.isprintable():
+        return  # before anything is compiled
     if unseen := _UNSEEN.search(text):
         message = f"a character that cannot be seen (U+{ord(unseen[0]):04X})"
         yield Doubt(Code.INVISIBLE_CHARACTERS, message, Span(*unseen.span()))
@@ -64,8 +66,11 @@ _COMMAND = rf"(?>{_BLANK}*){_WORD}(?>(?:(?>{_BLANK}+){_WORD})*)(?>{_BLANK}*)"
 _TEXT = lazy(rf"[ \t\n]*+{_COMMAND}(?>(?:(?:&&|\|\||;|\||\n)\n*+{_COMMAND})*);?[ \t\n]*+")
 _TOKEN = lazy(rf"({_WORD})|(?<!\\)(?:&&|\|\||[;|\n])")
 _QUOTED = lazy(r"'([^']*+)'|\"([^\"]*+)\"")
-_RESERVED = lazy(
-    r"if|then|elif|else|fi|while|until|for|select|do|done|case|esac|function|coproc|time|in"
+_RESERVED = frozenset(
+    (
+        *("if", "then", "elif", "else", "fi", "while", "until", "for", "select", "do", "done"),
+        *("case", "esac", "function", "coproc", "time", "in"),
+    )
 )
 
 
@@ -75,7 +80,7 @@ def is_plain(text: str, commands: Sequence[Simple]) -> bool:
         return False
     read = _commands(text)
     same = read == [[word.value for word in command.words] for command in commands]
-    return same and not any(_RESERVED.fullmatch(words[0]) or "=" in words[0] for words in read)
+    return same and not any(words[0] in _RESERVED or "=" in words[0] for words in read)
 
 
 # What every POSIX shell reads as bash does: no `[[`, `((`, `$'`, `&>`, `<(`, escapes or braces.

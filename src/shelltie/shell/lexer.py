@@ -287,13 +287,13 @@ class ExpansionReader(TextReader):
         elif char == "'":
             self._single_in_pair(quoted=quoted)
         elif char == '"':
-            self.double(ignored)
+            self._double_in_pair(quoted=quoted)
         elif char == "`":
             self.backticks(ignored, quoted=quoted)
         elif char == "$":
             self.dollar(ignored, quoted=quoted)
         elif char in "<>":
-            self._process_in_pair(ignored, quoted=quoted)
+            self._process_in_pair(ignored)
         else:
             self.at += 1
             return -1 if char == closer else 1
@@ -310,11 +310,19 @@ class ExpansionReader(TextReader):
             self.doubtful("a single quote inside an expansion", start)
             self.inner(self.source.part(start + 1, closing)).expandable([], "")
 
-    def _process_in_pair(self, parts: list[Part], *, quoted: bool) -> None:
-        if quoted or self.text[self.at + 1 : self.at + 2] != "(":
+    def _double_in_pair(self, *, quoted: bool) -> None:
+        """In quotes within quotes bash drops a backslash, and then expands: `$\\(cmd)` runs."""
+        start = self.at
+        self.double([])
+        if quoted and "\\" in self.text[start : self.at]:
+            self.doubtful("a backslash in quotes inside a quoted expansion", start)
+
+    def _process_in_pair(self, parts: list[Part]) -> None:
+        if self.text[self.at + 1 : self.at + 2] != "(":
             self.at += 1
         else:
-            # In a subscript it is none, and what looks quoted in it is expanded.
+            # In a subscript it is none, and what looks quoted in it is expanded. In double quotes
+            # and here-documents it is one behind `?`, `#`, `%` and `/`: `"${x#<(cmd)}"` runs.
             self.doubtful("a process substitution inside an expansion", self.at)
             self.substitution(parts, PartKind.PROCESS)
 
@@ -423,7 +431,10 @@ class WordReader(ExpansionReader):
                 literal.append(plain[0])
                 self.at = plain.end()
             elif self.text[self.at] == "\\":
-                literal.append(self._escaped_in(closer))
+                escaped = self.text[self.at + 1 : self.at + 2]
+                self.at += 1 + len(escaped)
+                known = escaped and escaped in _ESCAPED_IN[closer]
+                literal.append(escaped if known else "\\" + escaped)
             else:
                 if literal:
                     parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
@@ -435,11 +446,6 @@ class WordReader(ExpansionReader):
                     self.dollar(parts, quoted=True)
         if literal or len(parts) == count:
             parts.append(Part(PartKind.TEXT, "".join(literal), quoted=True))
-
-    def _escaped_in(self, closer: str) -> str:
-        escaped = self.text[self.at + 1 : self.at + 2]
-        self.at += 1 + len(escaped)
-        return escaped if escaped and escaped in _ESCAPED_IN[closer] else "\\" + escaped
 
     def single(self, parts: list[Part]) -> bool:
         closing = self.text.find("'", self.at + 1)

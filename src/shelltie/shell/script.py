@@ -97,6 +97,11 @@ class Simple:
     loop: str | None = None
     background: bool = False
 
+    @property
+    def program(self) -> str | None:
+        """Its first word, if it has one and its value is certain."""
+        return self.words[0].value if self.words else None
+
 
 @frozen
 class Doubt:
