@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from shelltie.keeper.stay_folder import StayFolder
 from shelltie.providers import contract
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider
 from shelltie.providers.container.provider import ContainerProvider
 from shelltie.providers.local import LocalProvider
 from shelltie.providers.policies import ContainerPolicy, SandboxPolicy
 from shelltie.providers.provider import Provider
+from shelltie.providers.staying import StayingProvider
 from shelltie.settings.all_settings import ContainerSettings
 from tests.containers import IMAGE
 from tests.sandboxes import become_nobody
@@ -30,7 +32,7 @@ def workspace() -> Iterator[Path]:
 
 @pytest.fixture(
     params=[
-        *("local c", "local python", "container c"),
+        *("local c", "local python", "staying c", "staying python", "container c"),
         *("bubblewrap c", "bubblewrap python", "bubblewrap as nobody"),
     ]
 )
@@ -43,6 +45,9 @@ def make(
         request.getfixturevalue("current_binary")
     if place == "local":
         return lambda: LocalProvider(keeper)
+    if place == "staying":
+        folder = StayFolder(public_path / "stay")
+        return lambda: StayingProvider(folder, keeper, lease=120, bound=1024 * 1024)
     if place == "container":
         engines = (str(request.getfixturevalue("engine").address),)
         settings = ContainerSettings(image=IMAGE, processes=0)

@@ -49,8 +49,14 @@ def beside_others(
 
 
 @pytest.fixture
-def opened(open_terminal: Open, beside_others: Path) -> Open:
-    """A terminal that lets everything run, in a sandbox."""
+def writes() -> str:
+    """How a sandbox writes: to the workspace itself, unless a suite wants it otherwise, too."""
+    return "live"
+
+
+@pytest.fixture
+def opened(open_terminal: Open, beside_others: Path, writes: str) -> Open:
+    """A terminal that lets everything run, in a sandbox that writes as `writes` says."""
     assert Path.cwd() == beside_others
 
     def with_settings(**settings: object) -> AbstractAsyncContextManager[Terminal]:
@@ -58,6 +64,7 @@ def opened(open_terminal: Open, beside_others: Path) -> Open:
         everything = {
             "safety_profiles_run_dangerous": "allow",
             **dict.fromkeys(levels, "sandbox"),
+            "sandbox_writes": writes,
             "limits_grace": 0.5,
         }
         return open_terminal(**{**everything, **settings})

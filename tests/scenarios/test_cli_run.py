@@ -270,8 +270,10 @@ def test_closed_descriptors_are_no_trap() -> None:
 # All is loaded as root, for whom the limit does not hold; then it is somebody who has no processes.
 FEW_PROCESSES = """
 import os, resource, sys
+from shelltie.basics.lazy_module import import_now
 from shelltie.frontends.cli.main import main
 main(["run", "--", "/bin/true"])
+import_now()
 for name in ("STATE_HOME", "CONFIG_HOME", "RUNTIME_DIR"):
     os.environ[f"XDG_{name}"] = sys.argv[1]
 limit, uid = int(sys.argv[2]), int(sys.argv[3])

@@ -120,9 +120,10 @@ async def main():
         if room == "none":
             script += f"; cat /dev/zero > {place}/filler"
         result = await terminal.run(script)
-        ends = [line.entry.run for line in queries.entries(place / "journal.db")
-                if line.entry.kind == "ended"]
-        print(result.status, result.run_id in ends, *result.warnings, sep="|")
+    # Only now: to record it, all the output that was kept is read, which the run does not wait for.
+    ends = [line.entry.run for line in queries.entries(place / "journal.db")
+            if line.entry.kind == "ended"]
+    print(result.status, result.run_id in ends, *result.warnings, sep="|")
     (place / "filler").unlink(missing_ok=True)
     async with Terminal(Config.of(state_dir=str(place))) as terminal:
         await terminal.run(["/bin/true"])
@@ -537,9 +538,11 @@ def test_a_run_whose_own_output_fills_the_disk_is_on_record_or_said_not_to_be(
     first, second = done.stdout.decode().splitlines()
     _, recorded, *warnings = first.split("|")
     missed, problems = second.split("|")
-    unrecorded = any(warning.startswith("not recorded: ") for warning in warnings)
+    unrecorded = [warning for warning in warnings if warning.startswith("not recorded: ")]
+    if room == "some":  # who had no second for it was told that it is not recorded yet
+        unrecorded = [warning for warning in unrecorded if "the disk is slow" not in warning]
     assert any("was not kept" in warning for warning in warnings), done
-    assert (recorded, unrecorded) == (str(room == "some"), room == "none")
+    assert (recorded, bool(unrecorded)) == (str(room == "some"), room == "none")
     assert (missed != "[]", problems) == (room == "none", "()")
 
 

@@ -17,7 +17,12 @@ from tests.served import Person, Served, person_with, served
 from tests.tree import until
 
 NEEDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PATH")
-ASKS = {"SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "ask"}
+ASKS = {
+    "SHELLTIE_SAFETY_PROFILES_RUN_DANGEROUS": "ask",
+    # The question is open until several programs were started, a minute on a busy machine.
+    "SHELLTIE_MCP_PATIENCE": "0",
+    "SHELLTIE_SAFETY_UNDELIVERED_TIMEOUT": "600",
+}
 ATTACK = """\
 import os, signal, subprocess, sys, time
 said, question, root, *shelltie = sys.argv[1:]

@@ -112,6 +112,12 @@ async def test_output_is_drawn_where_it_belongs_however_it_is_cut() -> None:
     assert (whole.cursor_row, whole.cursor_column) == (0, 3)
 
 
+async def test_a_character_without_width_hides_nothing_of_what_follows() -> None:
+    shown = await drawn("a \u202e b \u200b c e\u0301 d\r\nnext".encode())
+
+    assert shown.rows[:2] == ("a  b  c é d", "next")
+
+
 @pytest.mark.parametrize(
     "broken",
     [

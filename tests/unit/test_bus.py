@@ -41,3 +41,22 @@ def test_who_comes_while_others_are_told_hears_the_next_event() -> None:
     bus.publish(LEAKED)
 
     assert late == [LEAKED]
+
+
+def test_who_names_kinds_comes_and_leaves_after_others_were_told() -> None:
+    bus, first, second = Bus(), list[Event](), list[Event]()
+    asker = Asker("session", "task", "agent")
+    special = ContextRefused(RunId("2"), 0.0, "rm", "DENIED", "no", asker, {})
+    events: tuple[Event, ...] = (special, REFUSED, LEAKED)
+    bus.subscribe(first.append)
+    for event in events:
+        bus.publish(event)
+    leave = bus.subscribe(second.append, frozenset((CommandRefused,)))
+    for event in events:
+        bus.publish(event)
+    leave()
+    for event in events:
+        bus.publish(event)
+
+    assert first == [*events, *events, *events]
+    assert second == [special, REFUSED]

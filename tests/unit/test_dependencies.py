@@ -14,19 +14,38 @@ from tests.run_lock import DEV, PROJECT, ROOT, RUN, entries, normal, render
 # They are run, not imported.
 PROGRAMS = {"shfmt-py"}
 # Imported by these modules alone, which say so where it is missing or already loaded by others.
-OPTIONAL = {"acp": {"agent-client-protocol"}, "otel": {"opentelemetry-sdk"}}
+OPTIONAL = {
+    "acp": {"agent-client-protocol"},
+    "otel": {"opentelemetry-sdk"},
+    "top": {"textual"},
+}
+# Imported by one module of `shelltie.adapters` each, and tested in environments of their own.
+FRAMEWORKS = {
+    "claude-agent-sdk": {"claude-agent-sdk"},
+    "google-adk": {"google-adk"},
+    "inspect-ai": {"inspect-ai"},
+    "langchain": {"langchain"},
+    "mini-swe-agent": {"mini-swe-agent"},
+    "openai-agents": {"openai-agents"},
+    "pydantic-ai": {"pydantic-ai-slim"},
+    "smolagents": {"smolagents"},
+    "swe-rex": {"swe-rex"},
+}
 
 
 def imported_distributions() -> set[str]:
     known = metadata.packages_distributions()
     names: set[str] = set()
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    adapters = set((ROOT / "src/shelltie/adapters").glob("*.py"))
+    for path in sorted(set((ROOT / "src").rglob("*.py")) - adapters):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module.partition(".")[0])
-    foreign = names - sys.stdlib_module_names - {"shelltie"}
+    # A keeper that stays is a program without its package: a module that lies beside it is ours.
+    beside = {path.stem for path in (ROOT / "src/shelltie/keeper").glob("py*.py")}
+    foreign = names - sys.stdlib_module_names - {"shelltie"} - beside
     # Several distributions share the package opentelemetry; it is the API that is imported.
     return {normal(known[name][0]) for name in foreign - {"opentelemetry"}} | {"opentelemetry-api"}
 
@@ -42,8 +61,8 @@ def test_what_is_declared_is_what_is_imported() -> None:
         for extra, texts in PROJECT["project"]["optional-dependencies"].items()
     }
 
-    assert optional == OPTIONAL
-    assert required | OPTIONAL["acp"] == imported_distributions() | PROGRAMS
+    assert optional == OPTIONAL | FRAMEWORKS
+    assert required | OPTIONAL["acp"] | OPTIONAL["top"] == imported_distributions() | PROGRAMS
 
 
 def test_of_opentelemetry_only_the_api_is_imported() -> None:

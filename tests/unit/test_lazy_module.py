@@ -7,12 +7,15 @@ from threading import Barrier
 
 import pytest
 
-from shelltie.basics.lazy_module import import_later, import_now
+from shelltie.basics.lazy_module import import_later, import_now, import_submodule_later
 
 _COUNTED = """\
 import sys
 sys.modules["loads"].append(__name__)
 answer = 42
+
+def double(number):
+    return 2 * number
 """
 
 
@@ -74,3 +77,16 @@ def test_threads_that_read_it_at_once_load_it_once(loads: list[str]) -> None:
         assert list(threads.map(read, range(8))) == [42] * 8
 
     assert loads == ["counted"]
+
+
+def test_a_submodule_does_not_load_its_package(loads: list[str]) -> None:
+    import_submodule_later("parent.counted", "double")
+    assert "parent" not in sys.modules
+
+    names: dict[str, object] = {}
+    exec("from parent.counted import double", names)
+
+    assert loads == []
+    assert callable(names["double"])
+    assert names["double"](21) == 42
+    assert loads == ["parent.counted"]

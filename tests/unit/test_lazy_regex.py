@@ -31,7 +31,7 @@ def possessive_groups(part):
     )
 re.compile = shelltie.basics.lazy_regex.regex = compile_now
 for module in pkgutil.walk_packages(shelltie.__path__, "shelltie."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and not module.name.startswith("shelltie.adapters."):
         importlib.import_module(module.name)
 from shelltie.safety.rule_set import PROGRAMS, read_family
 for family in PROGRAMS.glob("*.toml"):

@@ -48,6 +48,7 @@ def test_a_notice_says_who_where_what_and_how_to_say_yes() -> None:
     assert body == "claude-code, in project: rm (destroys data)\nshelltie approve ABC123"
     told = json.loads(notice_json(question))
     assert told["approve"] == "shelltie approve ABC123"
+    assert told["message"] == body.partition("\n")[0]
     assert (told["program"], told["codes"], told["cwd"]) == (
         "rm",
         ["destroys_data"],
