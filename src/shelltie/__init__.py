@@ -7,6 +7,7 @@ Layout: a folder is a question, and its `__init__` lists its files in reading or
 this list only.
 
   acp          public API for ACP clients and agents (this file has the rest)
+  adapters/    where does a framework's agent run?  Inspect, OpenAI Agents, …
   frontends/   who asks?                  MCP, ACP, command line, Python, TerminalService
   assemble     a running Supervisor from a Config
   contexts/    what may a task run?       allowlisted commands of one task
@@ -48,17 +49,32 @@ _HOMES = {
         "CommandNotAllowed",
         "ConfigWrong",
         "ConfirmationRequired",
+        "FileAccessDenied",
+        "FileError",
+        "FileIsDirectory",
+        "FileIsNoDirectory",
+        "FileMissing",
+        "FileNoSpace",
+        "FileNotRegular",
+        "FileProtected",
+        "FileTooLarge",
         "InvalidParameters",
         "KillFailed",
         "Misuse",
+        "OutsideWorkspace",
         "ProcessError",
+        "RunOver",
         "SignalFailed",
         "TerminalError",
+        "UnknownRun",
         "UnknownSession",
         "UnsafeArguments",
         "WaitFailed",
     ),
     "shelltie.frontends.api": ("FinishedTrial", "Options", "Terminal", "run", "run_sync"),
+    "shelltie.frontends.files": ("Files",),
+    "shelltie.frontends.sync_terminal": ("SyncFiles", "SyncRun", "SyncTerminal"),
+    "shelltie.providers.files.place_files": ("FileEntry", "FileKind", "TreeCopied"),
     "shelltie.frontends.reports.run_report": ("Result", "report"),
     "shelltie.frontends.service.service": ("TerminalService", "TerminalState"),
     "shelltie.frontends.service.tools": ("ServiceTool", "TerminalPlugin", "tools_of"),
@@ -87,6 +103,7 @@ _HOMES = {
     "shelltie.contexts.context": ("Context", "Executed"),
     "shelltie.contexts.registry": ("Contexts",),
     "shelltie.running.run": ("Run",),
+    "shelltie.running.staying_run": ("StayingNote",),
     "shelltie.agents.timeout_watchdog": (
         "Callbacks",
         "PartialResults",

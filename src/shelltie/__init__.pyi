@@ -22,17 +22,30 @@ from shelltie.errors import (
     CommandNotAllowed,
     ConfigWrong,
     ConfirmationRequired,
+    FileAccessDenied,
+    FileError,
+    FileIsDirectory,
+    FileIsNoDirectory,
+    FileMissing,
+    FileNoSpace,
+    FileNotRegular,
+    FileProtected,
+    FileTooLarge,
     InvalidParameters,
     KillFailed,
     Misuse,
+    OutsideWorkspace,
     ProcessError,
+    RunOver,
     SignalFailed,
     TerminalError,
+    UnknownRun,
     UnknownSession,
     UnsafeArguments,
     WaitFailed,
 )
 from shelltie.frontends.api import FinishedTrial, Options, Terminal, run, run_sync
+from shelltie.frontends.files import Files
 from shelltie.frontends.reports.run_report import Result, report
 from shelltie.frontends.service.service import TerminalService, TerminalState
 from shelltie.frontends.service.terminal_provider import (
@@ -45,6 +58,7 @@ from shelltie.frontends.service.terminal_provider import (
     TerminalProvider,
 )
 from shelltie.frontends.service.tools import ServiceTool, TerminalPlugin, tools_of
+from shelltie.frontends.sync_terminal import SyncFiles, SyncRun, SyncTerminal
 from shelltie.limits.resolve import calculate_timeouts
 from shelltie.model import (
     Caller,
@@ -58,7 +72,9 @@ from shelltie.model import (
     Survivors,
     TerminalSize,
 )
+from shelltie.providers.files.place_files import FileEntry, FileKind, TreeCopied
 from shelltie.running.run import Run
+from shelltie.running.staying_run import StayingNote
 from shelltie.settings.all_settings import TaskLimits
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
@@ -86,6 +102,18 @@ __all__ = [
     "ExecuteCommandResult",
     "Executed",
     "ExitStatus",
+    "FileAccessDenied",
+    "FileEntry",
+    "FileError",
+    "FileIsDirectory",
+    "FileIsNoDirectory",
+    "FileKind",
+    "FileMissing",
+    "FileNoSpace",
+    "FileNotRegular",
+    "FileProtected",
+    "FileTooLarge",
+    "Files",
     "FinishedTrial",
     "InteractiveSessionOptions",
     "InteractiveTerminalOutput",
@@ -96,6 +124,7 @@ __all__ = [
     "Options",
     "Outcome",
     "OutputWaitOptions",
+    "OutsideWorkspace",
     "PartialResults",
     "ProcessError",
     "ProgressUpdate",
@@ -105,12 +134,17 @@ __all__ = [
     "Resources",
     "Result",
     "Run",
+    "RunOver",
     "Scope",
     "ServiceTool",
     "SessionStatus",
     "SignalFailed",
     "State",
+    "StayingNote",
     "Survivors",
+    "SyncFiles",
+    "SyncRun",
+    "SyncTerminal",
     "TaskLimits",
     "Terminal",
     "TerminalError",
@@ -122,6 +156,8 @@ __all__ = [
     "TimeoutError",
     "TimeoutWarning",
     "TimeoutWatchdog",
+    "TreeCopied",
+    "UnknownRun",
     "UnknownSession",
     "UnsafeArguments",
     "Verdict",

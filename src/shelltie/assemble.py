@@ -44,7 +44,7 @@ from shelltie.providers.policies import (
     container_policy,
     sandbox_policy,
 )
-from shelltie.providers.provider import Provider, Views
+from shelltie.providers.provider import STAYING, Provider, Views
 from shelltie.record.history import History
 from shelltie.record.journal import Journal
 from shelltie.record.writer import Terms
@@ -109,7 +109,8 @@ def _providers(config: Config, *, serves: bool) -> tuple[Provider, ...]:
     environ, keeper = child.inherited(), keeper_of(config)
     sandboxes = sandbox_policy(config, environ)
     containers = container_policy(config, environ, shell_of(config)[0])
-    local, bubblewrap = LocalProvider(keeper), partial(_bubblewrap, sandboxes, keeper)
+    local = LocalProvider(keeper, sandboxes.hidden)
+    bubblewrap = partial(_bubblewrap, sandboxes, keeper)
     container = partial(_container, containers)
     if serves:
         return local, bubblewrap(), container()
@@ -117,6 +118,34 @@ def _providers(config: Config, *, serves: bool) -> tuple[Provider, ...]:
         local,
         LazyProvider("bubblewrap", Isolation.SANDBOX, bubblewrap),
         LazyProvider("container", Isolation.CONTAINER, container),
+    )
+
+
+def stay_folder(config: Config) -> Path:
+    """Where keepers that stay are found again."""
+    return Path(config.state.dir) / "stay"
+
+
+def staying_runs(config: Config) -> Collection[str]:
+    """The ids of what outlives its server, and has a keeper."""
+    if not (folder := stay_folder(config)).exists():
+        return ()
+    from shelltie.keeper.stay_folder import StayFolder
+
+    return StayFolder(folder).living()
+
+
+def _staying(config: Config) -> Provider:
+    from shelltie.keeper.stay_folder import StayFolder
+    from shelltie.providers.staying import StayingProvider
+
+    stay = config.stay
+    return StayingProvider(
+        StayFolder(stay_folder(config)),
+        keeper_of(config),
+        lease=stay.lease,
+        bound=stay.output,
+        most=stay.most,
     )
 
 
@@ -199,7 +228,7 @@ def assemble(
         bus.subscribe(listener)
     history = _history(config, bus)
     metrics = Metrics(config.output.shown)
-    bus.subscribe(metrics.hear)
+    bus.subscribe(metrics.hear, metrics.hears)
     _trace(bus)
     alerts = Alerts(metrics, config.alerts.thresholds, config.alerts.on, bus.publish)
     login = config.environment.path == "login" or (config.environment.path == "auto" and serves)
@@ -338,6 +367,7 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         views_required=enforce == "required",
         sandbox_writes=_sandbox_writes(config),
         yes_lifts_demands=config.isolation.outside,
+        staying=LazyProvider(STAYING, Isolation.NONE, partial(_staying, config)),
     )
     return Admission(
         judge=judge_of(config, paths.here(), stays=True),
@@ -389,7 +419,8 @@ def _notify(supervisor: Supervisor, command: str, said: bytes) -> RunId | None:
 def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
     """It hears of everything, and before anybody else."""
     environ = child.inherited()
-    terms = Terms(config.journal, spools, config.audit, environ.get(child.RUN_MARK))
+    inside, staying = environ.get(child.RUN_MARK), partial(staying_runs, config)
+    terms = Terms(config.journal, spools, config.audit, inside, staying)
     secrets = child.sift(environ, config.environment.passed).secrets
     journal = Journal(terms, secrets, bus.publish)
     bus.subscribe(journal.publish)

@@ -42,6 +42,16 @@ TerminalError
         ChangesConflict
         ChangesNotApplied
         UndoTooLarge
+    FileError
+        FileMissing
+        FileIsDirectory
+        FileIsNoDirectory
+        FileNotRegular
+        FileTooLarge
+        FileProtected
+        FileAccessDenied
+        OutsideWorkspace
+        FileNoSpace
     ContextClosedEarly
     NoServerAnswer
     ControlRefused
@@ -55,6 +65,7 @@ TerminalError
     InternalError
 """
 
+import errno
 from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
@@ -317,6 +328,79 @@ class UndoTooLarge(TrialError):
     """The old content is more than is kept: applying could not be undone. Nothing was applied."""
 
     code = "UNDO_TOO_LARGE"
+
+
+class FileError(TerminalError):
+    """A file of a workspace could not be read, written or listed; nothing was changed.
+
+    `errno` is what the operating system calls it: `OSError(error.errno, …)` is the fitting kind.
+    """
+
+    code = "FILE_ERROR"
+    errno: int = errno.EIO
+
+
+class FileMissing(FileError):
+    """There is nothing of this name."""
+
+    code = "FILE_NOT_FOUND"
+    errno = errno.ENOENT
+
+
+class FileIsDirectory(FileError):
+    """A file was asked for, and this is a directory."""
+
+    code = "IS_A_DIRECTORY"
+    errno = errno.EISDIR
+
+
+class FileIsNoDirectory(FileError):
+    """A directory was asked for, or lies on the way, and this is none."""
+
+    code = "NOT_A_DIRECTORY"
+    errno = errno.ENOTDIR
+
+
+class FileNotRegular(FileError):
+    """A pipe, a socket or a device: it is neither read nor replaced."""
+
+    code = "NOT_A_FILE"
+    errno = errno.EINVAL
+
+
+class FileTooLarge(FileError):
+    """It has more bytes, or entries, than the caller wants to have."""
+
+    code = "FILE_TOO_LARGE"
+    errno = errno.EFBIG
+
+
+class FileProtected(FileError):
+    """Commands in that place may not read it, or not change it: so it is for files."""
+
+    code = "FILE_PROTECTED"
+    errno = errno.EACCES
+
+
+class FileAccessDenied(FileError):
+    """The operating system says no."""
+
+    code = "FILE_ACCESS_DENIED"
+    errno = errno.EACCES
+
+
+class OutsideWorkspace(FileError):
+    """The path leads out of the workspace, by itself or through a link."""
+
+    code = "OUTSIDE_WORKSPACE"
+    errno = errno.EACCES
+
+
+class FileNoSpace(FileError):
+    """The disk, or what the user may have of it, is full."""
+
+    code = "NO_SPACE"
+    errno = errno.ENOSPC
 
 
 class ContextClosedEarly(TerminalError):

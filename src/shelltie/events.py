@@ -83,6 +83,27 @@ class TrialChanged:
 
 
 @frozen
+class FilesUsed:
+    """A program read or changed files of a workspace, in the place of that provider.
+
+    What is in them is never told. `action` is read, write, list, stat, make_directory, remove,
+    upload or download; `local` is the other end of the last two. If it failed, `problem` is the
+    code of its error.
+    """
+
+    at: float
+    action: str
+    path: str
+    workspace: str
+    provider: str
+    caller: Caller
+    size: int = 0
+    entries: int = 0
+    local: str = ""
+    problem: str = ""
+
+
+@frozen
 class ApprovalAsked:
     """A person is asked; `question` is what they answer to."""
 
@@ -234,6 +255,24 @@ class RunLost:
 
 
 @frozen
+class RunHeld:
+    """A run that outlived its server is held by this one from now on."""
+
+    run: RunId
+    at: float
+    client: str
+
+
+@frozen
+class RunReleased:
+    """This server let go of a run that stays, and it goes on."""
+
+    run: RunId
+    at: float
+    reason: str
+
+
+@frozen
 class SessionNamed:
     """A run is an interactive session from now on, and this is its id."""
 
@@ -352,6 +391,7 @@ Event = (
     | HookAnswered
     | SafeCorrected
     | TrialChanged
+    | FilesUsed
     | ApprovalAsked
     | ApprovalAnswered
     | RunReady
@@ -365,6 +405,8 @@ Event = (
     | Leaked
     | RunEnded
     | RunLost
+    | RunHeld
+    | RunReleased
     | SessionNamed
     | ShellCommandBegan
     | ShellCommandEnded

@@ -374,6 +374,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     exhausted: tuple[str, ...] = ()
     undone: str | None = None
+    unwritten: tuple[str, ...] = ()
     refused_hosts: tuple[RefusedHost, ...] = ()
 
     @property

@@ -5,7 +5,6 @@ own text: that may hold a secret, and a desktop shows it to whoever looks.
 """
 
 import json
-from html import escape
 from pathlib import PurePosixPath
 
 from shelltie.approval.card import main_reason
@@ -20,19 +19,23 @@ _NAME_MAX = 40
 
 def notice_argv(question: Question) -> tuple[str, ...]:
     """The words of `notify-send`. Its body may be read as markup."""
+    body = f"{_waiting(question)}\nshelltie approve {question.id}"
+    return "notify-send", "--app-name=shelltie", "--", _TITLE, _escaped(body)
+
+
+def _waiting(question: Question) -> str:
     asker = brief(question.client.partition(" ")[0], _NAME_MAX) or "An agent"
     place = brief(PurePosixPath(question.command.cwd).name or "/", _NAME_MAX)
     kind = main_reason(question).replace("_", " ")
     what = " ".join(filter(None, (_program(question), f"({kind})" if kind else "")))
-    body = f"{asker}, in {place}: {what}\nshelltie approve {question.id}"
-    return "notify-send", "--app-name=shelltie", "--", _TITLE, escape(body, quote=False)
+    return f"{asker}, in {place}: {what}"
 
 
 def end_notice_argv(event: LimitReached | Leaked) -> tuple[str, ...]:
     """The same for a command that a limit ended, or of which something is left."""
     title, message = _ended(event)
     body = f"{message}\nshelltie history show {event.run}"
-    return "notify-send", "--app-name=shelltie", "--", title, escape(body, quote=False)
+    return "notify-send", "--app-name=shelltie", "--", title, _escaped(body)
 
 
 def end_notice_json(event: LimitReached | Leaked) -> bytes:
@@ -40,6 +43,11 @@ def end_notice_json(event: LimitReached | Leaked) -> bytes:
     kind = "leaked" if isinstance(event, Leaked) else "killed"
     told = {"event": kind, "runId": event.run, "message": _ended(event)[1]}
     return json.dumps({**told, "show": f"shelltie history show {event.run}"}).encode("ascii")
+
+
+def _escaped(body: str) -> str:
+    # Not `html.escape`: with it come two thousand names of characters.
+    return body.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _ended(event: LimitReached | Leaked) -> tuple[str, str]:
@@ -54,6 +62,7 @@ def notice_json(question: Question) -> bytes:
     return json.dumps(
         {
             "event": "waiting",
+            "message": _waiting(question),
             "id": question.id,
             "client": question.client,
             "rating": question.verdict.rating,

@@ -95,7 +95,9 @@ class Question:
             client=client,
             asked_at=time.time(),
             digest=fingerprint(command, purpose, directory),
-            input=_input(command.stdin),
+            input=None
+            if (data := command.stdin) is None
+            else Input(len(data), hashlib.sha256(data).hexdigest(), data[:_HEAD]),
             directory=directory,
             withheld=withheld,
             kind=kind,
@@ -133,12 +135,6 @@ def fingerprint(command: Command, provider: str, directory: Directory | None = N
         **({} if directory is None else {"directory": directory}),
     }
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode("ascii")).hexdigest()
-
-
-def _input(stdin: bytes | None) -> Input | None:
-    if stdin is None:
-        return None
-    return Input(len(stdin), hashlib.sha256(stdin).hexdigest(), stdin[:_HEAD])
 
 
 @frozen

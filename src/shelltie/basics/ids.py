@@ -5,13 +5,14 @@ import time
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # base 32 without what is misheard or misread
 _PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
+_OF_BYTES = (_CROCKFORD * 8).encode()  # a letter for each of 256, each as often
 _SHORT = 6  # characters
 _SHORT_IDS = len(_CROCKFORD) ** _SHORT
 
 
 def ulid() -> str:
     """48 bits of milliseconds and 80 of chance, so that ids sort by time."""
-    return _base32((time.time_ns() // 1_000_000) << 80 | _random(80), 26)
+    return _base32(time.time_ns() // 1_000_000, 10) + os.urandom(16).translate(_OF_BYTES).decode()
 
 
 def _random(bits: int) -> int:

@@ -7,14 +7,24 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+_PLAIN = frozenset((NoneType, bool, int, float, str))
 
 
 def as_json(record: object) -> dict[str, object]:
     """The object of a dataclass, and of those within it; a tuple is a list."""
-    return {wire_name(f.name): _value(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]  # any dataclass
+    kind: type = type(record)
+    return {wire: _value(getattr(record, name)) for name, wire in _names(kind)}
+
+
+@cache
+def _names(kind: type) -> tuple[tuple[str, str], ...]:
+    """Of each field, here and on the wire; once, as every answer of a tool is made from them."""
+    return tuple((f.name, wire_name(f.name)) for f in fields(kind))
 
 
 def _value(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, tuple):
         return [_value(item) for item in value]
     return as_json(value) if is_dataclass(value) else value

@@ -7,6 +7,7 @@ that a second `import` already loads the module (Python 3.11), and two threads m
 import importlib
 import sys
 from _thread import allocate_lock  # `threading` would be the slowest import of all here
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -23,21 +24,38 @@ def import_later(*names: str) -> None:
                 setattr(importlib.import_module(parent), child, sys.modules[name])
 
 
+def import_submodule_later(name: str, *functions: str) -> None:
+    """The same for one that its package takes by `from . import`: that is not loaded for it.
+
+    Whoever imports one of these `functions` gets a function, which loads the module when called.
+    """
+    if name not in sys.modules:
+        sys.modules[name] = _StandIn(name, functions)
+
+
 def import_now() -> None:
     """Load those that nobody has used yet."""
     for module in list(sys.modules.values()):
         if isinstance(module, _StandIn):
-            module.__getattr__("__file__")
+            module.__getattr__("__doc__")  # which every module has; a built-in one has no __file__
 
 
 class _StandIn(ModuleType):
     """Has whatever the module has."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, functions: tuple[str, ...] = ()) -> None:
         super().__init__(name)
         self.__spec__ = ModuleSpec(name, None)  # which every `import` looks at
+        self._functions = functions
+        for function in functions:
+            setattr(self, function, partial(self._call, function))
+
+    def _call(self, function: str, *args: object, **named: object) -> object:
+        return self.__getattr__(function)(*args, **named)  # type: ignore[operator]
 
     def __getattr__(self, name: str) -> object:
+        if name == "__path__" and self._functions:
+            raise AttributeError(name)  # `from … import function` asks whether it is a package
         with _lock:
             if sys.modules.get(self.__name__) is self:
                 del sys.modules[self.__name__]

@@ -16,6 +16,7 @@ from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.validate import (
     InvalidValue,
     did_you_mean,
+    invalid,
     json_boolean,
     json_list,
     json_text,
@@ -142,7 +143,7 @@ def _name(value: object) -> str:
 def _path(value: object) -> str:
     path = json_text(value)
     if not path.startswith("/") or "\0" in path or path.endswith("/"):
-        raise InvalidValue(f"must be the absolute path of a program, not {reprlib.repr(path)}")
+        raise invalid("the absolute path of a program", path)
     return path
 
 
@@ -183,7 +184,7 @@ def _denied(text: str) -> Denied:
 
 def _option(text: str) -> str:
     if not re.fullmatch(r"-[^\s=-]|--?[^\s=-][^\s=]+", text):
-        raise InvalidValue(f"must be an option like -m or --message, not {reprlib.repr(text)}")
+        raise invalid("an option like -m or --message", text)
     return text
 
 

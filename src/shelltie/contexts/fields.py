@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from re import Pattern
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.basics.times import human_duration
@@ -32,20 +33,19 @@ def check(**fields: str | None) -> None:
 
 def wrong_task(value: object) -> str | None:
     """What is wrong with the id of a task."""
-    if not isinstance(value, str):
-        return _no_text(value, "give the id of the task")
-    if not _TASK.fullmatch(value):
-        return "must be 1 to 128 letters (a-z, A-Z), digits, '.', '_' or '-'"
-    return None
+    return _wrong_id(value, _TASK, "give the id of the task", "'.', '_' or '-'")
 
 
 def wrong_agent(value: object) -> str | None:
     """What is wrong with the id of an agent."""
+    return _wrong_id(value, _AGENT, "say which agent asks", "or one of . _ - : @ / +")
+
+
+def _wrong_id(value: object, known: Pattern[str], missing: str, marks: str) -> str | None:
     if not isinstance(value, str):
-        return _no_text(value, "say which agent asks")
-    if not _AGENT.fullmatch(value):
-        return "must be 1 to 128 letters (a-z, A-Z), digits, or one of . _ - : @ / +"
-    return None
+        return _no_text(value, missing)
+    fine = known.fullmatch(value)
+    return None if fine else f"must be 1 to 128 letters (a-z, A-Z), digits, {marks}"
 
 
 def wrong_session(value: object) -> str | None:

@@ -9,6 +9,7 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.lazy_regex import lazy
 from shelltie.environment import variable_kinds
 from shelltie.environment.inherited import inherited as inherited
+from shelltie.environment.inherited import inherited_variable as inherited_variable
 from shelltie.environment.inherited import login_shell as login_shell
 from shelltie.errors import InvalidParameters
 from shelltie.output.secret_variable_names import is_path_to_secret, is_secret_name

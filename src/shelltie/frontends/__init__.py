@@ -15,7 +15,10 @@ Files, in reading order:
   reports/  what every front-end says about runs, sessions, contexts, events
   dry_run   what would happen to a command
   control/  the Unix socket of each server, for ps, kill, approve
+  files     Terminal.files
   api       shelltie.run, Terminal
+  terminal_thread  a terminal in a thread, for callers of any thread and event loop
+  sync_terminal  SyncTerminal
   service/  TerminalService
   mcp/      the MCP server
   acp/      the ACP server, and parts for agents and editors

@@ -1,9 +1,10 @@
 """Python API: `shelltie.run`, `run_sync`, and `Terminal` for many commands."""
 
+import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -19,6 +20,7 @@ from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.events import Publish
 from shelltie.frontends.control.presence import Presence
+from shelltie.frontends.files import Files, absolute_path, checked_path, encode_text
 from shelltie.frontends.reports import terminal_events
 from shelltie.frontends.reports.run_report import Result, report
 from shelltie.limits.resolve import AskedLimits
@@ -37,6 +39,7 @@ from shelltie.running import retry
 from shelltie.running.on_trial import TrialReport
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
+from shelltie.running.staying_run import StayingNote
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings.all_settings import StateSettings
 from shelltie.settings.config import Config
@@ -57,7 +60,8 @@ class Options(TypedDict, total=False):
     `isolation` is none, sandbox, container, auto (the strongest that works) or outside (none, and
     a person is asked: for what isolation has blocked), `provider` a place by its name; an isolated
     command may write in `workspace`, or else in `cwd`. On `trial` nothing real is written:
-    `result.trial` says what was changed, and applies or discards it.
+    `result.trial` says what was changed, and applies or discards it. With `one_output` errors go
+    where the output goes, in the order in which they were printed; two pipes would lose that.
     """
 
     timeout: float | None
@@ -74,10 +78,12 @@ class Options(TypedDict, total=False):
     workspace: str | os.PathLike[str] | None
     retry: int
     trial: bool
+    one_output: bool
 
 
 class Terminal:
-    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it.
+    """Runs commands on leashes. Use it as `async with`: nothing it started outlives it, but what
+    was started to stay.
 
     `approve` is asked about commands that need a yes; without it they are refused. `caller` is for
     whom they run: the record and `shelltie ps` say so. `providers` are places to run beside our
@@ -102,26 +108,50 @@ class Terminal:
         self._requester = Requester(caller or Caller())
         self._limit_names = limit_names
         self._supervisor: Supervisor | None = None
-        self._presence: Presence | None = None
+        self._opened: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._closing = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._supervisor = assemble(
-            self._config, self._policy, self._publish, providers=self._providers
-        )
-        if self._approve is not None:
-            self._supervisor.admission.broker.add(CallbackChannel(self._approve))
-        await self._supervisor.__aenter__()
-        client = self._requester.caller.client
-        self._presence = Presence(self._supervisor, child.inherited(), client)
-        await self._presence.__aenter__()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise InvalidParameters(
+                "a Terminal runs on asyncio: elsewhere, as with trio, call a SyncTerminal in a"
+                " thread (trio.to_thread.run_sync)"
+            ) from error
+        if self._is_open:
+            raise InvalidParameters(
+                "this terminal is open already: make another one for another `async with`"
+            )
+        self._opened = os.getpid(), asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            stack.callback(self._forget)
+            supervisor = self._supervisor = assemble(
+                self._config, self._policy, self._publish, providers=self._providers
+            )
+            if self._approve is not None:
+                supervisor.admission.broker.add(CallbackChannel(self._approve))
+            presence = Presence(supervisor, child.inherited(), self._requester.caller.client)
+            stack.push_async_exit(presence)
+            stack.push_async_exit(supervisor)  # which is left first
+            await supervisor.__aenter__()
+            await presence.__aenter__()
+            self._closing = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        try:
-            await self.supervisor.__aexit__()
-        finally:
-            if self._presence is not None:
-                await self._presence.__aexit__()
+        await self._closing.aclose()
+
+    @property
+    def _is_open(self) -> bool:
+        """In this process, and not in an event loop that ended without closing it."""
+        if self._opened is None:
+            return False
+        pid, loop = self._opened
+        return pid == os.getpid() and not loop.is_closed()
+
+    def _forget(self) -> None:
+        self._opened = None
 
     @property
     def supervisor(self) -> Supervisor:
@@ -136,6 +166,13 @@ class Terminal:
         trials = self.supervisor.trials
         assert trials is not None  # else nobody assembled it
         return trials.loaded
+
+    @property
+    def files(self) -> Files:
+        """The files where its commands run: those of the current directory. `files.at(…)` has those
+        of another workspace, as an isolated command sees them.
+        """
+        return Files(self.supervisor, self._requester.caller, str(Path.cwd()))
 
     def subscribe(self, listen: Callable[[Any], None], *names: str) -> Callable[[], None]:
         """Tell `listen` of everything that happens, until what is returned is called.
@@ -164,14 +201,45 @@ class Terminal:
         told = (getattr(result.trial, f.name) for f in fields(result.trial))
         return replace(result, trial=FinishedTrial(*told))
 
-    async def start(self, command: str | Sequence[str], **options: Unpack[Options]) -> Run:
+    async def start(
+        self, command: str | Sequence[str], *, stays: bool = False, **options: Unpack[Options]
+    ) -> Run:
         """Start a command and go on; wait with `run.wait()`, then `report(run)` is the result.
 
+        What `stays` outlives this program, however that ends, until its total limit or
+        `stay.lease`; its input stays open (`run.input`), and `adopt(run.id)` holds it again.
         Raises: InvalidParameters, CommandDenied, IsolationUnavailable; then nothing was started.
         """
-        return await self.supervisor.start(*self._understood(command, options))
+        made, chosen = self._understood(command, options)
+        if stays:
+            made, chosen = _to_stay(made, chosen)
+        return await self.supervisor.start(made, chosen)
+
+    def staying(self) -> tuple[StayingNote, ...]:
+        """What stays of this user, whoever started or holds it: `adopt(note.run)` holds it."""
+        return tuple(self.staying_runs.notes())
+
+    async def adopt(self, run: str, *, take: bool = False) -> Run:
+        """Hold what stays, by its id: its output from the first byte that is kept, its input, its
+        end, and `kill`. With `take` another program that holds it lets go.
+
+        Raises: UnknownRun; CannotStart if another program holds it.
+        """
+        client = self._requester.caller.client
+        adopted: Run = await self.staying_runs.adopt(run, client, take=take)
+        return adopted
+
+    @property
+    def staying_runs(self) -> Any:  # noqa: ANN401  `StayingRuns`, which is imported when it is used
+        """What stays, to be ended whoever holds it."""
+        from shelltie.running.staying_runs import StayingRuns  # few programs have such
+
+        return StayingRuns(self.supervisor)
 
     def _understood(self, command: object, options: Options) -> tuple[Command, RunOptions]:
+        if unknown := options.keys() - Options.__annotations__.keys():
+            names = " or ".join(sorted(unknown))
+            raise InvalidParameters(f"no option {names}: `shelltie.Options` has those there are")
         return parse_options(command, _own(options), self._requester, self._limit_names)
 
 
@@ -224,12 +292,28 @@ async def run(command: str | Sequence[str], **options: Unpack[Options]) -> Resul
 
 
 def run_sync(command: str | Sequence[str], **options: Unpack[Options]) -> Result:
-    """`run` for programs without an event loop."""
+    """`run` for programs without an event loop.
+
+    Raises: as that; InvalidParameters where an event loop runs, as it would wait for itself.
+    """
 
     async def once() -> Result:
         return await run(command, **options)
 
-    return anyio.run(once)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.run(once)
+    raise InvalidParameters("run_sync would block the event loop that runs here: await run(…)")
+
+
+def _to_stay(command: Command, options: RunOptions) -> tuple[Command, RunOptions]:
+    """Raises: InvalidParameters for what cannot be kept for a program that comes later."""
+    if command.stdin is not None or options.trial or options.survivors is not None:
+        raise InvalidParameters(
+            "what stays takes no stdin (write to `run.input`), no trial and no survivors"
+        )
+    return replace(command, stays_open=True), replace(options, stays=True)
 
 
 def _own(options: Options) -> Options:
@@ -255,9 +339,9 @@ def parse_options(
     made = Command(
         text=text,
         argv=argv,
-        cwd="." if cwd is None else _path("cwd", cwd),
+        cwd="." if cwd is None else checked_path("cwd", cwd),
         env=dict(options.get("env") or {}),
-        stdin=stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin,
+        stdin=encode_text("stdin", stdin) if isinstance(stdin, str) else stdin,
         pty=pty if isinstance(pty, TerminalSize) else TerminalSize() if pty else None,
         resources=options.get("resources") or UNLIMITED,
     )
@@ -270,15 +354,9 @@ def parse_options(
         isolation=options.get("isolation"),
         provider=options.get("provider"),
         trial=bool(options.get("trial")),
-        workspace=None if workspace is None else os.path.abspath(_path("workspace", workspace)),  # noqa: PTH100  of a text
+        one_output=bool(options.get("one_output")),
+        workspace=None if workspace is None else absolute_path("workspace", workspace),
     )
-
-
-def _path(name: str, given: object) -> str:
-    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
-    if not isinstance(path, str) or "\0" in path:
-        raise InvalidParameters(f"{name} must be a path without a NUL byte, not {given!r}")
-    return path
 
 
 def asked(timeout: object, silence: object, names: LimitNames) -> AskedLimits:

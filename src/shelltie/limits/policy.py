@@ -3,12 +3,12 @@
 import json
 import math
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
 from shelltie.basics.frozen import frozen
-from shelltie.basics.safe_regex import Pattern, compile_pattern
+from shelltie.basics.safe_regex import Pattern, ShippedPattern, compile_pattern
 from shelltie.basics.validate import (
     DocumentReader,
     InvalidValue,
@@ -26,6 +26,7 @@ from shelltie.limits.older_format import is_second_dialect, translate
 from shelltie.model import DEFAULT_ESCALATION, Escalation, EscalationStep
 
 _PATTERNS_MAX = 1000
+_ReadPattern = Callable[[object], Pattern | ShippedPattern]
 
 
 def or_endless(limit: float | None) -> float:
@@ -75,7 +76,7 @@ class CategoryPattern:
     """A command that the pattern is found in belongs to the category."""
 
     category: str
-    pattern: Pattern
+    pattern: Pattern | ShippedPattern
 
 
 @frozen
@@ -139,8 +140,10 @@ def fallback(reason: str) -> TimeoutPolicy:
     return TimeoutPolicy(fallback_reason=reason)
 
 
-def parse(text: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
+def parse(text: str, *, shipped: bool = False) -> tuple[TimeoutPolicy, tuple[str, ...]]:
     """The policy of a file, and what is wrong with the file, item by item.
+
+    Of one that is `shipped` with us the patterns are known to be good.
 
     Never raises: a bad item is left out, and a file without a usable category is the fallback.
     """
@@ -156,7 +159,7 @@ def parse(text: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
         document, reader.names = translation.document, translation.names
         for key in translation.ignored:
             reader.say(key, "has no meaning here and is ignored")
-    return _read(reader, document)
+    return _read(reader, document, _shipped_pattern if shipped else _pattern)
 
 
 def _unusable(reader: DocumentReader, reason: str) -> tuple[TimeoutPolicy, tuple[str, ...]]:
@@ -164,7 +167,7 @@ def _unusable(reader: DocumentReader, reason: str) -> tuple[TimeoutPolicy, tuple
 
 
 def _read(
-    reader: DocumentReader, document: dict[str, object]
+    reader: DocumentReader, document: dict[str, object], pattern: _ReadPattern
 ) -> tuple[TimeoutPolicy, tuple[str, ...]]:
     reader.unknown_keys("", document, _KEYS)
     for key in ("version", "description"):
@@ -176,7 +179,7 @@ def _read(
     default = _default_category(reader, document, categories)
     policy = TimeoutPolicy(
         categories=categories,
-        patterns=_patterns(reader, document, categories),
+        patterns=_patterns(reader, document, categories, pattern),
         default_category=default,
         match_strategy=reader.option(
             document, "match_strategy", member_of(MatchStrategy), MatchStrategy.LONGEST
@@ -249,7 +252,10 @@ def _brief(category: Category) -> str:
 
 
 def _patterns(
-    reader: DocumentReader, document: Mapping[str, object], categories: Mapping[str, Category]
+    reader: DocumentReader,
+    document: Mapping[str, object],
+    categories: Mapping[str, Category],
+    read: _ReadPattern,
 ) -> tuple[CategoryPattern, ...]:
     if "command_patterns" not in document:
         reader.say("command_patterns", "is missing, so every command has the default category")
@@ -261,7 +267,7 @@ def _patterns(
             reader.say(path, "is not a usable category" + did_you_mean(name, categories))
             continue
         for index, text in enumerate(reader.take(path, value, json_list, [])):
-            pattern = reader.take(f"{path}[{index}]", text, _pattern, None)
+            pattern = reader.take(f"{path}[{index}]", text, read, None)
             if pattern is not None:
                 patterns.append(CategoryPattern(name, pattern))
     if (count := len(patterns)) > _PATTERNS_MAX:
@@ -275,6 +281,10 @@ def _pattern(value: object) -> Pattern:
         return compile_pattern(text)
     except ValueError as error:
         raise InvalidValue(f"{text[:80]!r} {error}") from error
+
+
+def _shipped_pattern(value: object) -> ShippedPattern:
+    return ShippedPattern(json_text(value))
 
 
 def _match_order(

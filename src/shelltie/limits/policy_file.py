@@ -60,7 +60,7 @@ class PolicyFile:
 
     def _use(self, path: Path, text: str) -> None:
         self._text, self.origin = text, str(path)
-        policy, problems = parse(text)
+        policy, problems = parse(text, shipped=path == SHIPPED_FILE)
         if policy.fallback_reason is not None:
             self._fail(policy.fallback_reason, problems)
         else:

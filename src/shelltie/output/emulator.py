@@ -1,10 +1,11 @@
 """Terminal emulator (pyte), imported only when a screen is asked for."""
 
 import copy
+import unicodedata
 from typing import Any
 
 import pyte
-from pyte.screens import Cursor
+from pyte.screens import Cursor, wcwidth
 
 from shelltie.basics.lazy_regex import lazy
 
@@ -29,6 +30,14 @@ class Emulator(pyte.Screen):
             except Exception:  # noqa: BLE001  it raises whatever a wrong argument leads to
                 self._stream = pyte.ByteStream(self)
                 self._stream.feed(_SEQUENCE.sub(b"", piece, count=1))
+
+    def draw(self, data: str) -> None:
+        """Write text. pyte leaves out all that follows a character without width, such as U+202E:
+        a program could hide what it prints.
+        """
+        if not data.isascii():
+            data = "".join(c for c in data if wcwidth(c) > 0 or unicodedata.combining(c))
+        super().draw(data)
 
     def set_mode(self, *modes: int, **kwargs: Any) -> None:  # noqa: ANN401  as in pyte
         """Turns to the second page, too."""

@@ -130,8 +130,11 @@ class Redactor:
     def audit(self, text: str) -> str:
         """For records: also what is given to a name that sounds secret."""
         text = self.text(text)
-        for pattern in (_ASSIGNED, _FLAG):
-            text = "".join(_without_assigned(text, pattern))
+        if "=" in text or ":" in text:
+            text = "".join(_without_assigned(text, _ASSIGNED))
+        if "--" not in text and not ("-" in text and " " in text):
+            return text  # before anything is compiled
+        text = "".join(_without_assigned(text, _FLAG))
         text = _LOGIN.sub(_login, text)
         return _SHORT.sub(rf"\g<name>{_MARK}", text)
 

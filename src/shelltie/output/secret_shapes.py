@@ -132,7 +132,8 @@ def kind_of(text: str) -> str | None:
     """The kind of the first secret of a known shape in a text, if there is one."""
     if "-----BEGIN " in text and KEY_BEGIN.search(text):
         return "private_key"
-    return next((s.kind for s in SHAPES if any(s.regions(text, 0, len(text)))), None)
+    likely = (s for s in SHAPES if s.literal in text)
+    return next((s.kind for s in likely if any(s.regions(text, 0, len(text)))), None)
 
 
 _LEAST = 8  # a shorter value occurs by chance

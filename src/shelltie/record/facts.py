@@ -18,12 +18,15 @@ from shelltie.events import (
     ContextRan,
     ContextRefused,
     Event,
+    FilesUsed,
     HookAnswered,
     Leaked,
     LimitNear,
     LimitsExtended,
     RunEnded,
+    RunHeld,
     RunReady,
+    RunReleased,
     RunStarted,
     SafeCorrected,
     SessionNamed,
@@ -179,6 +182,24 @@ class FactMaker:
         }
 
     @_write.register
+    def _(self, event: FilesUsed) -> tuple[str, Body]:
+        caller = event.caller
+        return "files", {
+            "action": event.action,
+            "path": _told(self._usual, event.path),
+            "workspace": self._told(self._usual, event.workspace),
+            "provider": event.provider,
+            "client": caller.client,
+            "agent": caller.agent,
+            "task": caller.task,
+            "session": caller.session,
+            "bytes": event.size,
+            "entries": event.entries,
+            "local": _told(self._usual, event.local),
+            "problem": event.problem,
+        }
+
+    @_write.register
     def _(self, event: ContextRefused) -> tuple[str, Body]:
         body = {**self._refusal(event), **_asker(event.asker)}
         return "refused", {**body, "details": self._clean(event.details)}
@@ -231,6 +252,14 @@ class FactMaker:
         if case is not None and case.ready is not None:
             body |= _sample(case.ready, event.outcome, redactor)
         return "ended", body
+
+    @_write.register
+    def _(self, event: RunHeld) -> tuple[str, Body]:
+        return "held", {"client": event.client}
+
+    @_write.register
+    def _(self, event: RunReleased) -> tuple[str, Body]:
+        return "released", {"reason": event.reason}
 
     @_write.register
     def _(self, event: SessionNamed) -> tuple[str, Body]:

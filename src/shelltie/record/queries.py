@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
@@ -173,11 +173,11 @@ def largest_session_number(path: Path) -> int:
     return next((int(largest or 0) for (largest,) in _rows(path, _LARGEST_NUMBER)), 0)
 
 
-def abandoned(path: Path, spools: Path) -> list[RunLost]:
-    """What dead servers left, and nobody has settled yet."""
+def abandoned(path: Path, spools: Path, staying: Collection[str] = ()) -> list[RunLost]:
+    """What dead servers left, and nobody has settled yet; what is `staying` has not ended."""
     try:
         with closing(_opened(path)) as connection:
-            return recovery.abandoned(connection, spools)
+            return recovery.abandoned(connection, spools, staying)
     except (TerminalError, sqlite3.Error):
         return []
 

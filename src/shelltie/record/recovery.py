@@ -10,7 +10,7 @@ import select
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,11 @@ _IN_TABLE = """
     SELECT server, id, command, cwd, client, began, stays_open, session, pid, pid_started
     FROM runs
     WHERE ended IS NULL AND server IN (SELECT value FROM json_each(?))"""
+_RELEASED = """
+    SELECT server, id, command, cwd, client, began, stays_open, session, pid, pid_started
+    FROM runs
+    WHERE ended IS NULL AND provider = 'staying'
+        AND server NOT IN (SELECT id FROM servers WHERE settled = 0)"""
 _IN_CHAIN = """
     SELECT server, run, at, kind, body FROM entries
     WHERE kind IN ('ready', 'ended', 'refused', 'session_named')
@@ -55,30 +60,58 @@ class _Orphan:
     leader: ProcessIdentity | None = None
 
 
-def recover(book: ChainWriter, spools: Path, inside: str | None = None) -> list[RunLost]:
+def recover(
+    book: ChainWriter,
+    spools: Path,
+    inside: str | None = None,
+    staying: Callable[[], Collection[str]] = tuple,
+) -> list[RunLost]:
     """Settle what dead servers left; what of their output is still there is among the spools.
 
-    `inside` is the run that we are in ourselves, which is nothing to be ended by us.
+    `inside` is the run that we are in ourselves, which is nothing to be ended by us. What is
+    `staying` by then has not ended with its server: somebody holds it, or will.
     Raises: sqlite3.Error.
     """
     dead = _dead_servers(book.connection, book.server)
     left = _orphans(book.connection, dead)
-    orphans = {server: [one for one in left[server] if one.run != inside] for server in dead}
+    kept = {*staying(), inside}
+    orphans = {server: [one for one in left[server] if one.run not in kept] for server in dead}
     ended = _end_leftovers({one.run: one for some in orphans.values() for one in some})
     lost: list[RunLost] = []
     for server, some in orphans.items():
         found = [_lost(one, tuple(ended.get(one.run, ())), spools) for one in some]
         lost += _settle(book, server, dead[server].pid, found)
-    return lost
+    return lost + _settle_released(book, spools, staying)
 
 
-def abandoned(connection: sqlite3.Connection, spools: Path) -> list[RunLost]:
+def _settle_released(
+    book: ChainWriter, spools: Path, staying: Callable[[], Collection[str]]
+) -> list[RunLost]:
+    """What stayed when its server left, or died, and whose keeper has ended since."""
+    if not book.connection.execute(_RELEASED).fetchone():
+        return []
+    with book.transaction():
+        rows = book.connection.execute(_RELEASED).fetchall()
+        kept = (
+            staying()
+        )  # after the look at them, or one that was just released would count as gone
+        gone = [_of_row(row, None) for row in rows if row[1] not in kept]
+        found = [_lost(one, (), spools) for one in gone]
+        for one in found:
+            book.add(Fact(one.run, one.at, LOST, {"server": "", **_body(one)}))
+    return found
+
+
+def abandoned(
+    connection: sqlite3.Connection, spools: Path, staying: Collection[str]
+) -> list[RunLost]:
     """What the next server that starts will find; nothing is changed.
 
     Raises: sqlite3.Error.
     """
     orphans = _orphans(connection, _dead_servers(connection, ""))
-    return [_lost(one, (), spools) for some in orphans.values() for one in some]
+    left = (one for some in orphans.values() for one in some if one.run not in staying)
+    return [_lost(one, (), spools) for one in left]
 
 
 def _dead_servers(connection: sqlite3.Connection, own: str) -> dict[str, ProcessIdentity]:
@@ -103,22 +136,17 @@ def _orphans(
         elif run in orphans[server]:
             session = str(_known(body).get("session", ""))
             orphans[server][run] = replace(orphans[server][run], session=session)
-    for (
-        server,
-        run,
-        command,
-        cwd,
-        client,
-        began,
-        stays,
-        session,
-        pid,
-        started,
-    ) in connection.execute(_IN_TABLE, names):
-        noted = isinstance(pid, int) and isinstance(started, str) and started
-        leader = replace(dead[server], pid=pid, started=started) if noted else None
-        orphans[server][run] = _orphan(run, (command, cwd, client, session), began, stays, leader)
+    for row in connection.execute(_IN_TABLE, names):
+        orphans[row[0]][row[1]] = _of_row(row, dead[row[0]])
     return {server: list(runs.values()) for server, runs in orphans.items()}
+
+
+def _of_row(row: Sequence[object], died: ProcessIdentity | None) -> _Orphan:
+    _, run, command, cwd, client, began, stays, session, pid, started = row
+    leader = None
+    if died is not None and isinstance(pid, int) and isinstance(started, str) and started:
+        leader = replace(died, pid=pid, started=started)
+    return _orphan(run, (command, cwd, client, session), began, stays, leader)
 
 
 def _from_chain(run: object, at: object, body: object) -> _Orphan:

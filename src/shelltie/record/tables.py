@@ -21,6 +21,7 @@ _SAVE = """
         pid_started = ifnull(:pidStarted, pid_started)
     WHERE ended IS NULL AND state IN """
 _NAME = "UPDATE runs SET session = :session WHERE id = :id AND session = ''"
+_HOLD = "UPDATE runs SET server = :server WHERE id = :id AND ended IS NULL"
 _REMEMBER = """
     INSERT INTO samples VALUES (:shape, :project, :at, :duration, :silence, :idle, :byLimit)"""
 _UNKNOWN: Body = dict.fromkeys(
@@ -59,6 +60,7 @@ class Tables:
             "session_named": self._named,
             "started": self._started,
             "ended": self._ended,
+            "held": self._held,
             "refused": self._refused,
             LOST: self._lost,
         }
@@ -98,6 +100,10 @@ class Tables:
 
     def _started(self, fact: Fact) -> None:
         self._save(fact, State.RUNNING, fact.body)
+
+    def _held(self, fact: Fact) -> None:
+        """It outlived the server that had it."""
+        self._execute(_HOLD, {"server": self._server, "id": fact.run})
 
     def _ended(self, fact: Fact) -> None:
         output = cast(Body, fact.body.get("output") or {})

@@ -74,17 +74,14 @@ class RebuiltTables:
         if tables is None:
             tables = self._servers[server] = Tables(self._file, server)
         if fact.run and fact.kind in ("started", "ended", LOST):
-            self._note_if_partly(tables, fact)
+            owner = self._servers.get(str(fact.body.get("server")), tables)
+            known = self._file.execute("SELECT 1 FROM temp.runs WHERE id = ?", (fact.run,))
+            if not owner.expects(fact.run) and known.fetchone() is None:
+                self._partly.add(fact.run)
         tables.apply(fact)
         tables.keep()
         if fact.kind == "server_closed":
             del self._servers[server]
-
-    def _note_if_partly(self, tables: Tables, fact: Fact) -> None:
-        owner = self._servers.get(str(fact.body.get("server")), tables)
-        known = "SELECT 1 FROM temp.runs WHERE id = ?"
-        if not owner.expects(fact.run) and not self._file.execute(known, (fact.run,)).fetchone():
-            self._partly.add(fact.run)
 
     def differences(self, *, whole: bool) -> Iterator[str]:
         """What the file's tables say otherwise; of a chain that is not `whole`, what is known."""

@@ -8,7 +8,7 @@ import select
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +29,9 @@ from shelltie.record.retention import trim
 from shelltie.settings.all_settings import AuditSettings
 from shelltie.settings.files import file_identity
 
-_OTHERS = "SELECT 1 FROM servers WHERE settled = 0 AND id != ? LIMIT 1"
+_OTHERS = """
+    SELECT 1 FROM servers WHERE settled = 0 AND id != ?
+    UNION ALL SELECT 1 FROM runs WHERE ended IS NULL AND provider = 'staying' LIMIT 1"""
 _BACKLOG_MAX = 20_000  # facts that are kept while the file cannot be written
 _RETRY, _TICK = 0.5, 0.01
 _LOCKED = 2.0  # seconds for another server to finish its transaction
@@ -45,13 +47,15 @@ _log = logging.getLogger(__name__)
 class Terms:
     """Where the journal is, what it is good for, and how much of it is kept.
 
-    `spools` is where output is kept. `inside` is the run that this process is in itself.
+    `spools` is where output is kept. `inside` is the run that this process is in itself. `staying`
+    says which runs outlive their server.
     """
 
     path: Path
     spools: Path
     settings: AuditSettings = AuditSettings()
     inside: str | None = None
+    staying: Callable[[], Collection[str]] = tuple
 
 
 class Writer:
@@ -160,7 +164,7 @@ class Writer:
             return []
         from shelltie.record.recovery import recover  # most find nobody else
 
-        return recover(book, self._terms.spools, self._terms.inside)
+        return recover(book, self._terms.spools, self._terms.inside, self._terms.staying)
 
     def _drop_fact(self, error: Exception) -> None:
         """What can never be written must not hold up the rest."""

@@ -20,6 +20,8 @@ Files, in reading order:
   trial_runs  what becomes of what it changed
   sandbox_writes  what a sandboxed command writes is applied at its end
   run         one command, from spawn to Outcome
+  staying_run  one that outlives its server
+  staying_runs  finds it again
   watchdog    the state machine of the two clocks
   alarms      one heap of deadlines
   activity    does the tree work or wait?

@@ -98,6 +98,7 @@ class _JudgedCommand:
     command: Command
     verdict: Verdict
     options: RunOptions
+    decision: Decision
     withheld: tuple[str, ...] = ()  # variables of the call that the command does not get
 
 
@@ -136,7 +137,7 @@ class Admission:
         Raises: CommandDenied, InvalidParameters, IsolationUnavailable; then it may not.
         """
         self.publish_asked(run, command, options.requester.caller, surroundings.secrets)
-        with self._publishing_refusal(run, command):
+        with _PublishingRefusal(self._publish, run, command):
             if options.profile is None:  # it was allowed already
                 if options.trial:
                     return await self._on_its_trial(run, command, options, None)
@@ -145,8 +146,9 @@ class Admission:
             verdict = await self._rate(command, options.profile)
             if options.isolation == OUTSIDE:
                 return await self._outside(run, command, options, verdict, surroundings)
+            decision = self._decision(command, verdict, options)
             kept_inside = self.placement.keeps_inside(options.profile, verdict)
-            on_trial = await self._on_trial(run, command, options, verdict)
+            on_trial = await self._on_trial(run, command, options, verdict, decision)
             if isinstance(on_trial, Admitted):
                 return replace(on_trial, kept_inside=kept_inside)
             placed = await self.placement.choose(options, verdict)
@@ -154,12 +156,13 @@ class Admission:
             placed = await self.placement.confine(placed, command, verdict)
             instead = await self._isolated_instead(placed, verdict, options)
             withheld = withheld_of(command, surroundings.withheld)
-            judged = _JudgedCommand(run, command, verdict, options, tuple(withheld))
+            judged = _JudgedCommand(run, command, verdict, options, decision, tuple(withheld))
             admitted = await self._approve(judged, placed, instead=instead)
-            if self._decision(command, verdict, options) in (Decision.ASK, Decision.TRIAL):
+            if decision in (Decision.ASK, Decision.TRIAL):
                 # A person may take minutes; the place is not kept open for that long.
                 await self.placement.make_ready(admitted.provider, options)
-            admitted = replace(admitted, kept_inside=kept_inside)
+            if kept_inside is not None:
+                admitted = replace(admitted, kept_inside=kept_inside)
             return await self._writing_apart(run, command, options, admitted)
 
     async def admit_into(
@@ -181,7 +184,7 @@ class Admission:
         """
         self.publish_asked(run, command, requester.caller, {})
         options = RunOptions(profile, requester=requester)
-        with self._publishing_refusal(run, command):
+        with _PublishingRefusal(self._publish, run, command):
             verdict = await self._rate(command, profile, live_shell=live_shell)
             where = provider or self.placement.default
             await self.placement.require_isolation(where, options, verdict)
@@ -192,7 +195,8 @@ class Admission:
                 return
             # An alias or a function of the shell could stand for any word: nothing has a kind.
             placed: Placed = where, ()
-            await self._approve(_JudgedCommand(run, command, verdict, options), placed, kinds=False)
+            judged = _JudgedCommand(run, command, verdict, options, decision)
+            await self._approve(judged, placed, kinds=False)
 
     async def let_type(
         self, run: Run, command: Command, verdict: Verdict, requester: Requester
@@ -205,12 +209,13 @@ class Admission:
             # It may be a password: then no question may show it, and no record have it.
             raise CommandDenied(_UNSEEN, Verdict(Rating.DANGEROUS))
         options = RunOptions("session", requester=requester)
-        placed: Placed = self.placement.providers[run.provider], ()
+        placed: Placed = self.placement.providers.get(run.provider, self.placement.default), ()
         isolated = run.isolation is not Isolation.NONE
         instead = await self._isolated_instead(placed, verdict, options) if isolated else None
         withheld = tuple(withheld_of(command, run.surroundings.withheld))
-        judged = _JudgedCommand(run.id, command, verdict, options, withheld)
-        with self._publishing_refusal(run.id, command):
+        decision = self._decision(command, verdict, options)
+        judged = _JudgedCommand(run.id, command, verdict, options, decision, withheld)
+        with _PublishingRefusal(self._publish, run.id, command):
             await self._approve(judged, placed, instead=instead, kinds=False)
 
     def publish_asked(
@@ -272,19 +277,25 @@ class Admission:
     # On trial
 
     async def _on_trial(
-        self, run: RunId, command: Command, options: RunOptions, verdict: Verdict
+        self,
+        run: RunId,
+        command: Command,
+        options: RunOptions,
+        verdict: Verdict,
+        decision: Decision,
     ) -> Admitted | tuple[str, ...]:
         """Where nothing real is written, if the call or the policy wants that; else why not.
 
         Raises: IsolationUnavailable where the call wants it and it cannot be had, CommandDenied.
         """
-        decision = self._decision(command, verdict, options)
         if decision is Decision.DENY or not (options.trial or decision is Decision.TRIAL):
             return ()
         await self._check_trial(options, verdict)
         if decision is Decision.ASK and self.placement.trial_reaches_out:
             places: Placed = self.placement.trial_provider, ()
-            asked = _JudgedCommand(run, command, _reaching_out(verdict, command.text), options)
+            told = _reaching_out(verdict, command.text)
+            decided = self._decision(command, told, options)  # it may weigh more than before
+            asked = _JudgedCommand(run, command, told, options, decided)
             await self._approve(asked, places, kinds=False)
         else:
             self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
@@ -429,7 +440,7 @@ class Admission:
         Raises: CommandDenied; then it may not.
         """
         run, command, verdict, options = judged.run, judged.command, judged.verdict, judged.options
-        decision = self._decision(command, verdict, options)
+        decision = judged.decision
         self._publish(CommandJudged(run, time.time(), command.text, verdict, decision))
         if decision is Decision.DENY:
             raise CommandDenied(f"the policy refuses {_named(verdict)}", verdict)
@@ -512,14 +523,22 @@ class Admission:
         reason = f": {answer.reason}" if answer.reason else ""
         raise RefusedByPerson(f"{answer.by} refused {_named(verdict)}{reason}", verdict)
 
-    @contextmanager
-    def _publishing_refusal(self, run: RunId, command: Command) -> Iterator[None]:
-        try:
-            yield
-        except TerminalError as refusal:
-            told = CommandRefused(run, time.time(), command.text, refusal.code, str(refusal))
-            self._publish(told)
-            raise
+
+class _PublishingRefusal:
+    """Tells why a command may not run. No generator: every command comes through here."""
+
+    __slots__ = ("_command", "_publish", "_run")
+
+    def __init__(self, publish: Publish, run: RunId, command: Command) -> None:
+        self._publish, self._run, self._command = publish, run, command
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, refusal: BaseException | None, _: object) -> None:
+        if isinstance(refusal, TerminalError):
+            text, why = self._command.text, str(refusal)
+            self._publish(CommandRefused(self._run, time.time(), text, refusal.code, why))
 
 
 def _corrected(verdict: Verdict, text: str, why: str) -> Verdict:

@@ -43,15 +43,17 @@ class Alarms:
         alarm.at = at
         if at is not None:
             heapq.heappush(self._heap, (at, next(self._order), alarm))
-        self._tidy()
-        self._schedule()
+        if self._stale > 64 and self._stale * 2 > len(self._heap):
+            self._tidy()
+        elif at is not None:  # what is cancelled stays in the heap: the first is the same
+            self._schedule()
 
     def _tidy(self) -> None:
         """Forget cancelled entries once they are the majority, so that short runs leave nothing."""
-        if self._stale > 64 and self._stale * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].at == entry[0]]
-            heapq.heapify(self._heap)
-            self._stale = 0
+        self._heap = [entry for entry in self._heap if entry[2].at == entry[0]]
+        heapq.heapify(self._heap)
+        self._stale = 0
+        self._schedule()
 
     def _schedule(self) -> None:
         first = self._heap[0][0] if self._heap else None

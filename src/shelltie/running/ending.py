@@ -44,6 +44,7 @@ class Ending:
     exhausted: list[str] = field(default_factory=list)
     refused_hosts: list[RefusedHost] = field(default_factory=list)
     undone: str | None = None
+    unwritten: list[str] = field(default_factory=list)
 
     def note(self, said: Noted) -> None:
         """What the place says of it."""
@@ -51,6 +52,7 @@ class Ending:
         self.refused_hosts += [said.refused] if said.refused else []
         self.exhausted += [said.exhausted] if said.exhausted else []
         self.undone = said.message if said.undone else self.undone
+        self.unwritten += [said.message] if said.unwritten else []
 
     @property
     def decided(self) -> bool:
@@ -101,6 +103,7 @@ class Ending:
             warnings=tuple(self.warnings),
             exhausted=tuple(self.exhausted),
             undone=self.undone,
+            unwritten=tuple(self.unwritten),
             refused_hosts=tuple(self.refused_hosts),
         )
 

@@ -380,13 +380,10 @@ def stopped_by_view(
     if Bar.NETWORK in bars and denied and "socket" in said.lower():
         found.append(Bar.NETWORK)
     masked = (*(f"{home}/{name}" for name in IN_HOME), *IN_SYSTEM)
-    if any(_names(line, masked) for line in denied):
+    paths = (path.rstrip(".:") for line in denied for path in _ABSOLUTE.findall(line))
+    if any(_within(path, masked) for path in paths):
         found.append(Bar.FILES)
     return tuple(dict.fromkeys(found))
-
-
-def _names(line: str, places: Collection[str]) -> bool:
-    return any(_within(path.rstrip(".:"), tuple(places)) for path in _ABSOLUTE.findall(line))
 
 
 def _within(path: str, roots: tuple[str, ...]) -> bool:

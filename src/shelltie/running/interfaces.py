@@ -104,10 +104,15 @@ class Bus:
     def subscribe(self, listen: Publish, kinds: Kinds = frozenset()) -> Callable[[], None]:
         """Tell this one, too, from now on, of these events or of all; what is returned ends it."""
         self._listeners = (*self._listeners, (listen, kinds))
-        self._by_kind = {}
+        self._forget(kinds)
 
         def leave() -> None:
             self._listeners = tuple(it for it in self._listeners if it[0] is not listen)
-            self._by_kind = {}
+            self._forget(kinds)
 
         return leave
+
+    def _forget(self, kinds: Kinds) -> None:
+        """Who hears these has changed; for the others it need not be found out again."""
+        known = self._by_kind.items() if kinds else ()
+        self._by_kind = {kind: who for kind, who in known if kinds.isdisjoint(kind.__mro__)}

@@ -67,6 +67,12 @@ def kill_failure(stuck: tuple[int, ...]) -> str:
     )
 
 
+_CANNOT = {
+    "join": "its cgroup cannot be joined: {}; leave out its limits of the tree",
+    "spool": "there is no room for its output, which is kept while no server reads it: {}",
+}
+
+
 def start_failure(
     step: str, errno: int, command: Command, reason: str = ""
 ) -> tuple[str, int, bool]:
@@ -90,8 +96,8 @@ def _failure(step: str, errno: int, command: Command) -> tuple[str, int]:
             return f"{name}: arguments and environment are too long for the kernel", 126
         case "exec":
             return f"{name}: cannot be executed: {reason}", 126
-        case "join":
-            return f"its cgroup cannot be joined: {reason}; leave out its limits of the tree", 126
+        case "join" | "spool":
+            return _CANNOT[step].format(reason), 126
         case "fork":
             return f"no process could be made: {reason}; end something and try again", 126
         case _:

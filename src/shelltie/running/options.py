@@ -64,7 +64,7 @@ class RunOptions:
     goes where stdout goes, so that both are read in the order in which they were written.
     `commands` is a descriptor that a shell reads its commands from, `stdin_from` one that is its
     input in place of `stdin`. On `trial` it runs on a copy-on-write view of the workspace, and what
-    it changed is applied or discarded afterwards.
+    it changed is applied or discarded afterwards. What `stays` outlives this process.
     """
 
     profile: str | None = "run"
@@ -80,6 +80,7 @@ class RunOptions:
     commands: int | None = None
     stdin_from: int | None = None
     trial: bool = False
+    stays: bool = False
 
 
 def terms_for(

@@ -18,6 +18,7 @@ from shelltie.errors import (
     Silent,
 )
 from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation, Survivors
+from shelltie.providers.lazy import LazyProvider
 from shelltie.providers.provider import DOCKER, Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
@@ -54,7 +55,8 @@ class Placement:
     """Chooses the provider for a command. The first is for what is not isolated; `workspace` is
     where isolated commands may write unless a call names another directory. Unknown commands of the
     profiles in `instead_of_asking` are isolated where nobody can be asked about them. What is rated
-    safe runs in one of the `views`.
+    safe runs in one of the `views`. `staying` is for what shall outlive us; a call asks
+    for it by no name.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class Placement:
         views_required: bool = False,
         sandbox_writes: str = "live",
         yes_lifts_demands: bool = False,
+        staying: LazyProvider | None = None,
     ) -> None:
         self.default = providers[0]
+        self.staying = staying
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
         self._demands = demands
         self._workspace = workspace
@@ -95,6 +99,8 @@ class Placement:
         if asked is not None and asked not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             raise InvalidParameters(f"there is no isolation {asked!r}: use {known}")
+        if options.stays:
+            return await self._outliving(options, verdict), ()
         if options.provider is not None:
             return await self._named(options.provider, options, verdict), ()
         level = _level(asked, self._demanded(options.profile, verdict))
@@ -217,6 +223,8 @@ class Placement:
         """End everything that was started anywhere."""
         if self.views is not None:
             await self.views.close()
+        if self.staying is not None:
+            await self.staying.close()
         for provider in self.providers.values():
             await provider.close()
 
@@ -227,6 +235,16 @@ class Placement:
         proved = verdict.agreed or verdict.rating is not Rating.SAFE
         rating = verdict.rating if proved else Rating.UNKNOWN
         return self._demands.get(profile, {}).get(rating, str(Isolation.NONE))
+
+    async def _outliving(self, options: RunOptions, verdict: Verdict | None) -> Provider:
+        isolated = options.isolation not in (None, AUTO, Isolation.NONE)
+        if self.staying is None or isolated or options.provider not in (None, self.default.name):
+            raise InvalidParameters(
+                "what stays runs here, without isolation: name no other provider and no isolation"
+            )
+        if verdict is not None:
+            await self.require_isolation(self.staying, options, verdict)
+        return self.staying
 
     async def _named(self, name: str, options: RunOptions, verdict: Verdict | None) -> Provider:
         provider = self.providers.get(name)

@@ -21,6 +21,7 @@ from shelltie.errors import (
 )
 from shelltie.events import (
     Escalated,
+    Event,
     Leaked,
     LimitNear,
     LimitReached,
@@ -196,15 +197,20 @@ class Run:
         return False
 
     @property
+    def foreground_group(self) -> int | None:
+        """The process group that its terminal is for, by our own count of pids."""
+        with suppress(OSError):
+            if self._terminal is not None and self.outcome is None:
+                return os.tcgetpgrp(self._terminal) or None  # 0: of another place, without a number
+        return None
+
+    @property
     def foreground_directory(self) -> str | None:
         """Where the process is that its terminal is for; `None` if only another place knows."""
         if self.isolation is not Isolation.NONE or self.outcome is not None:
             return None
-        leader: int | None = None
-        with suppress(OSError):
-            leader = None if self._terminal is None else os.tcgetpgrp(self._terminal)
         # The leader of a group may have ended before the others; then the shell is as near.
-        for pid in (leader, self.pid):
+        for pid in (self.foreground_group, self.pid):
             with suppress(OSError):
                 if pid:
                     return str(Path(f"/proc/{pid}/cwd").readlink())
@@ -360,6 +366,9 @@ class Run:
             self._ending.error = (str(error), error.exit_code, True)
             self._finish()
             return
+        self._own(process, prepared)
+
+    def _own(self, process: Process, prepared: Prepared) -> None:
         self._process = process
         self._terminal = process.stdout if prepared.pty is not None else None
         self._read(process.stdout, Stream.STDOUT)
@@ -404,20 +413,45 @@ class Run:
                 self.pid = word.pid or None  # it may have ended before its number was looked up
                 self._observer = activity.Observer(word.leash, self._terminal)
                 self.move(State.RUNNING)
-                self._publish(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
+                self._tell(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
             case protocol.Failed():
                 failure = messages.start_failure(word.step, word.errno, self.command, word.reason)
                 self._ending.error = failure
             case protocol.Signalled():
                 self._ending.refused += word.refused
-            case protocol.Exited():
-                self._exited(word)
             case protocol.Stuck():
                 self._ending.stuck = word.pids
             case protocol.Noted():
                 self._ending.note(word)
+            case _:
+                self._hear_end(word)
+
+    def _tell(self, event: Event) -> None:
+        self._publish(event)
+
+    def _hear_end(
+        self,
+        word: protocol.Exited | protocol.Expired | protocol.Gone | protocol.Lost | protocol.Taken,
+    ) -> None:
+        match word:
+            case protocol.Exited():
+                self._exited(word)
+            case protocol.Expired():
+                self._expire()
+            case protocol.Taken():
+                self._taken()
             case protocol.Gone() | protocol.Lost():
                 self._nobody_left(word)
+
+    def _taken(self) -> None:
+        """Only what stays can be taken over by another server."""
+
+    def _expire(self) -> None:
+        """Its keeper has begun to end it: its time was over while no server watched it."""
+        if self._ending.exit is None and self.outcome is None and not self._watchdog.ending:
+            now = self._alarms.now()
+            self._follow(self._watchdog.time_out(Limit.TOTAL, now), now)
+            self._arm()
 
     def _exited(self, word: protocol.Exited) -> None:
         self._ending.left = word.left

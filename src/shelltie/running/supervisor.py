@@ -21,7 +21,7 @@ from shelltie.errors import (
     ProcessError,
     TerminalError,
 )
-from shelltie.events import CommandRefused, Event, Publish, RunReady
+from shelltie.events import CommandRefused, Publish, RunReady
 from shelltie.limits.experience import Experience
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.model import (
@@ -31,13 +31,14 @@ from shelltie.model import (
     Escalation,
     EscalationStep,
     Isolation,
+    Limits,
     Outcome,
     RunId,
     Surroundings,
 )
 from shelltie.output.store import Store
 from shelltie.output.text import clean
-from shelltie.providers.provider import Prepared, Provider
+from shelltie.providers.provider import STAYING, Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
 from shelltie.running.hints import blocked_by_place, stopped_by_view
@@ -55,6 +56,7 @@ from shelltie.running.options import (
 )
 from shelltie.running.retry import CircuitBreaker
 from shelltie.running.run import Run
+from shelltie.running.staying_run import StayingRun
 from shelltie.running.terms import RunTerms
 from shelltie.running.tried_outside import tried_outside
 from shelltie.running.unusual import Lookout
@@ -95,7 +97,7 @@ class Supervisor:
         self._login_path = login_path
         self._base = child.sift(child.inherited(), defaults.passed)
         self._alarms = Alarms()
-        self._closed = False
+        self.closed = False
         self._breaker = CircuitBreaker(defaults.breaker.failures, defaults.breaker.pause)
 
     async def __aenter__(self) -> Self:
@@ -123,6 +125,8 @@ class Supervisor:
         command = replace(command, env=env, cwd=surroundings.cwd)
         admitted = await self.admission.decide(run_id, command, options, surroundings)
         try:
+            if options.stays and admitted.provider.name != STAYING:
+                self._refuse_to_stay(run_id, command)
             experience = await self._experience(command, surroundings.cwd)
             terms = self._settle_terms(run_id, command, options, experience, admitted.provider)
             problem = await self._flush_before_start(run_id, command)
@@ -132,10 +136,22 @@ class Supervisor:
         if problem is not None:
             admitted = replace(admitted, notes=(*admitted.notes, problem))
         run = self._new_run(run_id, command, terms, surroundings, admitted)
-        run.begin(_as_admitted(prepared, admitted))
+        admitted_as = _as_admitted(prepared, admitted)
+        run.begin(admitted_as)
+        if isinstance(run, StayingRun):
+            run.remember(options.requester.caller, admitted_as)
         if self._defaults.adaptive.mode is not Adaptive.OFF and not command.stays_open:
             Lookout(run, self._alarms, self.bus.publish)
         return run
+
+    def _refuse_to_stay(self, run: RunId, command: Command) -> None:
+        why = (
+            "what stays runs without isolation, and this command may only run isolated or on trial:"
+            " start it without `stays`"
+        )
+        told = CommandRefused(run, time.time(), command.text, "NOT_STARTED", why)
+        self.bus.publish(told)
+        raise CannotStart(why)
 
     async def _abandon_trial(self, provider: Provider) -> None:
         """Where nothing starts after all, nothing is left of its place."""
@@ -184,7 +200,7 @@ class Supervisor:
         why = "its caller left before it was started"
         try:
             problem = await self.flush_record()
-            if self._closed:
+            if self.closed:
                 raise InvalidParameters("the supervisor is closed: it starts nothing any more")
         except TerminalError as error:
             why = str(error)
@@ -263,7 +279,7 @@ class Supervisor:
         prepared, surroundings = self._prepare(run_id, command, options)
         admitted = Admitted(None, self.placement.default)
         terms = terms_for(command, options, Experience(), self._policy(), self._defaults)
-        run = self._new_run(run_id, command, terms, surroundings, admitted, _publish_nothing)
+        run = self._new_run(run_id, command, terms, surroundings, admitted, lambda _: None)
         run.begin(prepared)
         return run
 
@@ -296,7 +312,8 @@ class Supervisor:
             output = self._new_output(run_id, stays=stays, secrets=secrets)
         else:
             output = Store()  # of what is not recorded nothing is kept
-        run = Run(
+        kind = StayingRun if admitted.provider.name == STAYING else Run
+        run = kind(
             run_id=run_id,
             command=command,
             rules=terms,
@@ -318,14 +335,30 @@ class Supervisor:
             run.warn(variables_withheld(names))
         return run
 
+    def hold(
+        self,
+        run_id: RunId,
+        command: Command,
+        limits: Limits,
+        surroundings: Surroundings,
+        provider: Provider,
+    ) -> Run:
+        """Make the run of a command that stays, which another server has started."""
+        options = RunOptions(limits=limits)
+        terms = terms_for(command, options, Experience(), self._policy(), self._defaults)
+        return self._new_run(run_id, command, terms, surroundings, Admitted(None, provider))
+
     async def close(self) -> None:
-        """End every run, prove it, take back what is asked, and let the keeper go.
+        """End every run but those that stay, prove it, take back questions, and let the keeper go.
 
         Bounded: 3 seconds for the runs, 1 for the questions.
         """
-        self._closed = True
+        self.closed = True
         for run in tuple(self.runs.values()):
-            run.stop("shelltie is leaving", _LEAVING)
+            if isinstance(run, StayingRun) and not run.leaves_on_its_own:
+                run.release("its server left")
+            else:
+                run.stop("shelltie is leaving", _LEAVING)
         with anyio.move_on_after(1):
             await self.admission.broker.close()
         with anyio.move_on_after(3):
@@ -417,7 +450,3 @@ def _as_admitted(prepared: Prepared, admitted: Admitted) -> Prepared:
     if admitted.verdict is not None and admitted.verdict.rating is Rating.SAFE:
         env = {**env, **child.hardened_git()}
     return replace(prepared, directory=admitted.directory, env=env)
-
-
-def _publish_nothing(_: Event) -> None:
-    pass

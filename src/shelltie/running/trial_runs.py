@@ -313,6 +313,7 @@ class Trials:
             self._save_if_room(replace(one.trial, status=TrialStatus.OPEN, outcome=ended))
             one.made.held.close()
         self._living.clear()
+        await self.writes.close()
 
     def _read(self, trial: Trial) -> TrialEnd:
         changes = read_change_set(
@@ -322,7 +323,7 @@ class Trials:
             bases=trial.bases,
             restored=restored_in(trial.undo_dir),
         )
-        if trial.workspace_id not in ("", _identity(*changes.workspace_id)):
+        if trial.workspace_id not in ("", "{}:{}".format(*changes.workspace_id)):
             raise ChangesUnreadable(
                 f"{trial.workspace} is another directory than the one of {trial.id}: it was moved"
                 f" or made again. Move it back, or `shelltie discard {trial.id}`"
@@ -341,10 +342,6 @@ class Trials:
                 RunId(trial.run), now, trial.id, status, summary, trial.workspace, by, paths
             )
         )
-
-
-def _identity(device: int, inode: int) -> str:
-    return f"{device}:{inode}"
 
 
 def _settle(trial: Trial) -> None:

@@ -4,6 +4,7 @@ It looks at the process tree only while there is no output, and more and more se
 """
 
 import time
+from functools import partial
 
 from shelltie.events import Publish, Unusual
 from shelltie.limits.experience import Expected, Usual, expected, slower, stuck
@@ -28,12 +29,9 @@ class Lookout:
         self._told: set[str] = set()
         self._before: tuple[float, Sighting] | None = None  # at which silence, and what was seen
         self._next = _FIRST
-        run.on_ended.append(self._leave)
+        run.on_ended.append(partial(alarms.set, self._alarm, None))
         if run.outcome is None:
             alarms.set(self._alarm, alarms.now() + _FIRST)
-
-    def _leave(self) -> None:
-        self._alarms.set(self._alarm, None)
 
     def _wake(self, now: float) -> None:
         run = self._run

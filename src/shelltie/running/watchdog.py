@@ -197,13 +197,10 @@ class Watchdog:
 
     def _look_at(self, silence_ends: float) -> float:
         """When the coming end of silence wants a warning or a first look."""
-        if self._looked or silence_ends >= self._deadline:
+        looked = self._observed_for == self._silent_since
+        if looked or silence_ends >= self._deadline:
             return math.inf
         return silence_ends - self._lead_before(self._limits.silence)
-
-    @property
-    def _looked(self) -> bool:
-        return self._observed_for == self._silent_since
 
     def _lead_before(self, limit: float | None) -> float:
         return 0.0 if limit is None else min(self._lead, limit / 2)
@@ -219,14 +216,11 @@ class Watchdog:
             self._observed_for = self._silent_since
             if self._evidence:
                 steps.append(Observe())
-            if self._wants_silence_warning():
+            long = limits.silence is not None and limits.silence >= _SHORTEST_WARNED
+            if long and self._warned_for != self.last:
                 self._warned_for = self.last
                 steps.append(Warn(Limit.SILENCE, idle, self._silence_ends - now))
         return steps
-
-    def _wants_silence_warning(self) -> bool:
-        silence = self._limits.silence
-        return silence is not None and silence >= _SHORTEST_WARNED and self._warned_for != self.last
 
     def _escalation_due(self, now: float) -> list[Step]:
         steps = self._steps or ()

@@ -23,7 +23,7 @@ from shelltie.errors import (
     UnknownSession,
 )
 from shelltie.events import ShellCommandBegan, ShellCommandEnded
-from shelltie.model import AUTO, Command, Isolation, Limits, RunId, TerminalSize
+from shelltie.model import AUTO, OUTSIDE, Command, Isolation, Limits, RunId, TerminalSize
 from shelltie.providers.provider import Provider
 from shelltie.running.options import Requester, RunOptions, new_run_id
 from shelltie.running.placement import Placed
@@ -345,6 +345,11 @@ async def open_shell(
 
 
 async def _place(supervisor: Supervisor, start: Start) -> Placed:
+    if start.isolation == OUTSIDE:
+        raise InvalidParameters(
+            f"isolation {OUTSIDE} is for one command that a person says yes to, not for a shell:"
+            " start the command itself like that"
+        )
     placement, asked = supervisor.placement, RunOptions("session", isolation=start.isolation)
     if not start.trial:
         return await placement.choose(asked, Verdict(Rating.UNKNOWN))

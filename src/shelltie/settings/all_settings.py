@@ -322,7 +322,7 @@ class SandboxSettings:
     """
     bwrap: str | None = setting(None, checks.absolute)
     """The bubblewrap program. Not set: it is looked for in PATH."""
-    writes: str = _ordered("live", _WRITES)
+    writes: str = _ordered("auto", _WRITES)
     """How a one-shot command in a sandbox writes: apart, and what it changed is applied when it has
     ended, but for what is guarded (auto); the same, and nothing runs where that is not possible
     (trial); or to the workspace itself, with what is guarded read-only (live). A session always
@@ -537,6 +537,20 @@ class SessionLimits:
     kept: float = no_setting(600.0)
     total: int = 200
     """How many sessions all clients of a server may have together."""
+
+
+@frozen
+class StaySettings:
+    """Commands that outlive the program that started them, if it asks for that."""
+
+    most: int = setting(8, checks.count, key="max", project=checks.shorter)
+    """How many commands of yours may stay at a time, whoever started them."""
+    lease: float = setting(8 * 3600.0, checks.lease, project=checks.shorter)
+    """Seconds after which a command that stays and nobody holds is ended, with all it started."""
+    output: int = setting(16 * _MIB, checks.stay_output, project=checks.shorter)
+    """How many bytes of each stream of it are kept for whoever holds it next; disk is taken for
+    them at the start.
+    """
 
 
 @frozen

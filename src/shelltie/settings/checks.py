@@ -12,6 +12,7 @@ from shelltie.settings.network_list import expanded
 _Value = TypeVar("_Value")
 _TMPFS_MIN, _BYTES_MAX = 1024 * 1024, 2**50
 _MEMORY_MIN = 6 * 1024 * 1024  # Docker takes no less
+_STAY_MIN, _STAY_MAX = 64 * 1024, 2**30
 _CPUS_MIN, _CPUS_MAX = 0.01, 10_000
 _PROCESSES_MIN, _PROCESSES_MAX = 8, 2**22  # the kernel has no more pids
 _OWN_PLACES = ("/", "/dev", "/proc", "/run", "/tmp", "/var/run", "/var/tmp", "~")  # noqa: S108  only compared
@@ -77,6 +78,14 @@ processes = _of_text(
         _PROCESSES_MIN,
         _PROCESSES_MAX,
         or_zero=True,
+    ),
+)
+# Of a keeper that stays: shorter than this, nobody could ask for it in time.
+lease = _of_text(float, validate.number("seconds, from 1 to 31536000", 1, 365 * 86400))
+stay_output = _of_text(
+    _whole,
+    validate.whole_number(
+        f"a number of bytes from {_STAY_MIN} to {_STAY_MAX}", _STAY_MIN, _STAY_MAX
     ),
 )
 _milliseconds = _of_text(float, validate.number_of("milliseconds"))

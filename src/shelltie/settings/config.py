@@ -43,6 +43,7 @@ class Config:
     bash: sections.BashSettings = sections.BashSettings()
     persistent: sections.Waiting = sections.Waiting()
     sessions: sections.SessionLimits = sections.SessionLimits()
+    stay: sections.StaySettings = sections.StaySettings()
     acp: sections.AcpSettings = sections.AcpSettings()
     http: sections.HttpSettings = sections.HttpSettings()
     audit: sections.AuditSettings = sections.AuditSettings()

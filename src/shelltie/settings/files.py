@@ -29,7 +29,7 @@ def read_small_file(
     """
     where = f"{path}: " if named else ""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open(path, "rb", opener=open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigWrong(f"{where}not a regular file")
@@ -56,8 +56,9 @@ def file_identity(path: Path | str) -> Directory | None:
     return status.st_dev, status.st_ino
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else a FIFO waits for its writer for ever
+def open_at_once(path: str, flags: int) -> int:
+    """An `opener` of `open`: without it a FIFO waits for its writer for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_small_text(path: Path, *, problem: StatProblem = lambda _: None) -> str:

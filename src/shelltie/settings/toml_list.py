@@ -31,7 +31,8 @@ def read(path: Path, table: str) -> list[dict[str, object]]:
     Raises: ConfigWrong if it cannot be read, or others than its owner may write to it.
     """
     try:
-        found = tomllib.loads(_content(path).decode("utf-8"))
+        text = _content(path).decode("utf-8")
+        found = tomllib.loads(text)
     except MissingFile:
         return []
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -139,6 +139,8 @@ class Alerts:
                 self._own.discard(run)
             return
         match event:
+            case RunReady() | RunEnded() | ContextRan() | CommandRefused():
+                self._compare(event.at)
             case LimitReached():
                 self._tell(Alerted(event.run, event.at, "timeout", event.message))
             case Escalated() if event.signal == signal.SIGKILL:
@@ -147,8 +149,6 @@ class Alerts:
             case Leaked():
                 message = f"processes {list(event.pids)} could not be ended"
                 self._tell(Alerted(event.run, event.at, "leak", message))
-            case RunReady() | RunEnded() | ContextRan() | CommandRefused():
-                self._compare(event.at)
             case ContextOpened() | ContextClosed():
                 self._compare(event.at)
             case _:

@@ -239,7 +239,8 @@ class Metrics:
         how, why = _named(outcome)
         self._ended.add(how, why, begun.category, begun.provider)
         self._took.observe(outcome.duration, how, begun.category)
-        self._survivors.add(by=outcome.survivors)
+        if outcome.survivors:
+            self._survivors.add(by=outcome.survivors)
         self._bytes.add("stdout", by=printed.stdout)
         self._bytes.add("stderr", by=printed.stderr)
         if not (begun.own or begun.stays_open or begun.context in self._contexts):
@@ -261,11 +262,14 @@ class Metrics:
     def _(self, event: ContextClosed) -> None:
         self._contexts.discard(event.asker.session)
 
+    hears = frozenset(_count.dispatcher.registry) - {object}  # kinds of events that count
+
     def _note(self, outcome: Outcome, *, truncated: bool) -> None:
         self.succeeded.add(outcome.ok)
         self.durations.add(outcome.duration)
         self.truncated.add(truncated)
-        self._cut.add(by=truncated)
+        if truncated:
+            self._cut.add()
 
 
 # By kind of event, once: to look it up each time costs more than to count.

@@ -20,7 +20,7 @@ _STATES = {
     State.KILLED: "killed",
     State.RELEASED: "released",
 }
-_EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut", "trial")
+_EXTENSIONS = ("timeoutMs", "signal", "graceMs", "timedOut", "trial", "isolation")
 
 _MILLISECONDS = number_of("milliseconds")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from shelltie.basics.json_codec import as_json
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.acp.protocol import Meta, TerminalExit, TerminalOutput, ending, exit_of
+from shelltie.frontends.reports.run_report import kept_from
 from shelltie.model import Escalation, EscalationStep, Outcome, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.store import Store
@@ -17,6 +18,7 @@ from shelltie.running.run import Run
 
 _RELEASED: Escalation = (EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0))
 _AFTER_KILL = 2.0
+_OUTSIDE = 'terminal/create with this command and "isolation": "outside" in _meta'
 _ROOM_FOR_NOTE = 1024  # bytes; who wants less output than this wants it without remarks
 
 
@@ -70,7 +72,9 @@ class HostedTerminal:
     def warnings(self) -> list[str]:
         """What whoever asked for it would otherwise not notice."""
         about_withheld = [variables_withheld(names)] if (names := self.withheld) else []
-        return [*_about_survivors(self.run), *about_withheld, *_about_trial(self.run)]
+        redactor = Redactor(self.run.surroundings.secrets) if self.redact else None
+        place = (*_unwritten(self.run), *kept_from(self.run, _OUTSIDE, redactor))
+        return [*_about_survivors(self.run), *about_withheld, *_about_trial(self.run), *place]
 
     def note(self) -> str:
         """The warnings as last lines of its output, which is all that a model sees; at its end."""
@@ -110,6 +114,10 @@ def _about_survivors(run: Run) -> Iterator[str]:
         )
     elif run.rules.survivors is not Survivors.KILL:
         yield f"{left} that it left in the background may still run"
+
+
+def _unwritten(run: Run) -> tuple[str, ...]:
+    return () if run.outcome is None else run.outcome.unwritten
 
 
 def without_folder(report: TrialReport) -> Meta:

@@ -41,7 +41,7 @@ from shelltie.frontends.acp.protocol import (
 from shelltie.frontends.acp.terminal import HostedTerminal, chosen, signal_number, without_folder
 from shelltie.frontends.acp.timeouts import TerminalPolicy, limits_of
 from shelltie.frontends.reports.run_report import rating_of
-from shelltie.model import Caller, Command, RunId, State, TerminalSize
+from shelltie.model import ISOLATION_LEVELS, OUTSIDE, Caller, Command, RunId, State, TerminalSize
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor
@@ -174,6 +174,7 @@ class TerminalHost:
             requester=Requester(Caller(client=self.client, session=session_id), channel),
             one_output=True,
             trial=parameter("trial", meta.get("trial", False), validate.json_boolean),
+            isolation=_isolation(meta.get("isolation")),
         )
         self._opening += 1  # a question to a person may take long, and others come meanwhile
         try:
@@ -333,6 +334,11 @@ class TerminalHost:
                 **({} if run.trial is None else {"trial": run.trial.id}),
             },
         )
+
+
+def _isolation(said: object) -> str | None:
+    known = validate.one_of(*ISOLATION_LEVELS, OUTSIDE)
+    return None if said is None else parameter("isolation", said, known)
 
 
 def understood(

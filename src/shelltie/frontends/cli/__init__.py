@@ -15,7 +15,9 @@ Files, in reading order:
   help_text      groups and examples of `--help`
   console        colours, tables, JSON, error messages
   commands/      one file for each subcommand, named as typed
+  top/           the screen of `shelltie top`
   find_run       a run or session in all servers
+  find_staying   what outlived its program
   find_question  a pending question in all servers
   open_trials    trials for those who apply, discard or undo
   watch_pending  pending --watch: answers questions with single keys
@@ -32,10 +34,14 @@ Files, in reading order:
   finding        one thing that `doctor` looked at
 """
 
-from shelltie.basics.lazy_module import import_later
+from shelltie.basics.lazy_module import import_later, import_submodule_later
 
 # Half of what `shelltie ps` would load. Most commands use none of them.
 import_later(
-    *("anyio", "base64", "concurrent.futures", "copy", "difflib", "hashlib", "inspect"),
-    *("ipaddress", "logging", "shutil", "sqlite3", "subprocess", "textwrap", "tomllib"),
+    *("anyio", "base64", "bz2", "concurrent.futures", "copy", "difflib", "glob", "hashlib"),
+    *("inspect", "ipaddress", "logging", "lzma", "secrets", "shutil", "sqlite3", "ssl"),
+    *("subprocess", "sysconfig", "tempfile", "textwrap", "tomllib", "zlib"),
 )
+# TLS: asyncio and anyio load it for those who may speak it, and it takes a tenth of a start.
+import_submodule_later("asyncio.sslproto")
+import_submodule_later("anyio._core._sockets", "convert_ipv6_sockaddr")

@@ -6,6 +6,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,12 +14,14 @@ from functools import partial
 from pathlib import Path
 
 from shelltie.approval.always import Approved
-from shelltie.assemble import assemble, policy_file, shell_of
+from shelltie.assemble import assemble, policy_file, shell_of, stay_folder, staying_runs
 from shelltie.basics.times import human_duration
+from shelltie.basics.visible_text import brief
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
 from shelltie.frontends.cli.client_checkup import clients
 from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
+from shelltie.keeper.stay_folder import StayFolder
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Caller, Command, RunId, State
@@ -28,6 +31,7 @@ from shelltie.record import anchor
 from shelltie.record.queries import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import Requester, RunOptions
+from shelltie.running.staying_run import StayingNote
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import paths, trust
 from shelltie.settings.config import Config
@@ -35,6 +39,7 @@ from shelltie.settings.layers import load
 
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
 _FEW_PIDS = 200
+_SHOWN = 60  # characters of a command
 _WRITTEN = 64 * 1024  # bytes, to see whether there is room
 _FIX = "fix it; shelltie refuses to run anything until then"
 
@@ -49,6 +54,7 @@ async def examine() -> list[Finding]:
     return [
         *_machine(config),
         *(() if paths.is_deleted() else await _keeper(config)),
+        *_staying(config),
         *_policy(config),
         *settings_of(config, wrong),
         *await _clients(config),
@@ -132,6 +138,17 @@ async def _keeper(config: Config) -> list[Finding]:
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
+
+
+def _staying(config: Config) -> Iterator[Finding]:
+    """What outlives its program; whoever looks can end it."""
+    for run in sorted(staying_runs(config)):
+        text = "runs, and nothing is known of it"
+        with suppress(OSError, ValueError):  # it begins or ends just now
+            note = StayingNote.of_bytes(StayFolder(stay_folder(config)).about(run))
+            age = human_duration(max(0.0, time.time() - note.began))
+            text = f"{brief(note.command, _SHOWN)} in {note.cwd}, for {age}"
+        yield Finding("staying", run, GOOD, text, f"to end it: shelltie kill {run}")
 
 
 def _kind(supervisor: Supervisor) -> Finding:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "check", "demo"),
-    "see what happens": ("web", "ps", "monitor", "logs", "attach", "pending"),
+    "see what happens": ("web", "top", "ps", "monitor", "logs", "attach", "pending"),
     "on trial": ("changes", "apply", "discard", "undo"),
     "step in": ("approve", "deny", "approvals", "send", "kill"),
     "look back": ("history", "stats", "report", "export", "replay", "audit", "metrics"),
@@ -35,6 +35,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         """echo '{"command": "ls"}' | shelltie check --jsonl""",
     ),
     "web": ("shelltie web", "shelltie web --port 8022 --allow-input"),
+    "top": ("shelltie top",),
     "ps": ("shelltie ps", "shelltie ps --watch"),
     "monitor": ("shelltie monitor", "shelltie monitor --json | jq .type"),
     "logs": (

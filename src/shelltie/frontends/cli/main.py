@@ -148,8 +148,8 @@ def import_whole(name: str) -> Any:  # noqa: ANN401  any module
     gc.disable()
     try:
         module = importlib.import_module(name)
-        if "asyncio" in sys.modules:  # it runs commands, and may outlive the files of its Python
-            import_now()
+        if "asyncio" in sys.modules and not hasattr(module, "IMPORTS_ALL_AFTER"):
+            import_now()  # it runs commands, and may outlive the files of its Python
         gc.freeze()
     finally:
         gc.enable()

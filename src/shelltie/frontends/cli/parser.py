@@ -213,6 +213,12 @@ Two links are printed: one to look, one to steer. The page is on this machine
 only (127.0.0.1); from elsewhere use ssh -L."""
 
 
+_TOP = """\
+It needs the extra `top` (shelltie[top]); without it you get shelltie ps
+--watch. Keys: j k move, enter output, a allow, d deny, x end,
+X end with SIGKILL, + 5 minutes more, / filter, ? all keys, q quit."""
+
+
 def _port(text: str) -> int:
     if not text.isdecimal() or not text.isascii() or int(text[:6]) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number up to 65535")
@@ -226,6 +232,8 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     web.add_argument("--port", type=_port, default=0, metavar="N", help="listen here (any)")
     web.add_argument("--allow-input", action="store_true", help="let the page type into sessions")
     web.add_argument("--no-open", action="store_true", help="do not open a browser")
+    top = _plain(commands, "top", "watch and steer what runs, full-screen in this terminal")
+    top.epilog = _TOP
     ps = _plain(commands, "ps", "list what runs for you: commands and sessions")
     ps.add_argument("--json", action="store_true", help="print JSON")
     ps.add_argument("--watch", action="store_true", help="refresh the list each second")
@@ -241,6 +249,7 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Parser]") -> Non
     kill.add_argument("ids", nargs="*", metavar="ID", help="as `shelltie ps` shows it")
     kill.add_argument("--all", action="store_true", help="everything that `shelltie ps` lists")
     kill.add_argument("--yes", action="store_true", help="do not ask back at a terminal")
+    kill.add_argument("--hard", action="store_true", help="with SIGKILL at once, without a grace")
 
 
 def _lines(text: str) -> int:

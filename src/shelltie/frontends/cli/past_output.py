@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from shelltie.assemble import staying_runs
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_size
 from shelltie.events import RunLost
@@ -20,8 +21,7 @@ _SHOWN = 5
 def lost() -> list[RunLost]:
     """What dead servers left, lately, whether somebody has settled it or not."""
     config = layers.load(paths.here())
-    spools = Path(config.state.dir) / "output"
-    return [*queries.abandoned(config.journal, spools), *queries.lost(config.journal)]
+    return [*_unsettled(config), *queries.lost(config.journal)]
 
 
 def as_json(one: RunLost) -> dict[str, object]:
@@ -64,12 +64,17 @@ def load(name: str) -> Recording:
     return recording_of(run)
 
 
+def _unsettled(config: Config) -> list[RunLost]:
+    spools = Path(config.state.dir) / "output"
+    return queries.abandoned(config.journal, spools, staying_runs(config))
+
+
 def _abandoned(config: Config, name: str) -> PastRun | None:
     """Of a server that died, before anybody has settled it."""
     wanted = name.strip().upper().removeprefix("TERM_")
     if len(wanted) < _PREFIX_MIN:
         return None
-    for one in queries.abandoned(config.journal, Path(config.state.dir) / "output"):
+    for one in _unsettled(config):
         if one.run.startswith(wanted) or one.session.upper() == wanted:
             about = (one.run, "lost", one.command, one.cwd, one.client, "", None, one.began)
             return PastRun(*about, None, None, None, one.size, 0, one.file, one.session)

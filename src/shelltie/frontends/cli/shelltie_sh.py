@@ -27,16 +27,12 @@ from shelltie.running.run import Run
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load
 from shelltie.settings.paths import is_deleted
+from shelltie.shell.invocation import read_invocation
 
 _PREFIX = "CLAUDE_CODE_SHELL_PREFIX"
 _NAME = "shelltie-sh"
 _SESSION = "CLAUDE_CODE_SESSION_ID"
 _WHERE_LEFT = ["pwd", "-P", ">|"]  # how the line of Claude Code's shell tool ends
-_LONG_WITH_VALUE = frozenset(("rcfile", "init-file"))
-_LONG_OPTIONS = _LONG_WITH_VALUE.union(
-    ("debug", "debugger", "dump-po-strings", "dump-strings", "help", "login", "noediting"),
-    ("noprofile", "norc", "posix", "pretty-print", "restricted", "verbose", "version"),
-)
 
 
 def program() -> NoReturn:
@@ -76,27 +72,9 @@ def understand(words: list[str]) -> tuple[str | None, list[str]]:
         # Not Path.is_file(): it raises for a line that is too long to be a name.
         is_script = inner is None and os.path.isfile(words[0])  # noqa: PTH113
         return inner, words if is_script else ["-c", words[0]]
-    return _command_of_options(words), words
-
-
-def _command_of_options(words: list[str]) -> str | None:
-    """The command of `-c`, which bash takes from behind all options and their values."""
-    rest = list(words)
-    while rest and (name := _long_name(rest[0])) in _LONG_OPTIONS:
-        del rest[: 2 if name in _LONG_WITH_VALUE else 1]
-    has_command = False
-    while rest and rest[0][:1] in ("-", "+"):
-        word = rest.pop(0)
-        if word in ("-", "--"):
-            break
-        has_command = has_command or "c" in word
-        del rest[: word.count("o") + word.count("O")]  # each takes a word of its own
-    return rest[0] if has_command and rest else None
-
-
-def _long_name(word: str) -> str:
-    """The name of a long option: to bash, `-norc` is `--norc`, while no short one came before."""
-    return word[1:].removeprefix("-") if word.startswith("-") else ""
+    invocation = read_invocation(words)
+    rest = words[invocation.rest :]
+    return rest[0] if invocation.has_command and rest else None, words
 
 
 def _enterable_cwd() -> str:

@@ -7,7 +7,7 @@ import termios
 import tty
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import anyio
 
@@ -44,10 +44,14 @@ class PendingWatch:
         answers = at_terminal() and not self._json
         if answers:
             print("Watching. Questions appear here; q quits.", flush=True)
-        with _single_keys(sys.stdin.fileno()) if answers else _no_keys():
+        with _single_keys(sys.stdin.fileno()) if answers else nullcontext():
             while True:
                 self._look()
-                key = await _key(sys.stdin.fileno()) if answers else await _pause()
+                key = ""
+                if answers:
+                    key = await _key(sys.stdin.fileno())
+                else:
+                    await anyio.sleep(_EVERY)
                 if key == "q":
                     return 0
                 if key and self._open:
@@ -124,20 +128,10 @@ def _single_keys(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-@contextmanager
-def _no_keys() -> Iterator[None]:
-    yield
-
-
 async def _key(terminal: int) -> str:
     """The key that is pressed before it is time to look again, if one is."""
     with anyio.move_on_after(_EVERY):
         await anyio.wait_readable(terminal)
         key = os.read(terminal, 1)
         return key.decode("ascii", "replace").lower() or "q"  # nobody is there any more
-    return ""
-
-
-async def _pause() -> str:
-    await anyio.sleep(_EVERY)
     return ""

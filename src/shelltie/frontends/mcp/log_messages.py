@@ -21,6 +21,7 @@ from shelltie.sessions.registry import Sessions
 _log = logging.getLogger(__name__)
 
 RunNotice = LimitNear | SilentButWorking | LimitReached | Unusual
+NOTICES = frozenset((LimitNear, SilentButWorking, LimitReached, Unusual))  # the same, for the bus
 LevelSet = frozenset[LoggingLevel]
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)  # the mildest first
 _USUAL: LoggingLevel = "info"

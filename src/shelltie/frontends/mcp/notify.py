@@ -16,6 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from shelltie.basics.frozen import mutable
 from shelltie.events import Event, RunEnded
 from shelltie.frontends.mcp.log_messages import (
+    NOTICES,
     LevelSet,
     LogLevels,
     Notices,
@@ -187,7 +188,8 @@ class CallNotifier:
         if self._afterwards is not None and subject is not None:
             self._afterwards.leave(subject)
         self._subject = subject
-        self._leave = None if subject is None else self._voices.bus.subscribe(self._hear)
+        bus = self._voices.bus
+        self._leave = None if subject is None else bus.subscribe(self._hear, NOTICES)
 
     def _hear(self, event: Event) -> None:
         if not isinstance(event, RunNotice):
@@ -244,8 +246,8 @@ class Notifiers:
         self.notices = Notices(sessions)
         self._wanted = LogLevels()
         self._afterwards = LateNotifier(self.notices, self._wanted)
-        bus.subscribe(on_stderr)
-        bus.subscribe(self._afterwards.hear)
+        bus.subscribe(on_stderr, NOTICES)
+        bus.subscribe(self._afterwards.hear, NOTICES | {RunEnded})
 
     def of(self, context: RequestContext, owner: str) -> CallNotifier:
         """For one call."""

@@ -64,6 +64,6 @@ def owner_of(context: RequestContext) -> str:
 def requester_of(client: str, channel: Channel, window: float) -> Requester:
     """Who asks for a command, and can be asked through the channel for `window` seconds."""
     # Who starts us inside a run, as `shelltie acp` does it, finds what was asked there by its mark.
-    agent = child.inherited().get(child.RUN_MARK, "")
+    agent = child.inherited_variable(child.RUN_MARK)
     answer_timeout = None if math.isinf(window) else window
     return Requester(Caller(client=client, agent=agent), channel, answer_timeout)

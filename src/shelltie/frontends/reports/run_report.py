@@ -35,6 +35,7 @@ _ALL = 1024 * 1024
 _WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes
 _REASONS_MAX = 20  # for one command, and of each kind at least one
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
+_OFFER = "To run it outside, with one yes of a person: {}"
 
 
 @frozen
@@ -229,13 +230,14 @@ def _advice(
     """What its place has kept it from, what to do next, and what it tried: by its last words."""
     isolated = bool(run.bars) and not run.in_view
     tail = b"" if outcome.ok and not isolated else run.output.view(None, 0, 4096).tail
-    barred, tried = run.stopped, None
-    last = clean(tail) if redactor is None else redactor.text(clean(tail))
+    barred, tried, last, said = run.stopped, None, "", ""
+    if tail:
+        last = clean(tail) if redactor is None else redactor.text(clean(tail))
+        said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
     text, cwd, refused = run.command.text, run.surroundings.cwd, outcome.refused_hosts
     if isolated:
         barred = blocked_by_place(outcome, last, run.bars, cwd, text)
         tried = tried_outside(last, barred, refused, cwd)
-    said = last_line(tail) if redactor is None else redactor.text(last_line(tail))
     why = blocked_hint(barred, run.provider, refused, text, last)
     told = outcome.undone or why or _hint(run, outcome, said)
     return tuple(map(str, barred)), told, tried
@@ -246,7 +248,22 @@ def outside_lines(result: Result, offer: str) -> Iterator[str]:
     if result.tried_outside is not None:
         yield result.tried_outside.told
     if result.outside == "ask":
-        yield f"To run it outside, with one yes of a person: {offer}".rstrip()
+        yield _OFFER.format(offer).rstrip()
+
+
+def kept_from(run: Run, offer: str, redactor: Redactor | None = None) -> tuple[str, ...]:
+    """What isolation kept an ended run from, in lines, with the `offer` of a front-end to run it
+    outside, or why that cannot be; none if nothing was blocked.
+    """
+    if run.outcome is None or not run.bars or run.in_view:
+        return ()
+    blocked, told, tried = _advice(run, run.outcome, redactor)
+    outside = _outside(run, blocked)
+    if outside is None:
+        return ()
+    lines = [told, tried.told if tried else None]
+    lines.append(_kept_inside(run) if outside == "never" else _OFFER.format(offer))
+    return tuple(filter(None, lines))
 
 
 def _kept_inside(run: Run) -> str:
@@ -255,10 +272,10 @@ def _kept_inside(run: Run) -> str:
 
 
 def _outside(run: Run, barred: Sequence[str]) -> str | None:
-    """Whether a yes has it run outside, after what it was blocked by; of a session nobody asks."""
+    """Whether a yes has it run outside, after what it was blocked by."""
     over = run.outcome is not None and run.outcome.state is not State.SPAWN_FAILED
     judged = run.isolation is not Isolation.NONE and run.verdict is not None
-    if not barred or not over or not judged or run.command.stays_open:
+    if not barred or not over or not judged:
         return None
     return "ask" if run.kept_inside is None else "never"
 
@@ -384,6 +401,8 @@ def shown_output(
     output: Store, shown: int, redactor: Redactor | None = None
 ) -> tuple[str, str, bool]:
     """Both streams for a reader, in `shown` bytes together, and whether some is missing."""
+    if not output.total:
+        return "", "", False
     out, err = output.total_of(Stream.STDOUT), output.total_of(Stream.STDERR)
     for_err = min(err, max(shown // 2, shown - out))
     stdout, cut_out = _stream(output, Stream.STDOUT, shown - for_err, redactor)

@@ -10,6 +10,7 @@ from shelltie.basics.visible_text import inline
 from shelltie.errors import CommandDenied, RefusedByPerson, TerminalError, TooManySessions
 from shelltie.frontends.reports.run_report import (
     Result,
+    kept_from,
     refusal_report,
     status_of,
     termination_mode,
@@ -69,6 +70,7 @@ def visible(
 CROP = 10_000
 NOT_APPROVED = "User did not approve command execution"  # a person said no, and nothing else
 NOT_RUN = "Not run"
+_OUTSIDE = 'terminal_start with this command and isolation "outside".'
 _CROPPED = "\n[...Output truncated...]"
 _CROPPED_RESULT = "\n [...Results were too long, truncated...]"
 _COLUMNS = (12, 30, 8, 7)
@@ -223,6 +225,8 @@ def _hint(session: Session, *, cut: bool, waits: bool) -> str | None:
         return f"it was ended: {outcome.stop_reason}"
     if outcome is not None and outcome.limit is not None:
         return f"it was ended: timeout ({outcome.limit})"
+    if kept := kept_from(session.run, _OUTSIDE):
+        return " ".join(kept)
     if session.draws:
         return (
             'it draws on the whole screen: see it with terminal_output and view "screen", and press'

@@ -108,7 +108,7 @@ def _table(found: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 def _mapping(value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise validate.InvalidValue(f"must be a table, not {value!r}")
+        raise validate.invalid("a table", value)
     return value
 
 

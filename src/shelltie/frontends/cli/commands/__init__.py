@@ -31,6 +31,7 @@ Files, in reading order:
   audit       the journal
   monitor     live events
   web         the page
+  top         the same in a terminal
   metrics     Prometheus
   doctor      diagnostics
   paths       files in use

@@ -12,6 +12,7 @@ from pathlib import Path
 from shelltie.basics import visible_text
 from shelltie.basics.times import local_clock
 from shelltie.frontends.cli.console import Style, list_table, marked, print_json
+from shelltie.frontends.cli.monitor_rows import files_text
 from shelltie.record import anchor, queries
 from shelltie.record.anchor import Anchored
 from shelltie.record.chain import Checked
@@ -141,6 +142,8 @@ def _telling(known: Mapping[str, object]) -> str:
     if "trial" in known:
         told = f"{known['trial']} {known.get('status')}"
         return f"{told}: {known['summary']}" if known.get("summary") else told
+    if "action" in known:
+        return files_text(known)
     for name in _TELLING:
         if known.get(name) not in (None, "", []):
             return _NAMED.get(name, "{}").format(known[name])

@@ -17,7 +17,7 @@ from shelltie.frontends.cli.console import print_error
 from shelltie.frontends.cli.find_question import REFUSED
 from shelltie.frontends.clients import changes, config_file
 from shelltie.frontends.clients.changes import Step
-from shelltie.frontends.clients.registry import Client, find
+from shelltie.frontends.clients.registry import find
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command, State
 from shelltie.running.options import RunOptions
@@ -45,13 +45,10 @@ def main(args: Namespace) -> int:
     if args.hook and client.note and code == 0:
         print(f"→ {client.note}", file=sys.stderr)
     elif client.hooks is not None and not (args.hook or args.print or code):
-        offered = f"shelltie install {client.name} {_more(client)}"
+        more = "--hook" if client.shell_file is None else "--hook --shell"
+        offered = f"shelltie install {client.name} {more}"
         print(f"→ for its own shell tool, too: {offered}", file=sys.stderr)
     return code
-
-
-def _more(client: Client) -> str:
-    return "--hook" if client.shell_file is None else "--hook --shell"
 
 
 def perform(steps: list[Step], *, only_print: bool, done: str) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 
+from shelltie.basics.lazy_module import import_now
 from shelltie.basics.times import human_duration, human_size
 from shelltie.environment import child
 from shelltie.errors import (
@@ -57,8 +58,9 @@ from shelltie.model import (
 )
 from shelltie.record.journal import UNANCHORED, UNRECORDED
 from shelltie.running.run import Run
-from shelltie.trials import KEPT_AS_TRIAL
 
+# Seconds after which a command counts as one that may outlive the files of our Python.
+IMPORTS_ALL_AFTER = 1.0
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
 _OF_THE_RECORD = (UNRECORDED, UNANCHORED)
@@ -112,6 +114,7 @@ class Leashed:
         """To the end, whoever brings it about."""
         self._starting = anyio.CancelScope()
         self._listen_to_signals()
+        asyncio.get_running_loop().call_later(IMPORTS_ALL_AFTER, import_now)
         inside = child.inherited().get(child.RUN_MARK, "")
         caller = Caller(client=self.client, agent=inside)
         async with Terminal(
@@ -256,11 +259,8 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
     if outcome.state is State.FINISHED and outcome.survivors:
         count = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
         yield "⚠", f"ended what it left in the background: {count}"
-    yield from (
-        ("⚠", text)
-        for text in outcome.warnings
-        if text.startswith(_OF_THE_RECORD) or KEPT_AS_TRIAL in text
-    )
+    yield from (("⚠", text) for text in outcome.warnings if text.startswith(_OF_THE_RECORD))
+    yield from (("⚠", text) for text in outcome.unwritten if text != result.hint)
 
 
 def explain_trial(result: Result) -> Iterator[tuple[str, str]]:

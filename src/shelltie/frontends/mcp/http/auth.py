@@ -33,8 +33,8 @@ METRICS = "/metrics"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Answer:
-    """How far the answer to one request has come."""
+class _TrackedResponse:
+    """The HTTP response to one request, and how far it has come."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -116,7 +116,7 @@ class AccessControl:
             busy = f"{most} requests of this token are open (http.requests): wait for one"
             await _refuse(429, busy, {"Retry-After": "1"})(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = _TrackedResponse(send)
         with self._clients.request(credential, _session(headers)) as client:
             scope[CLIENT_KEY] = client
             scope["user"] = _user(client)

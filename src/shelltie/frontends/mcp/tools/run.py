@@ -1,7 +1,6 @@
 """MCP tool `run`: schema, arguments, retries and result."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from mcp_types import CallToolResult
@@ -216,7 +215,7 @@ async def run(handover: Handover, config: Config, call: ToolCall) -> CallToolRes
 def _fields(made: Result) -> dict[str, object]:
     """What a program is told: the seven fields, and whatever else is not empty or as usual."""
     answer = lean(made.to_json(), _ALWAYS)
-    answer["limits"] = lean(as_json(replace(made.limits, pattern=None)))
+    answer["limits"] = lean({**as_json(made.limits), "pattern": None})
     if made.error is not None:
         answer["stderr"] = ""  # there it would stand once more
     if made.trial is not None:

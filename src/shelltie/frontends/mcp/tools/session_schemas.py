@@ -25,7 +25,7 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
 )
 from shelltie.frontends.reports.session_report import ListedSession, SessionReport
-from shelltie.model import ISOLATION_LEVELS
+from shelltie.model import ISOLATION_LEVELS, OUTSIDE
 
 _SESSION_ID = 'Such as "term-1".'
 _WAIT_FOR = 'Regular expression ("listening on|error"): answer as soon as the output has it.'
@@ -58,7 +58,7 @@ class StartArguments:
     rows: int | None = optional("Size (24).")
     columns: int | None = optional("Size (80).")
     timeout: float | None = optional("End it after so long (never).", "timeoutSeconds", minimum=0)
-    isolation: str | None = optional("As for `run`.", enum=list(ISOLATION_LEVELS))
+    isolation: str | None = optional("As for `run`.", enum=[*ISOLATION_LEVELS, OUTSIDE])
     trial: bool = optional("As for `run`.", default=False)
     silence: float | None = optional(
         "End it after so long without output (never).", "silenceSeconds", minimum=0
@@ -167,6 +167,10 @@ be asked. Prefer `run` for ordinary work such as builds and tests.""",
         "isolation": TEXT,
         "warnings": TEXTS,
         "hint": TEXT,
+        "outside": {
+            "enum": ["ask", "never"],
+            "description": "whether a person can let a blocked command run outside",
+        },
         **GOES_ON,
     },
 )

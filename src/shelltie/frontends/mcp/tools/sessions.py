@@ -19,7 +19,12 @@ from shelltie.frontends.mcp.tools import session_schemas as schemas
 from shelltie.frontends.mcp.tools.schema import lean, read, result
 from shelltie.frontends.reports import lost_run
 from shelltie.frontends.reports import session_report as said
-from shelltie.frontends.reports.run_report import report, status_of, timeout_reason
+from shelltie.frontends.reports.run_report import (
+    outside_lines,
+    report,
+    status_of,
+    timeout_reason,
+)
 from shelltie.frontends.reports.session_report import RedactedReading
 from shelltie.model import Command, LimitNames, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
@@ -33,6 +38,7 @@ from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
 from shelltie.settings.all_settings import Waiting
 
 _LONG = 64 * 1024
+_OUTSIDE = 'the tool run with this command and isolation "outside".'
 _ALWAYS = ("id", "output", "position", "complete", "running", "status")
 _ZERO_COUNTS = ("exitCode", "readFrom", "found", "ended", "cursorRow", "cursorColumn")
 _LISTED = ("id", "command", "position", "running", "status", "uptimeSeconds")
@@ -97,6 +103,10 @@ class SessionTools:
             return result(answer, ok=True, text=text)
         problem = said.problem_of(made, self._settings.crop)
         text = said.result_text(made.exit_code, said.merged(made), problem, self._settings.crop)
+        if made.outside is not None:
+            lines = [made.hint or "", *outside_lines(made, _OUTSIDE)]
+            answer |= {"outside": made.outside, "hint": " ".join(filter(None, lines))}
+            text = "\n".join((text, *filter(None, lines)))
         return result(answer, ok=True, text=text)
 
     async def start(self, call: ToolCall) -> CallToolResult:
