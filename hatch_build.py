@@ -20,7 +20,7 @@ except ImportError:  # by hand, where hatchling need not be installed
 FOLDER = Path(__file__).parent / "src" / "shelltie" / "keeper"
 BINARY = FOLDER / "shelltie-keeper"
 HEADERS = (FOLDER / "keeper.h", FOLDER / "stay.h")
-_NAMES = ("keeper", "leash", "tree", "enter", "stay", "held_run", "stream", "spool")
+_NAMES = ("keeper", "leash", "tree", "enter", "stay", "held_run", "stream", "spool", "bridge")
 SOURCES = tuple(FOLDER / f"{name}.c" for name in _NAMES)
 
 LOCK = Path(__file__).parent / "requirements" / "page" / "package-lock.json"

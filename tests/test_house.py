@@ -36,7 +36,7 @@ FORBIDDEN_MODULES = {
     *("types", "util", "utils"),
 }
 PROGRAMS_OF_THEIR_OWN = {  # they run without the package around them
-    PACKAGE / "keeper" / f"{name}.py" for name in ("pykeeper", "pystay", "pystream")
+    PACKAGE / "keeper" / f"{name}.py" for name in ("pykeeper", "pystay", "pystream", "pybundle")
 }
 STATE_AT_IMPORT = Config().state.dir
 

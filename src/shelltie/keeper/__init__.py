@@ -25,9 +25,11 @@ Files, in reading order:
   stay.c            a keeper that stays: requests, lease, limits
   held_run.c        one command of it: output at absolute offsets, what its leash said
   stream.c          who is connected to it: authentication, frames
+  bridge.c          stdin and stdout to a keeper's socket, where that cannot be forwarded
   spool.c           output in a file of bounded size
   pystay            the same in Python
   pystream          a part of that: streams, spools, clients
+  pybundle          the Python keepers in one file, for another machine
   binaries          which of the two is used
   start             starts it
   sigstop           a keeper that was stopped

@@ -11,6 +11,13 @@ from shelltie.keeper.hardening import bare_environment
 BINARY = Path(__file__).with_name("shelltie-keeper")
 SCRIPT = Path(__file__).with_name("pykeeper.py")
 STAYING = Path(__file__).with_name("pystay.py")
+# In one file they run on a machine that has only Python (see pybundle.py).
+PYTHON_FILES = {
+    "__main__.py": Path(__file__).with_name("pybundle.py"),
+    "pykeeper.py": SCRIPT,
+    "pystay.py": STAYING,
+    "pystream.py": Path(__file__).with_name("pystream.py"),
+}
 _VERSION_TIMEOUT = 5.0  # with a program that only says its version
 
 

@@ -4,6 +4,7 @@
  *   shelltie-keeper --connect PATH   the same, where nothing can be inherited: the server listens
  *   shelltie-keeper --enter ...     run a program in a living sandbox; enter.c has the words
  *   shelltie-keeper --stay ...      outlive whoever started it; stay.c has the words
+ *   shelltie-keeper --bridge ...    reach one of these by stdin and stdout; see bridge.c
  *   shelltie-keeper --version        say which source this was built from
  *
  * The keeper forks, without exec, one leash per command. A leash is a child subreaper: whatever its
@@ -315,10 +316,11 @@ int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "--version"))
         return puts("shelltie-keeper " SOURCE_DIGEST) < 0;
     if (argc > 1 && !strcmp(argv[1], "--enter")) return enter(argc, argv);
+    if (argc == 3 && !strcmp(argv[1], "--bridge")) return bridge(argv[2]);
     bool stays = argc > 1 && !strcmp(argv[1], "--stay");
     bool reaches = argc == 3 && !strcmp(argv[1], "--connect");
     if (!stays && !reaches && (argc != 2 || (server = atoi(argv[1])) < STDIO))
-        return fputs("usage: shelltie-keeper FD | --connect PATH | --stay … | --version\n", stderr), 2;
+        return fputs("usage: shelltie-keeper FD | --connect PATH | --stay … | --bridge DIRECTORY | --version\n", stderr), 2;
     if (!proc_is_ours())
         return fputs("shelltie-keeper: /proc is missing, or of another pid namespace\n", stderr), 3;
     occupy_stdio();

@@ -1,4 +1,4 @@
-/* What keeper.c, leash.c, tree.c, enter.c and stay.c know of one another. */
+/* What keeper.c, leash.c, tree.c, enter.c, stay.c and bridge.c know of one another. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,3 +36,6 @@ int enter(int count, char **words);
 void prepare_signals(void);
 int serve_as_child(int descriptor);
 int stay(int count, char **words);
+
+/* bridge.c: stdin and stdout to the socket of a keeper that stays */
+int bridge(const char *place);

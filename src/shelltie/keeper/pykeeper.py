@@ -11,6 +11,8 @@ looks; to sweep after a leash that was shot ("swept" is not said, for nobody kno
 a pid has become a stranger's between two looks. The CPU time is then ps's too.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import errno
@@ -518,9 +520,14 @@ def prepare() -> None:
         LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-if __name__ == "__main__":
+def main(words: list[str]) -> None:
+    """Serve whoever has the other end of the socket that is named."""
     if not PORTABLE and os.path.realpath("/proc/self") != f"/proc/{os.getpid()}":
         sys.exit("shelltie-keeper: /proc is missing, or of another pid namespace")
     prepare()
-    Keeper(socket.socket(fileno=int(sys.argv[1]))).serve()
+    Keeper(socket.socket(fileno=int(words[1]))).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv)
     os._exit(0)

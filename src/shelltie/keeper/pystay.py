@@ -5,6 +5,8 @@ library. Beside it lie pystream.py, which is a part of it, and pykeeper.py, the 
 and ends commands. The words are in stream_protocol.py.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import errno
@@ -29,6 +31,7 @@ try:
         Stream,
         is_on_leash,
         now,
+        ordinary_keeper,
     )
 except ImportError:  # there is no package around a keeper
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (slow)
@@ -42,6 +45,7 @@ except ImportError:  # there is no package around a keeper
         Stream,
         is_on_leash,
         now,
+        ordinary_keeper,
     )
 
 PEER, VERSION, MAGIC = struct.Struct("3i"), 1, b"shelltie-stream"
@@ -50,9 +54,8 @@ OUT_FULL, CLIENTS, RUNS_MAX = 64 * 1024, 8, 256
 SPOOL_MIN, SPOOL_MOST = 64 * 1024, 1 << 40
 TICK, LAST_WORDS, LAST_BYTES, SEND_PATIENCE = 0.02, 2.0, 0.2, 5.0
 HELLO, START, FOLLOW, ACK, INPUT, CLOSE, SIGNAL, RESIZE, LIMIT, SHOOT, FORGET, PING = range(1, 13)
-TERMINAL, FINISH = 13, 14
 WELCOME, ROW, WORD, OUTPUT, END, TAKEN, PONG, ERROR, BYE = range(65, 74)
-RUN_FRAME, SHOOT_FRAME = 1, 2
+TERMINAL, FINISH, RUN_FRAME, SHOOT_FRAME = 13, 14, 1, 2
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 ID = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 STATES = (b"started ", b"failed ", b"exited ", b"gone ")
@@ -77,10 +80,9 @@ class StayingKeeper:
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         ours, theirs = socket.socketpair()
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pykeeper.py")  # noqa: PTH100, PTH118, PTH120 (as above)
         with theirs:
             subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", ordinary_keeper(), str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

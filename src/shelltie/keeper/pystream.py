@@ -3,6 +3,8 @@
 Part of pystay.py, which is run with nothing but the standard library, and finds this beside it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -339,3 +341,9 @@ def is_on_leash(pid: int) -> bool:
             return False
         pid = parent_of(pid)
     return False
+
+
+def ordinary_keeper() -> str:
+    """What is run as the keeper that starts and ends commands; we may all be in one file."""
+    beside = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (as above)
+    return f"{beside}/pykeeper.py" if os.path.isdir(beside) else beside  # noqa: PTH112 (as above)

@@ -483,6 +483,7 @@ int stay(int count, char **words) {
         return perror("shelltie-keeper: no socket"), 4;
     pid_t child = fork(); /* whoever started us sees that it could be done, and has no child then */
     if (child) return child < 0 ? perror("shelltie-keeper: fork"), 4 : 0;
+    setsid(); /* whoever started us may be a login that ends */
     close_stdio();
     if (!start_keeper()) return 4;
     prepare_signals();

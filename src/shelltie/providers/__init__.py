@@ -28,4 +28,5 @@ Files, in reading order:
   workspace/   what an isolated command may change
   bubblewrap/  sandbox
   container/   Docker, Podman
+  places/      other machines: ssh, Kubernetes, Ray
 """

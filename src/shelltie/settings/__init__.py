@@ -12,6 +12,7 @@ Files, in reading order:
   all_settings         every setting, as the objects that the parts take
   config               Config: the sections, and the table of all keys
   checks               what a setting may be
+  places               where commands can run beside this machine
   network_list         hosts that a sandbox may reach
   network_groups.toml  hosts of pypi, npm and the like, by group
   layers               files, variables and command line → Config

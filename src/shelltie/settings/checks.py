@@ -1,8 +1,9 @@
 """Validators of settings: types, ranges, and how an untrusted file may tighten them. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import Field
 from posixpath import normpath
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from shelltie.basics import validate
 from shelltie.basics.frozen import frozen
@@ -88,6 +89,8 @@ stay_output = _of_text(
         f"a number of bytes from {_STAY_MIN} to {_STAY_MAX}", _STAY_MIN, _STAY_MAX
     ),
 )
+port = _of_text(_whole, validate.whole_number("a port from 1 to 65535", 1, 65535))
+keeper = validate.one_of("auto", "c", "python")
 _milliseconds = _of_text(float, validate.number_of("milliseconds"))
 
 
@@ -145,6 +148,33 @@ def hosts(value: object) -> tuple[str, ...]:
     entries = texts(value)
     expanded(entries)
     return entries
+
+
+def table(value: object) -> Mapping[str, str]:
+    """Names with texts."""
+    items = validate.json_object(value)
+    if not all(isinstance(name, str) and isinstance(text, str) for name, text in items.items()):
+        raise validate.invalid("a table of texts", value)
+    return dict(items)
+
+
+_BY_TYPE: dict[object, Callable[[object], object]] = {
+    bool: flag,
+    int: size,
+    int | None: size,
+    float: number,
+    float | None: number,
+    str: text,
+    str | None: text,
+    tuple[str, ...]: texts,
+    Mapping[str, str]: table,
+}
+
+
+def for_field(field: "Field[Any]") -> Callable[[object], object]:
+    """What checks a value for it: its own check, or that of its type."""
+    check: Callable[[object], object] = field.metadata.get("check") or _BY_TYPE[field.type]
+    return check
 
 
 # What a file that nobody trusts may do to a value: never make it looser.

@@ -12,8 +12,9 @@ from shelltie.errors import ConfigWrong
 from shelltie.model import Resources
 from shelltie.settings import all_settings as sections
 from shelltie.settings.all_settings import Check, Merge, StateSettings, no_setting, setting
-from shelltie.settings.checks import cpus, flag, number, size, text, texts
+from shelltie.settings.checks import cpus, for_field
 from shelltie.settings.paths import state_dir
+from shelltie.settings.places import Place, PlaceRules
 
 _LISTED_MAX = 40  # names in an error; more than a screen of them helps nobody
 
@@ -44,6 +45,7 @@ class Config:
     persistent: sections.Waiting = sections.Waiting()
     sessions: sections.SessionLimits = sections.SessionLimits()
     stay: sections.StaySettings = sections.StaySettings()
+    place: PlaceRules = PlaceRules()
     acp: sections.AcpSettings = sections.AcpSettings()
     http: sections.HttpSettings = sections.HttpSettings()
     audit: sections.AuditSettings = sections.AuditSettings()
@@ -55,6 +57,7 @@ class Config:
     """Which keeper ends process trees: the C program if it runs here (auto), or this one."""
     state: sections.StateSettings = sections.StateSettings()
     resources: Resources = Resources()
+    places: Mapping[str, Place] = field(default_factory=dict, metadata={"key": None})
     origins: Mapping[str, str] = field(default_factory=dict, metadata={"key": None})
     ignored: tuple[str, ...] = no_setting(())
 
@@ -113,16 +116,6 @@ class Setting:
     project: Merge | None
 
 
-_CHECKS: dict[object, Check] = {
-    bool: flag,
-    int: size,
-    int | None: size,
-    float: number,
-    float | None: number,
-    str: text,
-    str | None: text,
-    tuple[str, ...]: texts,
-}
 _CHECKS_BY_KEY: dict[str, Check] = {"resources.cpus": cpus}  # its class is below this layer
 
 
@@ -135,7 +128,7 @@ def _settings(section: Any, prefix: str = "", path: str = "") -> Iterator[tuple[
         if is_record(default):
             yield from _settings(default, f"{prefix}{key}." if key else prefix, f"{path}{f.name}.")
         else:
-            check = f.metadata.get("check") or _CHECKS_BY_KEY.get(prefix + key, _CHECKS[f.type])
+            check = _CHECKS_BY_KEY.get(prefix + key) or for_field(f)
             project = f.metadata.get("project")
             yield prefix + key, Setting(path + f.name, default, check, project)
 

@@ -8,14 +8,15 @@ import ast
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from shelltie import model
 from shelltie.basics.frozen import fields, frozen, is_record
-from shelltie.settings import all_settings, checks, config
-from shelltie.settings.all_settings import Merge
+from shelltie.settings import all_settings, checks, config, places
+from shelltie.settings.all_settings import Check, Merge
 from shelltie.settings.config import SETTINGS, Config, Setting
 from shelltie.settings.toml_list import as_value
 
@@ -55,17 +56,31 @@ def describe(key: str) -> Description:
     return Description(
         key,
         _SINCE.sub("", text),
-        _accepts(setting),
+        _accepts(setting.check),
         "not set" if setting.default in (None, "") else as_value(setting.default),
         _project_may(setting),
         since[1] if since else FIRST_VERSION,
     )
 
 
-def _accepts(setting: Setting) -> str:
+def describe_place(kind: type[places.Place]) -> list[Description]:
+    """All about the keys of a place of that kind, in the order in which they are declared."""
+    found = []
+    for f in fields(kind):
+        owner = places.Place if hasattr(places.Place, f.name) else kind
+        default = None if f.default is MISSING else f.default
+        key = f.metadata.get("key", f.name)
+        needed = "none: it must be set" if key in kind.required else "not set"
+        told = needed if default in (None, "") else as_value(default)
+        meaning = _docstrings()[owner.__name__, f.name]
+        found.append(Description(key, meaning, _accepts(checks.for_field(f)), told, "", ""))
+    return found
+
+
+def _accepts(check: Check) -> str:
     """In the words of the error that anything else would get."""
     try:
-        setting.check(object())
+        check(object())
     except ValueError as error:
         found = _MEANT.search(str(error))
         assert found is not None
@@ -94,7 +109,7 @@ def _docstring(setting: Setting) -> str:
 def _docstrings() -> Mapping[tuple[str, str], str]:
     """By class and field."""
     found: dict[tuple[str, str], str] = {}
-    for module in (all_settings, config, model):
+    for module in (all_settings, config, model, places):
         found |= _docstrings_of(module)
     return found
 

@@ -31,8 +31,10 @@ from shelltie.settings.paths import (
     trust_file,
     user_file,
 )
+from shelltie.settings.places import Place, read_places
 
 _FILE_MAX = 1024 * 1024
+PLACES = "places"  # their names are the user's, so they are no keys as others are
 
 # Names that task contexts have had elsewhere.
 OTHER_NAMES = {
@@ -80,9 +82,9 @@ def load(
     if not isinstance(locked, list):
         raise ConfigWrong(f"{system_file()}: locked must be a list of keys")
     layers = _Layers(_with_parts(frozenset(map(str, locked))))
-    layers.apply(_known(system, str(system_file())), str(system_file()), system=True)
+    layers.apply_file(system, str(system_file()), system=True)
     user = user_file(environ)
-    layers.apply(_known(_read(user), str(user)), str(user))
+    layers.apply_file(_read(user), str(user))
     snapshot = trust.look(project)
     layers.apply_project(
         _parsed(snapshot.files.get(trust.SETTINGS, b""), project_file(project)),
@@ -93,7 +95,8 @@ def load(
         layers.apply({key: value}, name)
     layers.apply(overrides or {}, "command line")
     config = Config(state=StateSettings(str(state_dir(environ)))).changed_by(layers.values)
-    return replace(config, origins=layers.every_origin(), ignored=tuple(layers.ignored))
+    origins, ignored = layers.every_origin(), tuple(layers.ignored)
+    return replace(config, origins=origins, ignored=ignored, places=layers.places)
 
 
 def _with_parts(locked: frozenset[str]) -> frozenset[str]:
@@ -110,6 +113,7 @@ def check_text(text: str, path: Path) -> None:
     tree = _parsed(text.encode("utf-8"), path)
     if path == system_file():
         tree.pop("locked", None)
+    read_places(tree.pop(PLACES, {}), str(path))
     for key, value in _known(tree, str(path)).items():
         checked(key, value, str(path))
 
@@ -127,6 +131,18 @@ class _Layers:
     values: dict[str, object] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def apply_file(self, tree: dict[str, object], origin: str, *, system: bool = False) -> None:
+        self._apply_places(tree.pop(PLACES, {}), origin, system=system)
+        self.apply(_known(tree, origin), origin, system=system)
+
+    def _apply_places(self, tree: object, origin: str, *, system: bool = False) -> None:
+        found = read_places(tree, origin)
+        if found and PLACES in self.locked and not system:
+            self.ignored.append(f"{origin}: {PLACES} is locked by {system_file()}")
+            return
+        self.places |= found
 
     def apply(self, layer: Mapping[str, object], origin: str, *, system: bool = False) -> None:
         for key, value in layer.items():
@@ -136,7 +152,12 @@ class _Layers:
                 self.values[key] = checked(key, value, origin)
                 self.origins[key] = origin
 
-    def apply_project(self, given: Mapping[str, object], origin: str, *, trusted: bool) -> None:
+    def apply_project(self, given: dict[str, object], origin: str, *, trusted: bool) -> None:
+        places = given.pop(PLACES, {})
+        if trusted:
+            self._apply_places(places, origin)
+        elif read_places(places, origin):
+            self.ignored.append(f"{origin}: {PLACES} count when you run `shelltie trust`; ignored")
         own = _known(given, origin)
         self.apply(own if trusted else dict(self._tightened(own, origin)), origin)
 
