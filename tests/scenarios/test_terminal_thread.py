@@ -185,6 +185,38 @@ assert os.waitpid(child, 0)[1] == 0
     assert program.stdout.split().count("open") == 2
 
 
+def test_who_is_forked_while_a_module_is_imported_for_it_has_all_of_that(tmp_path: Path) -> None:
+    module = "import time\nbegun = True\ntime.sleep(1)\nended = True\n"
+    (tmp_path / "slow_module.py").write_text(module, encoding="utf-8")
+    script = """
+class Importing(Slow):
+    async def __aenter__(self):
+        import slow_module
+        print(slow_module.ended, flush=True)
+
+thread = TerminalThread(Importing())
+threading.Thread(target=look).start()
+while not hasattr(sys.modules.get("slow_module"), "begun"):
+    pass
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    look()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    program = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SLOW + script],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+
+    assert (program.returncode, program.stderr) == (0, "")
+    assert program.stdout.split().count("True") == 2
+
+
 def test_ctrl_c_while_it_is_opened_leaves_none_open() -> None:
     script = """
 try:

@@ -21,6 +21,13 @@ from anyio.from_thread import BlockingPortal
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
 
+# Nothing forks while a terminal opens: what it was just importing would be imported by half in the
+# child, for ever.
+_FORKS = threading.RLock()
+os.register_at_fork(
+    before=_FORKS.acquire, after_in_parent=_FORKS.release, after_in_child=_FORKS.release
+)
+
 TerminalT = TypeVar("TerminalT")
 ResultT = TypeVar("ResultT")
 
@@ -184,13 +191,14 @@ def _open_thread(terminal: AbstractAsyncContextManager[TerminalT]) -> _Opened[Te
 
     # A program that ends does not wait for it: the keeper then ends whatever it has started.
     thread = threading.Thread(target=run, name="shelltie-terminal", daemon=True)
-    thread.start()
-    try:
-        return ready.result()
-    except KeyboardInterrupt:
-        ready.add_done_callback(_leave)
-        thread.join()
-        raise
+    with _FORKS:
+        thread.start()
+        try:
+            return ready.result()
+        except KeyboardInterrupt:
+            ready.add_done_callback(_leave)
+            thread.join()
+            raise
 
 
 def _leave(opening: "Future[_Opened[TerminalT]]") -> None:
