@@ -155,24 +155,30 @@ async def _count(terminal: Terminal, keepers: list[psutil.Process]) -> Figures:
     deadline = time.monotonic() + _SETTLED
     while terminal.supervisor.runs and time.monotonic() < deadline:
         await anyio.sleep(0.01)
-    while (found := _others(own, keepers)) and time.monotonic() < deadline:
+    parser, found = _others(own, keepers)
+    while found and time.monotonic() < deadline:
         await anyio.sleep(0.01)
+        parser, found = _others(own, keepers)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what is free, but not given back, is no growth
     return Figures(
         memory=memory("self", "VmRSS"),
-        descriptors=len(list(Path("/proc/self/fd").iterdir())),
+        # The parser that waits has a pipe each way, and need not be there yet.
+        descriptors=len(list(Path("/proc/self/fd").iterdir())) - 2 * len(parser),
         threads=own.num_threads(),
         processes=len(found),
         zombies=sum(_is_zombie(one) for one in found),
     )
 
 
-def _others(own: psutil.Process, keepers: list[psutil.Process]) -> list[psutil.Process]:
-    """Below us, but for the keepers and the one shfmt that waits for its text."""
+_Processes = list[psutil.Process]
+
+
+def _others(own: psutil.Process, keepers: _Processes) -> tuple[_Processes, _Processes]:
+    """The one shfmt that waits for its text, and what else is below us but for the keepers."""
     found = [one for one in own.children(recursive=True) if one not in keepers]
-    waiting = [one for one in found if _name(one) == "shfmt"]
-    return [one for one in found if one not in waiting[:1]]
+    parser = [one for one in found if _name(one) == "shfmt"][:1]
+    return parser, [one for one in found if one not in parser]
 
 
 def _name(process: psutil.Process) -> str:
