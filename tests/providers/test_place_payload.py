@@ -28,8 +28,10 @@ def sh(script: str, given: bytes = b"", **environ: str) -> str:
 
 @pytest.fixture
 def there(tmp_path: Path) -> payload.FarMachine:
-    """This machine, seen from elsewhere."""
-    return payload.read_machine(sh(payload.look_script(), TMPDIR=str(tmp_path)))
+    """This machine, seen from elsewhere, with a path that is longer than a socket's address."""
+    deep = tmp_path / ("d" * 110)
+    deep.mkdir()
+    return payload.read_machine(sh(payload.look_script(), TMPDIR=str(deep)))
 
 
 @pytest.fixture(params=["c", "python"])

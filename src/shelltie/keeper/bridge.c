@@ -45,12 +45,10 @@ static bool pump(struct direction *way, short readable, short writable) {
 
 int bridge(const char *place) {
     static struct direction in, out;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    /* By a relative name: it may have 107 bytes. */
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", place)
-        >= (int)sizeof address.sun_path)
-        return errno = ENAMETOOLONG, perror(place), 4;
-    if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof address))
+    if (made < 0 || chdir(place) || connect(made, (struct sockaddr *)&address, sizeof address))
         return perror(place), 4;
     signal(SIGPIPE, SIG_IGN);
     in = (struct direction){.from = STDIN_FILENO, .to = made};

@@ -22,7 +22,8 @@ def bridge(directory: str) -> None:
     """Pump until one side ends. It holds nothing: the keeper waits for whoever comes next."""
     channel = socket.socket(socket.AF_UNIX)
     try:
-        channel.connect(f"{directory}/socket")
+        os.chdir(directory)
+        channel.connect("socket")  # a relative name: the address of a socket has 107 bytes
     except OSError as error:
         sys.exit(f"{directory}: {error.strerror or error}")
     threading.Thread(target=pump_up, args=(channel,), daemon=True).start()

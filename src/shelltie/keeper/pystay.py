@@ -30,6 +30,7 @@ try:
         StateWord,
         Stream,
         is_on_leash,
+        listen_in,
         now,
         ordinary_keeper,
     )
@@ -44,6 +45,7 @@ except ImportError:  # there is no package around a keeper
         StateWord,
         Stream,
         is_on_leash,
+        listen_in,
         now,
         ordinary_keeper,
     )
@@ -672,12 +674,7 @@ def main(words: list[str]) -> None:
     directory, lease = words[2], int(words[4]) / 1000
     try:
         token = read_token(directory)
-        if words[3] == "-":
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(f"{directory}/socket")
-            listener.listen(16)
-        else:
-            listener = socket.socket(fileno=int(words[3]))
+        listener = listen_in(directory) if words[3] == "-" else socket.socket(fileno=int(words[3]))
         listener.setblocking(False)
         os.set_inheritable(listener.fileno(), False)
     except (OSError, ValueError) as error:

@@ -324,6 +324,16 @@ class Client:
             os.close(self.passed[1])
 
 
+def listen_in(directory: str) -> socket.socket:
+    """By a relative name: the address of a socket has 107 bytes, and a home may have more."""
+    listener = socket.socket(socket.AF_UNIX)
+    os.chdir(directory)
+    listener.bind("socket")
+    os.chdir("/")
+    listener.listen(16)
+    return listener
+
+
 def parent_of(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (as above)
