@@ -359,7 +359,7 @@ def test_the_demo_ends_in_time_and_leaves_nothing(monkeypatch: pytest.MonkeyPatc
     assert done.returncode == 0, done.stderr
     assert "0 of 5 processes left" in shown
     assert "⚠ No output" in shown
-    assert "claude mcp add shelltie -- " in shown
+    assert " install claude " in shown
     assert carriers(tag) == []
 
 

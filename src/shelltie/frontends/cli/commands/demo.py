@@ -27,8 +27,7 @@ _SILENCE = 6.0
 _GRACE = EscalationStep(signal.SIGTERM, 1.0), EscalationStep(signal.SIGKILL, 2.0)
 _NEXT = """\
 Give it to your agent:
-  claude mcp add shelltie -- {program} mcp
-  codex mcp add shelltie -- {program} mcp
+  {program} install claude    # or codex, gemini, cursor, vscode, zed, goose
 Use it yourself:
   {program} run --total 10m --silence 1m -- make test"""
 
