@@ -73,7 +73,8 @@ class ForkClient:
         self._really = really
         self._lock = threading.Lock()
         self._link: socket.socket | None = None
-        self._read_at_start = _read_at_start(dict(os.environ))
+        self._env = dict(os.environ)  # of no test: one may count who carries a variable of its own
+        self._read_at_start = _read_at_start(self._env)
         self._limits = _limits()
 
     def fork_exec(self, *given: object) -> int:
@@ -97,6 +98,7 @@ class ForkClient:
                 [sys.executable, "-m", "tests.programs.fork_server", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 cwd=_ROOT,
+                env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
