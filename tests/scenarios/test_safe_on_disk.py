@@ -61,6 +61,8 @@ UP = "../" * 30
         ),
         *("cat docs/../notes.txt", "cd docs && cat key", "cat {f,notes.txt}", "head -1 d*s/k*"),
         'for f in f notes.txt; do cat "$f"; done',
+        "false && x=-v; nl $x notes.txt",
+        'false && x=-e; grep "$x" notes.txt f',
         "find . -maxdepth 1 -name 'n*' -exec cat {} +",
     ],
 )
@@ -75,6 +77,9 @@ async def test_a_file_is_judged_by_where_its_name_leads(text: str, project: Path
         *(
             'for f in docs/*.md; do head -1 "$f"; done',
             "grep -rn word docs",
+            "x=-i; grep $x word f",
+            'false && x=-i; grep "$x" word f',
+            'test -d docs && d=docs; cat "$d/a.md"',
             "cat missing",
             "cat *.md",
         ),

@@ -36,6 +36,7 @@ Files, in reading order:
   dataflow           stdin, pipes, files
   echo               what echo and printf print
   shell_syntax       assignments, redirections, computed names
+  word_splitting     words that become options or files at run time
   builtins           eval, exec, source, trap
   wrappers           sudo, xargs, find -exec
   sed                sed scripts

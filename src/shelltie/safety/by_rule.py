@@ -21,6 +21,7 @@ from shelltie.safety.rule import Arity, Flag, Role, Rule, When, found
 from shelltie.safety.rule_set import Node
 from shelltie.safety.sed import rate_sed
 from shelltie.safety.shell_syntax import rate_pair
+from shelltie.safety.word_splitting import rate_empty_value, rate_open_words
 from shelltie.safety.wrappers import rate_inner, scan_suffixes
 from shelltie.verdict import Code, Rating
 
@@ -70,6 +71,7 @@ def read(case: Inspection, arg: Arg) -> None:
     if worst is not Rating.SAFE:
         case.say(worst, Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
     case.files.update(arg.guesses)
+    rate_empty_value(case, arg)
     told = arg.exact or (arg.bound and (arg.pattern or arg.single))
     if not told and (case.where.wrappers or case.program not in DISCREET):
         case.unknown(
@@ -197,6 +199,7 @@ def rate_by_rule(case: Inspection, tree: Node) -> None:
         case.where = replace(case.where, operands=(*first, *given.operands))
     _rate_options(case, rule, given)
     _rate_operands(case, rule, given)
+    rate_open_words(case, rule, given)
     _rate_conditions(case, rule, given, rule.whens)
     rate_input(case, rule, given)
     rate_network(case, rule, place.args, given)

@@ -104,6 +104,8 @@ class Inspection:
     said: set[Reason] = field(default_factory=set)  # the same, to be found at once
     conditions: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)  # whose content it may show
+    # The same, if words turn out to be files by what the run puts beside them.
+    perhaps_files: set[str] = field(default_factory=set)
     needs: frozenset[str] = frozenset()
     evidence: Span | None = None  # the command, and what it owes its variables to
     doubtful: bool = False  # the program is not certain: nothing about it can be safe

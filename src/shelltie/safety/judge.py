@@ -8,7 +8,7 @@ import asyncio
 import sys
 import sysconfig
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -101,12 +101,10 @@ class Judge:
         reasons = await self._beside(command, _from_environment, command) if command.env else ()
         examined = await self._look(command)
         verdict = _with(examined.verdict, reasons)
-        if verdict.rating is not Rating.SAFE or not examined.files:
+        if verdict.rating is not Rating.SAFE or not (examined.files or examined.perhaps_files):
             return verdict
         place = self._place(command, examined)
-        return _with(
-            verdict, await anyio.to_thread.run_sync(_shown, command, place, examined.files)
-        )
+        return _with(verdict, await anyio.to_thread.run_sync(_shown, command, place, examined))
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
@@ -199,12 +197,15 @@ class Judge:
 _path = lru_cache(64)(Path)  # to make one takes longer than to look at the program
 
 
-def _shown(command: Command, place: CommandPlace, files: Collection[str]) -> list[Reason]:
+def _shown(command: Command, place: CommandPlace, examined: Examined) -> list[Reason]:
     """Which files it would show that hold credentials. Blocks."""
-    whole, found = Span(0, len(command.text)), secrets_among(place, files)
-    return [
-        Reason(Code.SECRET_READ, rating, why, whole) for rating, why in islice(found, _SHOWN_MAX)
+    perhaps = secrets_among(place, examined.perhaps_files)
+    found = [
+        *islice(secrets_among(place, examined.files), _SHOWN_MAX),
+        *((Rating.UNKNOWN, why) for _, why in islice(perhaps, _SHOWN_MAX)),
     ]
+    whole = Span(0, len(command.text))
+    return [Reason(Code.SECRET_READ, rating, why, whole) for rating, why in found]
 
 
 _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"

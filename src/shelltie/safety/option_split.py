@@ -227,8 +227,9 @@ class _Reader:
         self.at += 1
 
     def _not_listed(self, arg: Arg) -> None:
-        if not self.rule.any_flags and arg not in self.found.unknown:
-            self.found.unknown.append(arg)
+        kept = self.found.loose if self.rule.any_flags else self.found.unknown
+        if arg not in kept and (arg.loose or not self.rule.any_flags):
+            kept.append(arg)
 
 
 def slots_for(rule: Rule, names: frozenset[str]) -> Slots:

@@ -41,7 +41,7 @@ _OWN_PROGRAM = lazy(r"/proc/(?:self|thread-self|\d+)/exe")  # the shell's own, o
 _DETACHING = frozenset(("nohup", "setsid", "disown", "daemonize", "start-stop-daemon"))
 _NOTHING = Span(0, 0)
 _BASHES = frozenset(("bash", "rbash", "eval", "trap"))
-_Mark = tuple[int, int, int, int, set[str], dict[str, None], set[str]]
+_Mark = tuple[list[int], set[str], dict[str, None], set[str]]
 
 
 @frozen
@@ -63,7 +63,8 @@ class Examined:
     `programs` are the names that will be looked up, `directories` those that the text goes to,
     `None` for one that only the run will tell. Unless `complete`, there was too much in it. The
     second parser must read `texts` as we do, too: those that a bash inside is given. `files` are
-    shown, as they are named or by a pattern; what a name leads to is known on disk alone.
+    shown, as they are named or by a pattern, `perhaps_files` only if the run makes files of these
+    words; what a name leads to is known on disk alone.
     """
 
     verdict: Verdict
@@ -73,6 +74,7 @@ class Examined:
     complete: bool = True
     texts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    perhaps_files: tuple[str, ...] = ()
 
 
 def rate(
@@ -125,6 +127,7 @@ class _Rater:
     in_texts: dict[tuple[str, Span], bool] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    perhaps_files: list[str] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
 
     def examined(self) -> Examined:
@@ -140,6 +143,7 @@ class _Rater:
             complete=not self.too_much,
             texts=tuple(dict.fromkeys(self.texts)),
             files=tuple(dict.fromkeys(self.files)),
+            perhaps_files=tuple(dict.fromkeys(self.perhaps_files)),
         )
 
     def problems(self, script: Script) -> None:
@@ -250,13 +254,15 @@ class _Rater:
         return self.in_texts[key]
 
     def _mark(self) -> _Mark:
-        counts = len(self.reasons), len(self.judged), len(self.texts), len(self.files)
-        return *counts, set(self.conditions), dict(self.programs), set(self.needs)
+        lists = (self.reasons, self.judged, self.texts, self.files, self.perhaps_files)
+        counts = [len(kept) for kept in lists]
+        return counts, set(self.conditions), dict(self.programs), set(self.needs)
 
     def _only_danger(self, mark: _Mark) -> bool:
         """Forget what was found since, but for the danger: the command may not be there at all."""
-        reasons, judged, texts, files, self.conditions, self.programs, self.needs = mark
-        del self.texts[texts:], self.files[files:]
+        counts, self.conditions, self.programs, self.needs = mark
+        reasons, judged, texts, files, perhaps = counts
+        del self.texts[texts:], self.files[files:], self.perhaps_files[perhaps:]
         bad = [it for it in self.reasons[reasons:] if it.rating is Rating.DANGEROUS]
         kept = [it for it in self.judged[judged:] if it.rating is Rating.DANGEROUS]
         self.reasons[reasons:] = bad
@@ -353,6 +359,7 @@ class _Rater:
         self.reasons += case.reasons
         self.conditions |= case.conditions
         self.files += sorted(case.files)
+        self.perhaps_files += sorted(case.perhaps_files)
         # Whatever a user trusts may do more than read.
         self.needs |= {"everything"} if listed else case.needs
         self.directories.update(dict.fromkeys(places_of(case)))

@@ -18,6 +18,7 @@ from shelltie.safety.protected_names import (
     secrecy,
 )
 from shelltie.safety.values import CASE
+from shelltie.safety.word_splitting import rate_empty_value
 from shelltie.shell.script import PartKind, Redirect, Simple, Word
 from shelltie.verdict import Code, Rating
 
@@ -266,6 +267,7 @@ def _reads(case: Inspection, arg: Arg) -> None:
         if rating is not Rating.SAFE:
             case.say(rating, Code.SECRET_READ, f"{arg.text} may hold credentials", arg)
     case.files.update(arg.guesses)
+    rate_empty_value(case, arg)
     if not (arg.exact or (arg.bound and arg.single)):
         case.unknown(
             Code.DYNAMIC_ARGUMENT, f"which file {arg.text} is, is known only at run time", arg

@@ -24,6 +24,7 @@ from shelltie.verdict import Span
 
 _SPLIT = "\1"  # where an unquoted value falls apart
 _WAYS_MAX = 16
+_EMPTY_WAYS_MAX = 256
 _ROW_MAX = 200  # words of an array, and of all that it is set to
 _ROWS_MAX = 50
 _PASSES = 3  # so that `a=r; b=$a` is known as well
@@ -54,6 +55,8 @@ _HIDDEN_SETTERS = frozenset(
 _SET_BY_SHELL = lazy(
     r"_|BASH.*|(?:OLD)?PWD|REPLY|MAPFILE|OPTARG|COPROC|PIPESTATUS|DIRSTACK|FUNCNAME"
 )
+_CONDITION = lazy(r"[&|(){}!]|\b(?:if|while|until|for|case|select|function)\b")
+_GOES_ON = lazy(r"[ \t]*(?:;|\n|&&|\Z)")  # and not in a subshell, as before `&` or `|`
 _HIDDEN_SETTER = lazy(r"\{\w+\}[<>]|\$\{!?\w+:?=|\bcoproc\b|\+=|\w\[[^]]*\]\+?=|\bselect\b")
 
 
@@ -167,6 +170,43 @@ class Values:
             or (part.kind is PartKind.VARIABLE and bool(self.all_of(part.text)))
             for part in arg.parts
         )
+
+    def always_set(self, arg: Arg) -> bool:
+        """Whether its variables have a value before anything in the text can be skipped."""
+        names = (part.text for part in arg.parts if part.kind is PartKind.VARIABLE)
+        return all(name in _NUMBERS or name in self._set_first for name in names)
+
+    @cached_property
+    def _set_first(self) -> frozenset[str]:
+        """The variables that the text sets before its first condition, loop, pipe or subshell."""
+        text, names = self._script.text, set[str]()
+        condition = _CONDITION.search(text)
+        end = len(text) if condition is None else condition.start()
+        for simple in self._script.commands:
+            alone = not simple.words and simple.loop is None and simple.span.end <= end
+            if alone and _GOES_ON.match(text, simple.span.end):
+                names.update(assignment.name for assignment in simple.assignments)
+        return frozenset(names)
+
+    def with_empty(self, arg: Arg) -> tuple[str, ...] | None:
+        """What it is where variables are empty that the text may not have set: `false && x=y`.
+
+        Nothing if it sets all of them; `None` if these are more texts than are looked at.
+        """
+        if self.always_set(arg):
+            return ()
+        ways = [
+            (*self._texts(part), "")
+            if part.kind is PartKind.VARIABLE and part.text not in self._set_first
+            else self._texts(part)
+            for part in arg.parts
+        ]
+        texts = ["".join(way) for way in islice(product(*ways), _EMPTY_WAYS_MAX + 1)]
+        if len(texts) > _EMPTY_WAYS_MAX:
+            return None
+        # The value in `--name=value` is the end of the word.
+        before = len(texts[0]) - len(arg.shape)
+        return tuple(dict.fromkeys(text[max(0, before) :] for text in texts if HOLE not in text))
 
     @cached_property
     def _sets_unseen(self) -> bool:
