@@ -39,6 +39,7 @@ Files, in reading order:
   word_splitting     words that become options or files at run time
   builtins           eval, exec, source, trap
   wrappers           sudo, xargs, find -exec
+  search_pattern     which patterns fit most lines
   sed                sed scripts
   awk                awk programs
   other_languages    PowerShell, cmd.exe, python -c, node -e

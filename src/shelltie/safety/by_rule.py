@@ -17,7 +17,7 @@ from shelltie.safety.protected_names import (
     protection,
     secrecy,
 )
-from shelltie.safety.rule import Arity, Flag, Role, Rule, When, found
+from shelltie.safety.rule import CHECKS, Arity, Flag, Role, Rule, When, found
 from shelltie.safety.rule_set import Node
 from shelltie.safety.sed import rate_sed
 from shelltie.safety.shell_syntax import rate_pair
@@ -355,7 +355,9 @@ def _holds(when: When, given: SplitArguments) -> bool:
         and (not when.dynamic or any(not arg.exact for arg in given.operands))
         and (when.operand is None or _in_any(when.operand, given.operands))
         and (when.first is None or _in_any(when.first, _may_be_first(given)))
-        and all(_in_values(flags, pattern, given) for flags, pattern in when.value)
+        and (when.first_is is None or _is_any(when.first_is, _may_be_first(given)))
+        and all(_in_any(pattern, _values(flags, given)) for flags, pattern in when.value)
+        and all(_is_any(check, _values(flags, given)) for flags, check in when.value_is)
     )
 
 
@@ -368,9 +370,12 @@ def _in_any(pattern: str, args: Sequence[Arg]) -> bool:
     return any(found(pattern, text) for arg in args for text in _texts(arg))
 
 
-def _in_values(flags: frozenset[str], pattern: str, given: SplitArguments) -> bool:
-    values = [option.value for option in given.flags if option.flag.name in flags and option.value]
-    return _in_any(pattern, values)
+def _is_any(check: str, args: Sequence[Arg]) -> bool:
+    return any(CHECKS[check](guess) for arg in args for guess in arg.guesses)
+
+
+def _values(flags: frozenset[str], given: SplitArguments) -> list[Arg]:
+    return [option.value for option in given.flags if option.flag.name in flags and option.value]
 
 
 def _texts(arg: Arg) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """Rule: the compiled form of what a TOML rule file says about a program. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.safe_regex import possessive_as_atomic
+from shelltie.safety.search_pattern import fits_most_lines
 from shelltie.verdict import Code, Rating
 
 PATTERN_HEAD = 4000  # characters of a word that a rule's regular expression looks at
@@ -53,6 +54,9 @@ class Role(StrEnum):
     SUB = "sub"
 
 
+# What a rule may ask about an argument that no pattern could say in a readable way.
+CHECKS: Mapping[str, Callable[[str], bool]] = {"fits-most-lines": fits_most_lines}
+
 OPERAND_ROLES = frozenset(Role) - {Role.EXEC}
 
 
@@ -92,6 +96,8 @@ class When:
     operand: str | None = None
     first: str | None = None
     value: tuple[tuple[frozenset[str], str], ...] = ()
+    first_is: str | None = None  # a name of CHECKS
+    value_is: tuple[tuple[frozenset[str], str], ...] = ()
     at_least: int = 0
     at_most: int | None = None
     dynamic: bool = False
@@ -100,15 +106,15 @@ class When:
     @property
     def names(self) -> frozenset[str]:
         """The options it speaks of."""
-        return (
-            self.flags | self.every | frozenset(name for names, _ in self.value for name in names)
-        )
+        values = (*self.value, *self.value_is)
+        return self.flags | self.every | frozenset(name for names, _ in values for name in names)
 
     @property
     def looks_at_operands(self) -> bool:
         """It says something of more than options."""
         counts = self.at_least > 0 or self.at_most is not None
-        return self.operand is not None or self.first is not None or self.dynamic or counts
+        named = not (self.operand is self.first is self.first_is is None)
+        return named or self.dynamic or counts
 
 
 @frozen

@@ -21,6 +21,7 @@ from shelltie.basics.validate import (
 )
 from shelltie.errors import ConfigWrong
 from shelltie.safety.rule import (
+    CHECKS,
     OPERAND_ROLES,
     Arity,
     Flag,
@@ -205,7 +206,10 @@ _FLAG_KEYS: Mapping[str, tuple[Arity, Role]] = {
     "exec": (Arity.NONE, Role.EXEC),
 }
 _VERDICT_KEYS = ("verdict", "code", "why", "match")
-_CONDITION_KEYS = ("flags", "all", "absent", "operand", "first", "value", "operands", "dynamic")
+_CONDITION_KEYS = (
+    *("flags", "all", "absent", "operand", "first", "value", "first_is", "value_is", "operands"),
+    "dynamic",
+)
 _SHAPE_KEYS = ("command", "flags", "style", "stop", "everywhere", "operands", "operands_with")
 _EFFECT_KEYS = (
     *("deny", "danger", "appends", "stdin", "network", "requires", "needs", "plain_globs", "help"),
@@ -377,7 +381,7 @@ def _with_conditions(
     flags.setdefault("--", Flag("--"))
     rating, code = (Rating.UNKNOWN, Code.UNKNOWN_FLAG) if listed else (Rating.SAFE, None)
     for when in whens:
-        for names, _ in when.value:
+        for names, _ in (*when.value, *when.value_is):
             for name in names:
                 flags.setdefault(name, Flag(name, Arity.ONE, Role.TEXT, rating, code))
         for name in when.flags | when.every | when.absent:
@@ -420,11 +424,26 @@ def _when(block: Block, *, rule_verdict: Rating) -> When:
             for names, text in block.pairs("value")
             if block.pattern("value", text) is not None
         ),
+        first_is=_check(block, "first_is", block.text("first_is")),
+        value_is=tuple(
+            (frozenset(names.split()), check)
+            for names, text in block.pairs("value_is")
+            if (check := _check(block, "value_is", text)) is not None
+        ),
         at_least=at_least,
         at_most=at_most,
         dynamic=block.truth("dynamic"),
         examples=block.texts("match"),
     )
+
+
+def _check(block: Block, key: str, name: str) -> str | None:
+    """The name of a check that is written in Python."""
+    if name in CHECKS:
+        return name
+    if key in block.table:
+        block.wrong(key, f"{name!r} is not known{known_instead(name, list(CHECKS))}")
+    return None
 
 
 def _count(block: Block) -> tuple[int, int | None]:
