@@ -134,6 +134,44 @@ async def test_writes_are_applied_and_guarded_ones_are_kept(apart: Terminal, pro
     assert "fsmonitor" in (project / ".git" / "config").read_text()
 
 
+async def test_settings_further_down_and_what_git_looks_at_are_guarded(
+    apart: Terminal, project: Path
+) -> None:
+    for name in ("packages/web/.vscode", "packages/old", "node_modules/x"):
+        (project / name).mkdir(parents=True)
+    settings = ("packages/web/.vscode/a", "packages/web/.npmrc", "packages/old/CLAUDE.md")
+    for name in (*settings, "node_modules/x/.npmrc"):
+        (project / name).write_text("before\n")
+
+    changed = await sandboxed(
+        apart,
+        "cd packages/web; echo x > .vscode/a; echo x > .vscode/tasks.json; rm .npmrc; echo x > a;"
+        " mkdir new; echo x > new/CLAUDE.md; cd ../..; rm -r packages/old;"
+        " echo x > node_modules/x/.npmrc",
+    )
+    hidden = await sandboxed(
+        apart,
+        "git update-index --skip-worktree kept; git update-index --assume-unchanged old;"
+        " echo x > kept",
+    )
+    added = await sandboxed(apart, "echo x > more; git add more")
+
+    for name in (".vscode/a", ".vscode/tasks.json", ".npmrc"):
+        assert f"packages/web/{name}" in changed.warnings[0]
+    assert (project / "packages/web/.vscode/a").read_text() == "before\n"
+    assert (project / "packages/web/.npmrc").read_text() == "before\n"
+    assert not (project / "packages/web/.vscode/tasks.json").exists()
+    assert (project / "packages/web/new/CLAUDE.md").exists()  # nobody had settings there
+    assert not (project / "packages/old").exists()
+    assert (project / "node_modules/x/.npmrc").read_text() == "x\n"
+    assert ".git/index" in hidden.warnings[0]
+    assert added.warnings == ()
+    assert git(project, "status", "--short", "kept", "more").split("\n")[:2] == [
+        " M kept",
+        "A  more",
+    ]
+
+
 async def test_whoever_replaces_what_lies_above_does_not_replace_what_is_guarded(
     apart: Terminal, project: Path
 ) -> None:
@@ -203,7 +241,7 @@ async def test_what_is_cut_short_or_leaves_its_leash_is_not_written(
     killer = await sandboxed(apart, f"echo x > x; kill -9 -1; kill -9 $PPID; sleep 1000.{tag}")
     after = await sandboxed(apart, "echo here")
 
-    assert (late.status, killer.status, after.stdout) == ("timeout", "error", "here\n")
+    assert (late.status, killer.status, after.stdout) == ("timeout", "error", "here\n"), after
     assert "it was ended" in late.warnings[0]
     assert "still be running" in killer.warnings[0]
     assert not (project / "half").exists()

@@ -77,6 +77,22 @@ def _behind_links(workspace: Path) -> Iterator[str]:
             yield str(real.relative_to(workspace))
 
 
+def hiding_indexes(change_set: ChangeSet) -> Iterator[str]:
+    """Each changed index of a repository that was there before, with which `git status` would not
+    look at a file any more (`git update-index --skip-worktree`), or that git cannot read. Blocks.
+    """
+    for change in change_set.changes:
+        root = change.path.removesuffix(_INDEX)
+        place = change_set.workspace / root
+        ours = change.path.endswith(_INDEX) and (not root or root.endswith("/"))
+        if change.after is None or not ours or not os.path.lexists(place / ".git" / "HEAD"):
+            continue
+        regular = change.after.type is FileType.FILE
+        after = _marked(place, change_set.source / change.path) if regular else None
+        if after is None or (after and after - (_marked(place, None) or set())):
+            yield change.path
+
+
 def _by_repository(change_set: ChangeSet, tree: HeldTree) -> dict[str, list[str]]:
     """Changed paths by the directory of their repository, "" for that of the workspace itself."""
     grouped, marked = dict[str, list[str]](), dict[str, bool]()

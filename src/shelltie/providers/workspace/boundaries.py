@@ -19,7 +19,7 @@ _SYSTEM = (
 )
 _TOO_WIDE = ("/", "/home", "/mnt", "/media", "/opt", "/root", "/srv", "/tmp", "/var", "/var/tmp")  # noqa: S108  only compared
 # Agents, editors, debuggers, shells and package managers obey these by themselves.
-_OBEYED_HERE = (
+OBEYED_HERE = (
     *(".shelltie.toml", ".shelltie", "config/terminal_timeout_policy.json"),
     *(".mcp.json", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".continue", ".roo"),
     *(".clinerules", ".aider.conf.yml", "opencode.json", ".agents", ".kiro", ".opencode"),
@@ -43,7 +43,7 @@ _OBEYED_BY_CI = (
     *(".buildkite", ".woodpecker", ".woodpecker.yml", ".forgejo/workflows", ".gitea/workflows"),
     *("azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"),
 )
-OBEYED = (*_OBEYED_HERE, *_OBEYED_BY_CI)
+OBEYED = (*OBEYED_HERE, *_OBEYED_BY_CI)
 
 _INSTALLED = (
     ".venv/lib/python*/site-packages/*.py",
@@ -90,7 +90,7 @@ def within(roots: Iterable[Path]) -> Callable[[Path], bool]:
 
 def obeyed(workspace: Path) -> tuple[Path, ...]:
     """What programs here obey by themselves, by its names: it may not be there."""
-    return tuple(workspace / name for name in _OBEYED_HERE)
+    return tuple(workspace / name for name in OBEYED_HERE)
 
 
 def hard_linked(workspace: Path) -> Path | None:

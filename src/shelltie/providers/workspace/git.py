@@ -33,7 +33,7 @@ _GUARDED_MAX = 200
 _LINKS = 40  # on one way, as many as the kernel follows
 _FILES = 50  # of settings that include one another
 # Repositories do not lie in these, but for one that is such a directory itself.
-_SKIPPED = frozenset(
+INSTALLED_OR_BUILT = frozenset(
     {
         *("node_modules", "__pycache__", "site-packages", ".venv", "venv", ".tox", ".nox"),
         *("target", "dist", "build", ".cache", ".gradle", ".terraform", "bower_components"),
@@ -157,7 +157,7 @@ def _look_into(directory: str) -> tuple[list[str], list[str]]:
                 found.append(directory)
             elif not entry.is_dir(follow_symlinks=False):
                 continue
-            elif entry.name not in _SKIPPED:
+            elif entry.name not in INSTALLED_OR_BUILT:
                 further.append(entry.path)
             elif os.path.lexists(f"{entry.path}/.git"):
                 found.append(entry.path)
