@@ -200,6 +200,21 @@ async def test_whoever_enters_a_living_sandbox_alone_sees_what_it_writes(
     assert (folder / "upper" / "sub" / "new").read_text() == "new\n"
 
 
+async def test_who_comes_after_survivors_gets_another_sandbox(
+    provider: BubblewrapProvider, workspace: Path, tmp_path: Path
+) -> None:
+    namespaces = set()
+    for number in range(2):
+        place = await provider.enter_overlay(str(workspace), tmp_path / "state" / f"t{number}")
+        said = await in_place(place, workspace, "readlink /proc/self/ns/pid", close=False)
+        namespaces.add(said)
+        await place.close()
+        place.leave(survivors=True)  # the sandbox is about to end
+
+    assert len(namespaces) == 2
+    assert all(said.startswith("pid:[") for said in namespaces)
+
+
 _UNTIL_ENDED = "while grep -qs 'State:.[^Z]' /proc/$first/status; do sleep 0.01; done"
 _END_SANDBOX = f"{{ read first < /proc/$2/task/$2/children; kill -9 $2; {_UNTIL_ENDED}; }}"
 

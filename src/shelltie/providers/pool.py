@@ -256,9 +256,13 @@ class SandboxPool(Generic[R]):
         """Something has come, perhaps what must not stay. Who does not give up is stopped."""
         room.undo_forbidden()
         if len(room.undone) >= _TOO_OFTEN:
-            if self._rooms.get(room.place) is room:
-                self._stop_admitting(room)
-            room.dismiss()
+            self.expel(room)
+
+    def expel(self, room: R) -> None:
+        """End everybody in it; whoever comes next gets another, also while it is about to end."""
+        if self._rooms.get(room.place) is room:
+            self._stop_admitting(room)
+        room.dismiss()
 
     def _dismiss(self, room: R) -> None:
         if room.empty and self._rooms.get(room.place) is room:

@@ -67,6 +67,23 @@ def check_all_is_seen(root: Path, hidden: Sequence[Path]) -> None:
             raise CannotStart(f"{os.fsdecode(name)} is mounted in the workspace")
 
 
+def check_can_be_written(root: Path) -> None:
+    """An overlay takes every write, also where none could become real, and then it is too late.
+
+    What belongs to another user or group an ordinary user's overlay cannot copy (EOVERFLOW), as no
+    other number means anything in its user namespace.
+    Raises: CannotStart.
+    """
+    if os.statvfs(root).f_flag & os.ST_RDONLY:
+        raise CannotStart(f"{root} is on a file system that is read-only")
+    owner, us = root.stat(), (os.geteuid(), os.getegid())
+    if us[0] != 0 and (owner.st_uid, owner.st_gid) != us:
+        raise CannotStart(
+            f"{root} belongs to another user or group, of which an ordinary user's overlay can"
+            " change nothing"
+        )
+
+
 def _character(octal: "re.Match[bytes]") -> bytes:
     return bytes([int(octal[1], 8)])
 

@@ -33,6 +33,7 @@ from shelltie.providers.bubblewrap.overlay import (
     Overlay,
     cache_overlay,
     check_all_is_seen,
+    check_can_be_written,
     entering,
     mounting,
     overlays_of,
@@ -169,6 +170,7 @@ class BubblewrapProvider:
 
     async def _entered(self, sandbox: _Sandbox, folder: Path) -> "OverlaidPlace":
         check_all_is_seen(sandbox.place, self._policy.hidden)
+        check_can_be_written(sandbox.place)
         (overlay,) = overlays_of((sandbox.place,), folder)
         program = self._program = self._program or _program(self._keeper)
         with contextlib.closing(RememberedFiles()) as held, contextlib.ExitStack() as undo:
@@ -201,7 +203,7 @@ class BubblewrapProvider:
         """
         sandbox.visitors -= 1
         if survivors:
-            sandbox.dismiss()
+            self._rooms.expel(sandbox)
         self._rooms.release(sandbox)
 
     def _seccomp(self) -> bytes | None:
