@@ -15,7 +15,7 @@ from shelltie.keeper.protocol import Gone, LeashWord, Lost
 from shelltie.model import Resources
 from shelltie.providers.bubblewrap import overlay
 from shelltie.providers.bubblewrap.bwrap import explain
-from shelltie.providers.bubblewrap.overlay import Overlay, check_all_is_seen, mounting
+from shelltie.providers.bubblewrap.overlay import Overlay, check_all_is_seen, mounting, mounts_now
 from shelltie.providers.bubblewrap.provider import BubblewrapProvider, OverlaidPlace, TrialPlace
 from shelltie.providers.policies import SandboxPolicy
 from shelltie.providers.provider import Prepared
@@ -265,11 +265,12 @@ async def test_where_there_can_be_no_overlay_the_reason_is_said(
 def test_what_an_overlay_would_show_otherwise_is_said(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
 
-    check_all_is_seen(tmp_path, (tmp_path.parent, tmp_path.parent / "beside"))
+    mounts = mounts_now()
+    check_all_is_seen(tmp_path, (tmp_path.parent, tmp_path.parent / "beside"), mounts)
     with pytest.raises(CannotStart, match="shelltie's own, is in the workspace"):
-        check_all_is_seen(tmp_path, (tmp_path / "link" / "state",))
+        check_all_is_seen(tmp_path, (tmp_path / "link" / "state",), mounts)
     with pytest.raises(CannotStart, match=r"/dev/\w+ is mounted in the workspace"):
-        check_all_is_seen(Path("/dev"), ())
+        check_all_is_seen(Path("/dev"), (), mounts)
 
 
 def test_a_directory_that_was_replaced_is_not_mounted(workspace: Path, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from shelltie.trials.trial_store import EXITED, INTERRUPTED, Trial, TrialStatus,
 from shelltie.trials.undo import recover
 
 _NAMED = 5  # paths in a message
+_REMOVED_AFTER = 0.5  # seconds without a further command
+_GONE_MAX = 64
 _TRIES = 3  # to apply, while others change more of it
 _GUARDED = (
     "{} is guarded, as other programs obey it, and was not written. It is kept as trial {}:"
@@ -90,10 +92,13 @@ class SandboxWrites:
         self._enter = enter
         self._publish = publish
         self._pruned = False
+        self._gone: list[Path] = []  # what is to be removed when nothing else is to be done
+        self._until_removed: asyncio.TimerHandle | None = None
         self._removing = set[asyncio.Future[None]]()
 
     async def close(self) -> None:
         """Wait until nothing is left of commands that have ended."""
+        self._remove_all()
         while self._removing:
             await asyncio.wait(self._removing)
 
@@ -162,10 +167,24 @@ class SandboxWrites:
         asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(done)
 
     def _remove(self, gone: Path) -> None:
-        """In a thread: whoever waits for the command need not wait for this."""
-        removing = asyncio.get_running_loop().run_in_executor(None, _remove_if_there, gone)
-        self._removing.add(removing)
-        removing.add_done_callback(self._removing.discard)
+        """Later: a thread that removes is in the way of the next command, as Python runs one."""
+        self._gone.append(gone)
+        if self._until_removed is not None:
+            self._until_removed.cancel()
+        if len(self._gone) >= _GONE_MAX:
+            self._remove_all()
+        else:
+            loop = asyncio.get_running_loop()
+            self._until_removed = loop.call_later(_REMOVED_AFTER, self._remove_all)
+
+    def _remove_all(self) -> None:
+        if self._until_removed is not None:
+            self._until_removed.cancel()
+        gone, self._gone, self._until_removed = self._gone, [], None
+        if gone:
+            removing = asyncio.get_running_loop().run_in_executor(None, _remove_if_there, gone)
+            self._removing.add(removing)
+            removing.add_done_callback(self._removing.discard)
 
     def _conclude(
         self,
@@ -236,9 +255,10 @@ class SandboxWrites:
         )
 
 
-def _remove_if_there(gone: Path) -> None:
-    with contextlib.suppress(OSError):  # the next server that looks tries it again
-        remove_tree(gone)
+def _remove_if_there(gone: Sequence[Path]) -> None:
+    for place in gone:
+        with contextlib.suppress(OSError):  # the next server that looks tries it again
+            remove_tree(place)
 
 
 def _told(message: str, what: str, trial: Trial) -> str:

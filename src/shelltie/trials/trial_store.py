@@ -182,9 +182,11 @@ class TrialStore:
         """Have each apply rolled back that was killed, before its half is taken for what people
         wrote.
         """
-        for journal in self._folder.glob(f"*/undo/{JOURNAL}"):
-            with suppress(TrialError, OSError):  # it is being applied just now
-                recover(journal.parent)
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self._folder):  # noqa: PTH208  each command waits for this
+                if os.path.lexists(f"{self._folder}/{name}/undo/{JOURNAL}"):
+                    with suppress(TrialError, OSError):  # it is being applied just now
+                        recover(self._folder / name / "undo")
 
     def delete(self, trial: Trial) -> None:
         """Forget all of it: nothing ran."""

@@ -40,6 +40,18 @@ def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
 
     Raises: CannotStart.
     """
+    made = _overlays(roots, folder)
+    for one in made:
+        one.target.mkdir(mode=0o700, exist_ok=True)
+    return made
+
+
+def overlay_in_place(root: Path, folder: Path) -> Overlay:
+    """A view that will be where the directory itself is. Raises: CannotStart."""
+    return _overlays((root,), folder)[0]
+
+
+def _overlays(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
     real = Path(os.path.realpath(folder))
     if within(roots)(real):
         raise CannotStart(
@@ -50,9 +62,15 @@ def overlays_of(roots: Sequence[Path], folder: Path) -> tuple[Overlay, ...]:
     return tuple(_overlay(root, place) for root, place in zip(roots, places, strict=True))
 
 
-def check_all_is_seen(root: Path, hidden: Sequence[Path]) -> None:
-    """An overlay shows one file system as it is: neither what is mounted further down, nor what a
-    sandbox covers there.
+def mounts_now() -> bytes:
+    """What is mounted, in the kernel's words: as long as they are the same, nothing has changed."""
+    with open("/proc/self/mountinfo", "rb", buffering=0) as mounts:  # noqa: PTH123  it has no disk
+        return mounts.read()
+
+
+def check_all_is_seen(root: Path, hidden: Sequence[Path], mounts: bytes) -> None:
+    """An overlay shows one file system as it is: neither what of the `mounts` is further down, nor
+    what a sandbox covers there.
 
     Raises: CannotStart.
     """
@@ -60,9 +78,8 @@ def check_all_is_seen(root: Path, hidden: Sequence[Path]) -> None:
     for place in hidden:
         if below(Path(os.path.realpath(place))):
             raise CannotStart(f"{place}, which is shelltie's own, is in the workspace")
-    with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123  it has no disk
-        names = [_OCTAL.sub(_character, line.split(b" ", 5)[4]) for line in mounts]
-    for name in names:
+    lines = mounts.splitlines()
+    for name in (_OCTAL.sub(_character, line.split(b" ", 5)[4]) for line in lines):
         if name.startswith(os.fsencode(f"{root}/")):
             raise CannotStart(f"{os.fsdecode(name)} is mounted in the workspace")
 
@@ -90,14 +107,15 @@ def _character(octal: "re.Match[bytes]") -> bytes:
 
 def cache_overlay(cache: Path, folder: Path, home: Path) -> Overlay:
     """A view of one cache in a home; what is added is in `folder`. Raises: CannotStart."""
-    return _overlay(
-        cache, Path(os.path.realpath(folder)) / str(cache.relative_to(home)).replace("/", "+")
-    )
+    name = str(cache.relative_to(home)).replace("/", "+")
+    made = _overlay(cache, Path(os.path.realpath(folder)) / name)
+    made.target.mkdir(mode=0o700, exist_ok=True)
+    return made
 
 
 def _overlay(root: Path, place: Path) -> Overlay:
     try:
-        for name in ("upper", "work", "view"):
+        for name in ("upper", "work"):
             (place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         status = root.stat()
         # It is what a command sees as the mode of its workspace.

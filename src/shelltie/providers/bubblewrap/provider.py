@@ -36,6 +36,8 @@ from shelltie.providers.bubblewrap.overlay import (
     check_can_be_written,
     entering,
     mounting,
+    mounts_now,
+    overlay_in_place,
     overlays_of,
 )
 from shelltie.providers.bubblewrap.seccomp import barred
@@ -84,6 +86,7 @@ class _Sandbox(Sandbox):
     guarded: frozenset[str] = frozenset()
     give_back: Callable[[], None] = lambda: None  # what its caches are kept in
     caches: bool = False  # of the user, which are seen here
+    mounts: bytes = b""  # with which an overlay shows all of its workspace
     opening: anyio.Lock = field(default_factory=anyio.Lock)  # of its proxy
 
     @property
@@ -169,9 +172,11 @@ class BubblewrapProvider:
         return sandbox
 
     async def _entered(self, sandbox: _Sandbox, folder: Path) -> "OverlaidPlace":
-        check_all_is_seen(sandbox.place, self._policy.hidden)
+        if (mounts := mounts_now()) != sandbox.mounts:
+            check_all_is_seen(sandbox.place, self._policy.hidden, mounts)
+            sandbox.mounts = mounts
         check_can_be_written(sandbox.place)
-        (overlay,) = overlays_of((sandbox.place,), folder)
+        overlay = overlay_in_place(sandbox.place, folder)
         program = self._program = self._program or _program(self._keeper)
         with contextlib.closing(RememberedFiles()) as held, contextlib.ExitStack() as undo:
             reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
