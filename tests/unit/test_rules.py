@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from shelltie.errors import ConfigWrong
+from shelltie.safety import rule_set
 from shelltie.safety.protected_names import TABLES, make_tables
 from shelltie.safety.rating import rate
 from shelltie.safety.rule import Rule
@@ -25,6 +26,7 @@ from shelltie.safety.rule_set import (
     read_family,
     read_index,
     without_examples,
+    write_compiled,
 )
 from shelltie.shell.parse import parse
 from shelltie.verdict import Code, Rating
@@ -159,6 +161,35 @@ def test_the_index_says_which_file_speaks_of_which_program() -> None:
 
 def test_the_tables_say_what_their_files_say() -> None:
     assert json.loads(TABLES.read_bytes()) == make_tables(), "run scripts/rules-index"
+
+
+def test_the_build_reads_our_rules_as_they_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rule_set, "COMPILED", tmp_path)
+
+    write_compiled()
+
+    for family in FAMILIES:
+        made = json.loads((tmp_path / f"{family.stem}.json").read_bytes())
+        text = without_examples(family.read_text(encoding="utf-8-sig"))
+        assert made == {"text": text, "document": tomllib.loads(text)}
+
+
+@pytest.mark.parametrize("spoiled", ["", "{", '{"text": "of another version", "document": {}}'])
+def test_what_the_build_has_read_counts_as_long_as_the_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoiled: str
+) -> None:
+    monkeypatch.setattr(rule_set, "COMPILED", tmp_path)
+    write_compiled()
+    made = json.loads((tmp_path / "files.json").read_bytes())
+    (tmp_path / "files.json").write_text(json.dumps(made | {"document": {}}), encoding="utf-8")
+
+    unread = rate(parse("ls"), RuleSet()).rating
+    (tmp_path / "files.json").write_text(spoiled, encoding="utf-8")
+    read = rate(parse("ls"), RuleSet()).rating
+
+    assert (unread, read) == (Rating.UNKNOWN, Rating.SAFE)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)

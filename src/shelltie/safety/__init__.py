@@ -6,6 +6,7 @@ its place in the text. Rules about programs are data (programs/*.toml) with thei
 
 Data:
   programs/*.toml      rules about programs; index.json says which file has which
+  programs/compiled/   the same as JSON, made by the build
   data/foreign.toml    danger in texts for PowerShell and cmd.exe
   data/help.toml       programs of which --help is safe though they do more than read
   data/inline.toml     danger in program text of other languages

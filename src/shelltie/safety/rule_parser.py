@@ -37,20 +37,27 @@ from shelltie.verdict import Code, Rating
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Value = TypeVar("_Value")
 
+Document = Mapping[str, object]
+
 _PROBLEMS_MAX = 20
 _TABLE = of_kind(dict, "a table { name = text }")
 _HEADER = re.compile(r"\s*\[\[\s*rule\s*(\.\s*when\s*)?\]\]")
 
 
 class Page:
-    """A rule file while it is read: what it says, and what is wrong with it."""
+    """A rule file while it is read: what it says, and what is wrong with it.
 
-    def __init__(self, text: str, file: str, *, trusted: bool) -> None:
+    Its `document` is what TOML makes of its text, if somebody has read that already.
+    """
+
+    def __init__(
+        self, text: str, file: str, *, trusted: bool, document: Document | None = None
+    ) -> None:
         self.file, self.trusted = file, trusted
         self._lines = text.splitlines()
         self._reader = DocumentReader(_PROBLEMS_MAX)
         try:
-            self._document = tomllib.loads(text)
+            self._document = tomllib.loads(text) if document is None else document
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigWrong(f"{file}: is not TOML: {error}") from error
 
@@ -245,13 +252,15 @@ class Sketch:
         return replace(self.made, command=command)
 
 
-def sketch_rules(text: str, file: str, *, family: str, trusted: bool) -> list[Sketch]:
+def sketch_rules(
+    text: str, file: str, *, family: str, trusted: bool, document: Document | None = None
+) -> list[Sketch]:
     """Every rule of a file; a comma in `command` makes several of one.
 
     The patterns of a file that is not ours are refused when they could run away.
     Raises: ConfigWrong if it is not TOML.
     """
-    page = Page(text, file, trusted=trusted)
+    page = Page(text, file, trusted=trusted, document=document)
     return [Sketch(_commands(block), page, block, family) for block in page.blocks(_RULE_KEYS)]
 
 
