@@ -15,7 +15,7 @@ import anyio
 
 from benchmarks.labelled import CORPUS
 from shelltie.approval.decision import decide_by_profile
-from shelltie.assemble import judge_of
+from shelltie.assemble_parts import judge_of
 from shelltie.model import Command
 from shelltie.settings.all_settings import PRESETS
 from shelltie.settings.config import Config

@@ -13,7 +13,7 @@ from benchmarks.measuring import percentile
 from benchmarks.nasty import LONGEST, texts
 from benchmarks.rows import Goal, Of, Row
 from shelltie import Config, Terminal
-from shelltie.assemble import judge_of
+from shelltie.assemble_parts import judge_of
 from shelltie.model import Command
 from shelltie.safety.rule_set import RuleSet
 from shelltie.shell.parse import parse

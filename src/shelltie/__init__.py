@@ -9,7 +9,7 @@ this list only.
   acp          public API for ACP clients and agents (this file has the rest)
   adapters/    where does a framework's agent run?  Inspect, OpenAI Agents, …
   frontends/   who asks?                  MCP, ACP, command line, Python, TerminalService
-  assemble     a running Supervisor from a Config
+  assemble     a running Supervisor from a Config; assemble_parts: a judge, a policy alone
   contexts/    what may a task run?       allowlisted commands of one task
   sessions/    what stays open?           REPLs, dev servers, persistent shells
   agents/      is the other agent stuck?  limits, events, advice

@@ -25,12 +25,14 @@ from shelltie.approval.notice import (
     notice_json,
 )
 from shelltie.approval.question import Question
+from shelltie.assemble_parts import judge_of, keeper_of, profiles, shell_of
 from shelltie.basics.frozen import fields, replace
 from shelltie.environment import child
-from shelltie.errors import CannotStart, ConfigWrong, TerminalError
+from shelltie.errors import CannotStart, TerminalError
 from shelltie.events import Event, Leaked, LimitReached, Publish
 from shelltie.keeper.hardening import hide_this_process
-from shelltie.limits.policy_file import PolicyFile, find
+from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
+from shelltie.limits.policy_file import PolicyFile
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId, Survivors
 from shelltie.output.redact import Redactor
 from shelltie.output.short_output import ShortOutputs
@@ -55,12 +57,7 @@ from shelltie.running.on_trial import AskPerson, LazyTrials
 from shelltie.running.options import RunDefaults
 from shelltie.running.placement import Demands, Placement
 from shelltie.running.supervisor import Supervisor
-from shelltie.safety.command_lists import lists_of
-from shelltie.safety.judge import Judge, find_shfmt
-from shelltie.safety.rule_examples import open_rules
-from shelltie.safety.rule_set import RuleFile
-from shelltie.settings import paths, trust
-from shelltie.settings.all_settings import SafetyProfile
+from shelltie.settings import paths
 from shelltie.settings.config import Config
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
@@ -69,30 +66,6 @@ from shelltie.verdict import Rating
 
 _TOLD_MAX = 100
 _QUIET = 10.0  # seconds in which nobody is told again of the same kind of end
-
-
-def policy_file(config: Config, project: Path) -> PolicyFile:
-    """The timeout policy in force."""
-    return find(project, Path(config.policy.path) if config.policy.path else None)
-
-
-def shell_of(config: Config) -> tuple[str, ...]:
-    """The shell for texts, without anybody's start-up files."""
-    shell = config.shell or next(
-        (path for path in ("/bin/bash", "/usr/bin/bash") if Path(path).exists()), "/bin/sh"
-    )
-    return (shell, "--noprofile", "--norc") if Path(shell).name == "bash" else (shell,)
-
-
-def keeper_of(config: Config) -> str | None:
-    """The kind of keeper that is asked for, if any is."""
-    return None if config.keeper == "auto" else config.keeper
-
-
-def profiles(config: Config) -> dict[str, SafetyProfile]:
-    """What follows from each rating, by profile."""
-    section = config.safety.profiles
-    return {f.name: getattr(section, f.name) for f in fields(section)}
 
 
 def demands(config: Config) -> dict[str, Demands]:
@@ -121,22 +94,7 @@ def _providers(config: Config, *, serves: bool) -> tuple[Provider, ...]:
     )
 
 
-def stay_folder(config: Config) -> Path:
-    """Where keepers that stay are found again."""
-    return Path(config.state.dir) / "stay"
-
-
-def staying_runs(config: Config) -> Collection[str]:
-    """The ids of what outlives its server, and has a keeper."""
-    if not (folder := stay_folder(config)).exists():
-        return ()
-    from shelltie.keeper.stay_folder import StayFolder
-
-    return StayFolder(folder).living()
-
-
 def _staying(config: Config) -> Provider:
-    from shelltie.keeper.stay_folder import StayFolder
     from shelltie.providers.staying import StayingProvider
 
     stay = config.stay
@@ -167,42 +125,6 @@ def _read_only_views(config: Config) -> Views:
     from shelltie.providers.bubblewrap.read_only_view import ReadOnlyViews
 
     return ReadOnlyViews(sandbox_policy(config, child.inherited()), keeper_of(config))
-
-
-def judge_of(config: Config, project: Path, *, stays: bool = False) -> Judge:
-    """Who rates commands here. One that `stays` for many of them is to be closed.
-
-    Raises: ConfigWrong if a rule file or a pattern of the user's cannot be used.
-    """
-    safety = config.safety
-    try:
-        lists = lists_of(safety.safe_commands, safety.dangerous_commands)
-    except ValueError as error:
-        raise ConfigWrong(f"safety.safeCommands or safety.dangerousCommands: {error}") from error
-    return Judge(
-        open_rules(_rule_files(project)),
-        mode=safety.rating_mode,
-        lists=lists,
-        path=child.inherited().get("PATH", ""),
-        shell=shell_of(config)[0],
-        shfmt=find_shfmt(),
-        stays=stays,
-    )
-
-
-def _rule_files(project: Path) -> list[RuleFile]:
-    """The user's own, and the project's, which only tighten until the project is trusted."""
-    own = [RuleFile(path) for path in sorted(paths.rules_dir().glob("*.toml"))]
-    snapshot = trust.look(project)
-    tight = not trust.is_trusted(snapshot, paths.trust_file())
-    return [
-        *own,
-        *(
-            RuleFile(snapshot.project / name, tighten_only=tight)
-            for name in sorted(snapshot.files)
-            if name.startswith(f"{trust.RULES}/rules/") and name.endswith(".toml")
-        ),
-    ]
 
 
 def assemble(

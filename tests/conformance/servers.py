@@ -8,7 +8,7 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult
 
 from shelltie import Config, Terminal, TerminalError
-from shelltie.assemble import policy_file
+from shelltie.assemble_parts import policy_file
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.server import build_server, task_contexts

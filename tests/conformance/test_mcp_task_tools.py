@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, TextContent
 
 from shelltie import Config, Terminal
-from shelltie.assemble import policy_file
+from shelltie.assemble_parts import policy_file
 from shelltie.contexts.registry import Contexts
 from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.server import build_server

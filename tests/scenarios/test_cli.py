@@ -156,6 +156,21 @@ def test_a_run_does_not_import_mcp() -> None:
     assert done.stdout == b"0 False\n"
 
 
+@pytest.mark.parametrize("words", [["check", "ls"], ["ps"], ["pending"], ["approve", "000000"]])
+def test_who_runs_nothing_loads_no_engine_and_no_event_loop(words: list[str]) -> None:
+    dear = ("asyncio", "anyio.abc", "shelltie.running.supervisor")
+    script = (
+        "import sys; from shelltie.frontends.cli.main import main;"
+        f"main({words!r}); print([one for one in {dear!r} if one in sys.modules])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=40, check=False
+    )
+
+    assert done.stdout.endswith(b"[]\n"), done
+
+
 def test_a_run_imports_no_place_that_it_does_not_use_and_nothing_that_reads_the_journal() -> None:
     unused = ("providers.bubblewrap", "providers.container", "record.queries", "record.recovery")
     script = (

@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from shelltie import Config
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.errors import ConfirmationRequired
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Command

@@ -13,10 +13,9 @@ import anyio
 import pytest
 
 import shelltie
-from shelltie.assemble import stay_folder, staying_runs
 from shelltie.errors import CannotStart, InvalidParameters, RunOver, UnknownRun
 from shelltie.events import Event, RunHeld, RunReleased, RunStarted
-from shelltie.keeper.stay_folder import TOKEN, StayFolder
+from shelltie.keeper.stay_folder import TOKEN, StayFolder, stay_folder, staying_runs
 from shelltie.model import State
 from shelltie.providers.staying import StayingProvider
 from shelltie.record.queries import verify

@@ -6,7 +6,7 @@ import pytest
 
 from shelltie import Config
 from shelltie.approval.decision import decide_by_profile
-from shelltie.assemble import judge_of
+from shelltie.assemble_parts import judge_of
 from shelltie.model import Command
 from shelltie.settings.all_settings import PRESETS
 from shelltie.verdict import Decision

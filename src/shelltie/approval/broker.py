@@ -11,7 +11,6 @@ from enum import Enum, auto
 from typing import Protocol
 
 import anyio
-import anyio.to_thread
 
 from shelltie.approval.always import Approved
 from shelltie.approval.card import text_of

@@ -14,6 +14,7 @@ Files, in reading order:
   times         durations, moments and sizes, for programs and for people
   ids           ULIDs, short ids that people type, counted milliseconds
   pulse         an event that is set and renewed: something changed
+  worker_threads  where blocking work is done, and coroutines without a loop
   readable      descriptors to be read, by an epoll beside the event loop's
   json_codec    dataclasses ↔ camelCase JSON
   validate      object → typed value, or a message for its author

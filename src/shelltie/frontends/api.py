@@ -13,7 +13,8 @@ import anyio
 import anyio.to_thread
 
 from shelltie.approval.broker import Callback, CallbackChannel
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.basics.frozen import replace
 from shelltie.basics.times import seconds
 from shelltie.environment import child

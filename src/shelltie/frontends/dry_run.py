@@ -1,12 +1,14 @@
 """Dry run of a command: verdict, decision and limits, as a server would have them; nothing runs."""
 
+from functools import cache
 from pathlib import Path
 
 from shelltie.approval.decision import decide_by_profile
-from shelltie.assemble import judge_of, policy_file, profiles
+from shelltie.assemble_parts import judge_of, policy_file, profiles
 from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
-from shelltie.frontends.reports.run_report import (
+from shelltie.basics.worker_threads import Threads, WorkerThreads
+from shelltie.frontends.reports.verdict_report import (
     UsualReport,
     limits_report,
     reasons_report,
@@ -14,9 +16,9 @@ from shelltie.frontends.reports.run_report import (
 )
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.resolve import AskedLimits, resolve
-from shelltie.model import Adaptive, Command, Limits
-from shelltie.record.history import History
-from shelltie.running.options import check_command
+from shelltie.model import Adaptive, Command, Limits, Sample
+from shelltie.record.history import last, project_of
+from shelltie.running.command_check import check_command
 from shelltie.settings.config import Config
 from shelltie.shell.shape import shape
 from shelltie.verdict import Decision, Verdict
@@ -49,11 +51,17 @@ class DryRunAnswer:
 class _Learned:
     """What earlier runs say, as a server would use it."""
 
-    def __init__(self, config: Config, place: Path) -> None:
+    def __init__(self, config: Config, place: Path, threads: Threads) -> None:
+        self._threads = threads
         self._place = str(place)
         self._mode = Adaptive(config.adaptive.mode)
         self._least = config.adaptive.min_samples
-        self._history = History(config.journal if config.audit.enabled else None)
+        self._journal = config.journal if config.audit.enabled else None
+        self._samples = cache(self._read)
+
+    def _read(self, kind: str) -> tuple[str, list[Sample]]:
+        project = project_of(self._place)
+        return project, [] if self._journal is None else last(self._journal, kind, project)
 
     async def limits(
         self, text: str, limits: Limits, most: float | None
@@ -62,7 +70,7 @@ class _Learned:
         kind = "" if self._mode is Adaptive.OFF else shape(text)
         if not kind:
             return limits, None
-        project, samples = await self._history.recall(kind, self._place)
+        project, samples = await self._threads.run(self._samples, kind)
         known = Experience(kind, project, samples, self._least).usual
         if known is None:
             return limits, None
@@ -74,13 +82,20 @@ class _Learned:
 class DryRun:
     """Everything that decides about a command in a directory, and nothing that runs one."""
 
-    def __init__(self, config: Config, place: Path, profile: str = "run") -> None:
-        self._judge = judge_of(config, place)
+    def __init__(
+        self,
+        config: Config,
+        place: Path,
+        profile: str = "run",
+        threads: Threads | None = None,
+    ) -> None:
+        threads = threads or WorkerThreads()
+        self._judge = judge_of(config, place, threads=threads)
         self._profile = profiles(config)[profile]
         self._place = str(place)
         self._workspace = config.sandbox.workspace or str(place)
         self._policy = policy_file(config, place).current()
-        self._learned = _Learned(config, place)
+        self._learned = _Learned(config, place, threads)
 
     async def one(self, text: str) -> DryRunAnswer:
         """What would happen to it.

@@ -11,12 +11,13 @@ import shutil
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shelltie.errors import CannotStart
 from shelltie.keeper.hardening import bare_environment
+from shelltie.settings.config import Config
 
 TOKEN, SOCKET, ABOUT = "token", "socket", "about"
 _BACKLOG = 64
@@ -116,6 +117,16 @@ class StayFolder:
                         shutil.rmtree(self.place / name, ignore_errors=True)
                         swept.append(name)
         return swept
+
+
+def stay_folder(config: Config) -> Path:
+    """Where these settings have keepers that stay."""
+    return Path(config.state.dir) / "stay"
+
+
+def staying_runs(config: Config) -> Collection[str]:
+    """The ids of what outlives its server, and has a keeper."""
+    return StayFolder(stay_folder(config)).living()
 
 
 def is_private(place: Path) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-import anyio.to_thread
 
 from shelltie.basics.frozen import mutable
 from shelltie.errors import JournalUnreadable, TerminalError

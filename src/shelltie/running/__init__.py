@@ -12,6 +12,7 @@ Flow at a glance:
 
 Files, in reading order:
   supervisor  owns every run
+  command_check  whether the kernel could take it
   options     what a call wants, merged with defaults
   terms       what holds for one run
   admission   may it run, and where?

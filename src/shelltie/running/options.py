@@ -7,7 +7,6 @@ from dataclasses import field, fields
 from shelltie.approval.broker import Channel
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import ulid
-from shelltie.errors import InvalidParameters
 from shelltie.limits.experience import Experience, proposed
 from shelltie.limits.policy import TimeoutPolicy
 from shelltie.limits.resolve import AskedLimits, resolve
@@ -25,8 +24,6 @@ from shelltie.model import (
 )
 from shelltie.running.terms import RunTerms
 from shelltie.settings.all_settings import AdaptiveSettings, BreakerSettings, LimitSettings
-
-_TEXT_MAX = 128 * 1024 - 1  # the longest single argument Linux takes, without its NUL
 
 
 @frozen
@@ -105,27 +102,6 @@ def terms_for(
         warn_lead=policy.warn_lead if usual.warn_lead is None else usual.warn_lead,
         evidence=idle_evidence != "none",
     )
-
-
-def check_command(command: Command) -> None:
-    """Whether a kernel could take this.
-
-    Raises: InvalidParameters.
-    """
-    if not isinstance(command.text, str) or not command.text.strip():
-        raise InvalidParameters("command is empty: give the text of a command")
-    words = command.argv or (command.text,)
-    if any("\0" in word for word in words) or "\0" in command.cwd:
-        raise InvalidParameters("command or cwd has a NUL byte, which no program can be given")
-    try:
-        longest = max(len(word.encode("utf-8", "surrogateescape")) for word in words)
-    except UnicodeEncodeError as error:
-        raise InvalidParameters("command has half a character, which no program reads") from error
-    if longest > _TEXT_MAX:
-        raise InvalidParameters(
-            f"command is {longest} bytes long, and the kernel takes {_TEXT_MAX}:"
-            " write it to a file and run that, or pass the data through stdin"
-        )
 
 
 def with_sigkill(escalation: Escalation) -> Escalation:

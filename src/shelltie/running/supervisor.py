@@ -41,6 +41,7 @@ from shelltie.output.text import clean
 from shelltie.providers.provider import STAYING, Prepared, Provider
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
+from shelltie.running.command_check import check_command
 from shelltie.running.hints import blocked_by_place, stopped_by_view
 from shelltie.running.interfaces import Bus, Measures, Memory, OutputFactory, Record
 from shelltie.running.login_path import LoginPath
@@ -49,7 +50,6 @@ from shelltie.running.on_trial import OverlaidRun, TrialRun
 from shelltie.running.options import (
     RunDefaults,
     RunOptions,
-    check_command,
     merge_resources,
     new_run_id,
     terms_for,

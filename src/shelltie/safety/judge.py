@@ -4,9 +4,9 @@ Safe needs two parsers that read the same commands, and surroundings in which th
 they seem. Doubt, a missing tool or a slow one makes it unknown.
 """
 
-import asyncio
 import sys
 import sysconfig
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -14,11 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-import anyio
-import anyio.to_thread
-
 from shelltie.basics.frozen import replace
 from shelltie.basics.memo import memoized
+from shelltie.basics.worker_threads import Threads, WorkerThreads
 from shelltie.model import Command
 from shelltie.safety.command_lists import Lists
 from shelltie.safety.disk_checks import CommandPlace, are_near, doubts
@@ -61,7 +59,8 @@ class Judge:
 
     `path` is where programs are looked up unless the command says otherwise. Texts for another
     `shell` than bash are never safe; without `shfmt` only the plainest stay so. One that `stays`
-    for many commands has a shfmt wait for the next text, and is to be closed.
+    for many commands has a shfmt wait for the next text, and is to be closed. What takes long is
+    done in `threads`.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class Judge:
         shell: str = "/bin/bash",
         shfmt: str | None = None,
         stays: bool = False,
+        threads: Threads | None = None,
     ) -> None:
         self._rules, self._mode, self._lists = rules, mode, lists or Lists()
         self._path, self._shell = path, Path(shell).name
@@ -81,9 +81,7 @@ class Judge:
         self._stays = stays
         self._agreed: OrderedDict[str, bool] = OrderedDict()
         self._remembered = memoized(self._examine)
-        # Threads share one interpreter: two long texts would be ready no sooner, and the event
-        # loop would have its turn less often.
-        self._threads = anyio.CapacityLimiter(1)
+        self._threads = threads or WorkerThreads()
 
     def first(self, command: Command) -> Verdict:
         """What the rules say. Safe must be confirmed before anything relies on it.
@@ -104,7 +102,7 @@ class Judge:
         if verdict.rating is not Rating.SAFE or not (examined.files or examined.perhaps_files):
             return verdict
         place = self._place(command, examined)
-        return _with(verdict, await anyio.to_thread.run_sync(_shown, command, place, examined))
+        return _with(verdict, await self._threads.run(_shown, command, place, examined))
 
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict:
         """The verdict, made unknown if something speaks against safe. It may take milliseconds."""
@@ -119,7 +117,7 @@ class Judge:
         if not _is_long(command) and are_near(*looks):
             found = doubts(*looks)
         else:
-            found = await anyio.to_thread.run_sync(doubts, *looks)
+            found = await self._threads.run(doubts, *looks)
         reasons = [_reason(code, message, command) for code, message in found]
         return replace(_with(verdict, reasons), agreed=True)
 
@@ -130,7 +128,7 @@ class Judge:
     async def close(self) -> None:
         """Nothing of it is left."""
         if self._parser is not None and self._stays:
-            await anyio.to_thread.run_sync(self._parser.close)
+            await self._threads.run(self._parser.close)
 
     async def _look(self, command: Command) -> Examined:
         """A short text may hold much as well: who reads it one way has to read it in others."""
@@ -138,16 +136,13 @@ class Judge:
             examined = self._examined(command, _FEW)
             if examined.complete:
                 return examined
-        return await self._in_thread(self._examined, command, _ALL)
+        return await self._threads.run_in_turn(self._examined, command, _ALL)
 
     async def _beside(self, command: Command, work: Callable[[*Ts], T], *given: *Ts) -> T:
         """Work on a command; on a long one in a thread."""
-        return await self._in_thread(work, *given) if _is_long(command) else work(*given)
-
-    async def _in_thread(self, work: Callable[[*Ts], T], *given: *Ts) -> T:
-        return await anyio.to_thread.run_sync(
-            work, *given, abandon_on_cancel=True, limiter=self._threads
-        )
+        if _is_long(command):
+            return await self._threads.run_in_turn(work, *given)
+        return work(*given)
 
     def _examined(self, command: Command, most: Most) -> Examined:
         # The input as far as it is looked at, and a little more: so that it is seen to be too long.
@@ -182,9 +177,9 @@ class Judge:
         if self._parser is not None and not agreed:
             # In a thread: asyncio takes twice as long to start a process.
             given = script.text.encode("utf-8", "surrogatepass")
-            output = await anyio.to_thread.run_sync(self._parser.tree, given)
+            output = await self._threads.run(self._parser.tree, given)
             if self._stays:
-                asyncio.get_running_loop().run_in_executor(None, self._parser.start_ahead)
+                threading.Thread(target=self._parser.start_ahead, daemon=True).start()
             if output is not None:
                 agreed = await self._beside(command, agree, script, output) is None
         if len(text) <= _REMEMBERED_LENGTH:

@@ -55,7 +55,7 @@ class SecondParser:
             waiting.kill()
             waiting.communicate()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             self._argv,
             stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ class SecondParser:
             cwd="/",  # what waits shall keep no directory from being unmounted
         )
 
-    def _ask(self, process: subprocess.Popen[bytes], text: bytes) -> tuple[int, bytes]:
+    def _ask(self, process: "subprocess.Popen[bytes]", text: bytes) -> tuple[int, bytes]:
         """Its exit code, below 0 if a signal has ended it, and what it printed."""
         with process:
             try:

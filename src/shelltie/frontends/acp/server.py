@@ -9,7 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.assemble import assemble, keeper_of, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import keeper_of, policy_file
 from shelltie.basics.frozen import frozen
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, TerminalError

@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from shelltie.approval.always import Approved
-from shelltie.assemble import assemble, policy_file, shell_of, stay_folder, staying_runs
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file, shell_of
 from shelltie.basics.times import human_duration
 from shelltie.basics.visible_text import brief
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, NotSetUp, TerminalError
 from shelltie.frontends.cli.client_checkup import clients
 from shelltie.frontends.cli.finding import BAD, GOOD, POOR, UNUSED, Finding
-from shelltie.keeper.stay_folder import StayFolder
+from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
 from shelltie.limits.policy_file import SHIPPED_FILE
 from shelltie.limits.resolve import AskedLimits
 from shelltie.model import Caller, Command, RunId, State

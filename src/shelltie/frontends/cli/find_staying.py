@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import anyio
 
-from shelltie.assemble import staying_runs
 from shelltie.basics import visible_text
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.console import print_error, width
 from shelltie.frontends.cli.find_run import describe_exit, list_runs
 from shelltie.frontends.cli.main import NOT_DONE
+from shelltie.keeper.stay_folder import staying_runs
 from shelltie.model import Caller
 from shelltie.settings import layers, paths
 

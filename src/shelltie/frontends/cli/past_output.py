@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from shelltie.assemble import staying_runs
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_size
 from shelltie.events import RunLost
 from shelltie.frontends.cli.console import width
+from shelltie.keeper.stay_folder import staying_runs
 from shelltie.record import past_runs, queries
 from shelltie.record.past_runs import PastRun
 from shelltie.record.recording import Recording, recording_of

@@ -8,6 +8,7 @@ from shelltie.basics.times import human_duration, human_size, local_time
 from shelltie.errors import OutputNotKept
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.console import Style, columns, print_json, wrap
+from shelltie.frontends.reports.verdict_report import words_of
 from shelltie.output.text import clean
 from shelltie.record.past_runs import PastRun, facts_of, find
 from shelltie.settings import paths
@@ -85,11 +86,6 @@ def _decision(known: Fields) -> Iterator[tuple[str, str, str]]:
     if known.get("decision"):
         by = known.get("approvedBy")
         yield "decision", f"{known['decision']}{f', approved by {by}' if by else ''}", ""
-
-
-def words_of(source: str) -> str:
-    """Where a limit comes from, without the regular expression that matched."""
-    return "; ".join(part.partition(", pattern ")[0] for part in source.split("; "))
 
 
 def _print_output(run: PastRun, ink: Style) -> None:

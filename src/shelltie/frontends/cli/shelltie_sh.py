@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import anyio
 
-from shelltie.assemble import shell_of
+from shelltie.assemble_parts import shell_of
 from shelltie.environment import child
 from shelltie.errors import TerminalError
 from shelltie.frontends.api import Terminal

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import anyio
 
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.frontends.control.hook_requests import HookJudge
 from shelltie.frontends.control.line_format import MessageFields
 from shelltie.settings.layers import load

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from shelltie.approval.decision import decide_by_profile
-from shelltie.assemble import judge_of, profiles
+from shelltie.assemble_parts import judge_of, profiles
 from shelltie.basics.validate import text
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters, parameter

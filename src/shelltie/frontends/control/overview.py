@@ -6,7 +6,7 @@ Times are by the clock on the wall, so that a row stays the same while nothing h
 import time
 
 from shelltie.basics.json_codec import as_json
-from shelltie.frontends.reports.run_report import limits_report, reasons_report
+from shelltie.frontends.reports.verdict_report import limits_report, reasons_report
 from shelltie.running.run import Run
 
 _REASONS_MAX = 12

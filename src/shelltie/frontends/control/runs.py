@@ -30,7 +30,7 @@ from shelltie.frontends.control.server import (
     must_be_a_person,
 )
 from shelltie.frontends.control.socket_dirs import watch_sockets
-from shelltie.frontends.reports.run_report import limits_report
+from shelltie.frontends.reports.verdict_report import limits_report
 from shelltie.model import Escalation, EscalationStep, RunId
 from shelltie.running.run import Run
 from shelltie.running.supervisor import Supervisor

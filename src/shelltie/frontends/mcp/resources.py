@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Resource, ResourceTemplate, TextResourceContents
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shelltie.assemble import profiles
+from shelltie.assemble_parts import profiles
 from shelltie.basics.lazy_regex import lazy
 from shelltie.errors import UnknownSession
 from shelltie.frontends.mcp.recent_runs import Recent

@@ -25,7 +25,8 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.basics.frozen import frozen
 from shelltie.basics.visible_text import brief
 from shelltie.contexts.allowlist import find_allowlist

@@ -6,6 +6,7 @@ Flow at a glance: an Outcome, Session, Context or Event comes in, a dict in came
 
 Files, in reading order:
   state_names      how each front-end names the same state, limit and end
+  verdict_report   why, how long, and what is usual
   run_report       Result: a run
   text_for_models  the same as a text
   session_report   SessionReport: a session

@@ -6,12 +6,19 @@ from shelltie.basics.frozen import frozen
 from shelltie.basics.json_codec import as_json
 from shelltie.basics.times import human_size, milliseconds
 from shelltie.errors import CommandDenied
-from shelltie.limits.experience import Usual, proposed, summary
+from shelltie.frontends.reports.verdict_report import (
+    LimitsReport,
+    ReasonReport,
+    UsualReport,
+    limits_report,
+    reasons_report,
+    usual_report,
+)
+from shelltie.limits.experience import proposed, summary
 from shelltie.model import (
     ExitStatus,
     Isolation,
     Limit,
-    Limits,
     Outcome,
     RefusedHost,
     State,
@@ -29,26 +36,12 @@ from shelltie.running.on_trial import TrialReport
 from shelltie.running.run import Run
 from shelltie.running.tried_outside import TriedOutside, tried_outside
 from shelltie.settings.paths import user_file
-from shelltie.verdict import Rating, Verdict, foremost
+from shelltie.verdict import Rating, Verdict
 
 _ALL = 1024 * 1024
 _WORTH = 1.0  # seconds; nobody wants to know how long something short usually takes
-_REASONS_MAX = 20  # for one command, and of each kind at least one
 _REASONS = {Limit.TOTAL: "exec_timeout", Limit.SILENCE: "no_output_timeout"}
 _OFFER = "To run it outside, with one yes of a person: {}"
-
-
-@frozen
-class LimitsReport:
-    """The limits that held, and who set them."""
-
-    exec_sec: float | None
-    silence_sec: float | None
-    source: str
-    category: str | None
-    clamped: bool
-    notes: tuple[str, ...]
-    pattern: str | None = None
 
 
 @frozen
@@ -61,32 +54,6 @@ class AttemptReport:
     duration_ms: int
     exec_sec: float | None
     silence_sec: float | None
-
-
-@frozen
-class UsualReport:
-    """How long commands of this shape take here, and limits that would fit if these do not."""
-
-    shape: str
-    runs: int
-    p50_sec: float
-    p95_sec: float
-    suggested_exec_sec: float | None
-    suggested_silence_sec: float | None
-
-
-@frozen
-class ReasonReport:
-    """One thing that keeps a command from being safe; the span counts code points."""
-
-    code: str
-    rating: str
-    message: str
-    start: int
-    end: int
-    program: str
-    rule: str
-    wrappers: tuple[str, ...]
 
 
 @frozen
@@ -296,19 +263,6 @@ def _usual(run: Run, outcome: Outcome) -> UsualReport | None:
     return usual_report(known, limits, proposed(limits, known))
 
 
-def usual_report(known: Usual, limits: Limits, better: Limits) -> UsualReport:
-    """What is known of such commands, and the `better` limits if they are other ones."""
-    changed = None if better == limits else better
-    return UsualReport(
-        known.shape,
-        known.n,
-        round(known.p50, 3),
-        round(known.p95, 3),
-        None if changed is None else changed.total,
-        None if changed is None else changed.silence,
-    )
-
-
 def _so_far(run: Run) -> Outcome:
     return Outcome(
         State.RUNNING,
@@ -342,23 +296,6 @@ def _hint(run: Run, outcome: Outcome, said: str) -> str | None:
     return told if told is None or known is None else f"{told} {summary(known)}"
 
 
-def reasons_report(verdict: Verdict) -> tuple[ReasonReport, ...]:
-    """The reasons for the wire, the strictest first."""
-    return tuple(
-        ReasonReport(
-            code=str(reason.code),
-            rating=str(reason.rating),
-            message=reason.message,
-            start=reason.span.start,
-            end=reason.span.end,
-            program=reason.program,
-            rule=reason.rule,
-            wrappers=reason.wrappers,
-        )
-        for reason in foremost(verdict.reasons, _REASONS_MAX)
-    )
-
-
 def refusal_report(refusal: CommandDenied) -> dict[str, object]:
     """What there is to say about a command that was not run."""
     verdict = refusal.verdict
@@ -382,19 +319,6 @@ def _reasons(verdict: Verdict | None) -> tuple[ReasonReport, ...]:
     if verdict is None or verdict.rating is not Rating.DANGEROUS:
         return ()
     return reasons_report(verdict)
-
-
-def limits_report(limits: Limits) -> LimitsReport:
-    """Limits for the wire."""
-    return LimitsReport(
-        limits.total,
-        limits.silence,
-        limits.source,
-        limits.category,
-        limits.clamped,
-        limits.notes,
-        limits.pattern,
-    )
 
 
 def shown_output(

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from shelltie.approval.broker import Callback, CallbackChannel
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.basics.frozen import mutable
 from shelltie.environment import child
 from shelltie.errors import ConfigWrong, InvalidParameters, Misuse

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from shelltie.assemble import policy_file
+from shelltie.assemble_parts import policy_file
 from shelltie.basics import visible_text
 from shelltie.basics.json_codec import as_json
 from shelltie.errors import NoServerAnswer

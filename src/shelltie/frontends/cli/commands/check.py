@@ -7,19 +7,14 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
-
 from shelltie.basics import visible_text
 from shelltie.basics.times import human_duration
+from shelltie.basics.worker_threads import CallersThread, without_loop
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.cli.console import Style, columns, print_json, stdin_bytes, wrap
 from shelltie.frontends.cli.main import NOT_DONE, REFUSED
-from shelltie.frontends.cli.run_details import words_of
 from shelltie.frontends.dry_run import DryRun, DryRunAnswer
-from shelltie.frontends.reports.run_report import (
-    UsualReport,
-    reasons_report,
-)
+from shelltie.frontends.reports.verdict_report import UsualReport, reasons_report, words_of
 from shelltie.model import Limits
 from shelltie.settings.layers import load
 from shelltie.verdict import Decision, Rating, Verdict
@@ -50,14 +45,14 @@ _ELSEWHERE = "the silence limit comes from "  # how a note begins when the sourc
 def main(args: Namespace) -> int:
     """One command from the command line, or many from stdin."""
     place = Path.cwd()
-    checks = DryRun(load(place), place, args.profile)
+    checks = DryRun(load(place), place, args.profile, CallersThread())
     if args.jsonl:
         if args.words:
             raise InvalidParameters("check --jsonl reads its commands from stdin, an object a line")
-        anyio.run(_many, checks)
+        _many(checks)
         return 0
     text = args.words[0] if len(args.words) == 1 else shlex.join(args.words)
-    answer = anyio.run(checks.one, text)
+    answer = without_loop(checks.one(text))
     if args.json:
         print_json(answer.to_json())
     else:
@@ -65,11 +60,11 @@ def main(args: Namespace) -> int:
     return _CODES[answer.decision] if args.exit_code else 0
 
 
-async def _many(checks: DryRun) -> None:
+def _many(checks: DryRun) -> None:
     """An object a line in, an object a line out."""
     for line in stdin_bytes():
         try:
-            answer = (await checks.one(_command_in(line))).to_json()
+            answer = without_loop(checks.one(_command_in(line))).to_json()
         except InvalidParameters as error:
             answer = {"error": str(error), "errorCode": error.code}
         print(json.dumps(answer), flush=True)

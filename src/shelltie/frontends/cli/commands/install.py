@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 
 from shelltie.approval.ancestry import why_not_a_person
-from shelltie.assemble import assemble, policy_file
+from shelltie.assemble import assemble
+from shelltie.assemble_parts import policy_file
 from shelltie.environment import child
 from shelltie.errors import CannotStart, InvalidParameters
 from shelltie.frontends.about import shell_program, start_argv

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.assemble import keeper_of, policy_file
+from shelltie.assemble_parts import keeper_of, policy_file
 from shelltie.frontends.cli.console import Style, print_json
 from shelltie.keeper.binaries import choose
 from shelltie.limits.policy_file import SCHEMA_FILE, SHIPPED_FILE

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from shelltie.assemble import policy_file
+from shelltie.assemble_parts import policy_file
 from shelltie.basics.times import human_duration
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.console import Style, marked, print_error, print_json, table, wrap

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from shelltie.assemble import policy_file
+from shelltie.assemble_parts import policy_file
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration

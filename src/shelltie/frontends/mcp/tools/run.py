@@ -36,13 +36,13 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
 )
 from shelltie.frontends.reports.run_report import (
-    LimitsReport,
     Result,
     printed_text,
     refusal_report,
     report,
 )
 from shelltie.frontends.reports.text_for_models import run_text
+from shelltie.frontends.reports.verdict_report import LimitsReport
 from shelltie.model import ISOLATION_LEVELS, OUTSIDE, Bar, LimitNames
 from shelltie.running.retry import RETRIES_MAX, Attempts
 from shelltie.settings.config import Config
