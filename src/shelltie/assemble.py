@@ -31,7 +31,7 @@ from shelltie.environment import child
 from shelltie.errors import CannotStart, TerminalError
 from shelltie.events import Event, Leaked, LimitReached, Publish
 from shelltie.keeper.hardening import hide_this_process
-from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
+from shelltie.keeper.stay_folder import StayFolder, stay_folder
 from shelltie.limits.policy_file import PolicyFile
 from shelltie.model import Adaptive, Command, Isolation, Resources, RunId, Survivors
 from shelltie.output.redact import Redactor
@@ -49,7 +49,7 @@ from shelltie.providers.policies import (
 from shelltie.providers.provider import STAYING, Provider, Views
 from shelltie.record.history import History
 from shelltie.record.journal import Journal
-from shelltie.record.writer import Terms
+from shelltie.record.short_lived import terms_of
 from shelltie.running.admission import Admission
 from shelltie.running.interfaces import Bus, OutputFactory
 from shelltie.running.login_path import LoginPath
@@ -145,7 +145,7 @@ def assemble(
     spools = Path(config.state.dir) / "output"
     resources = _resources(config.resources, serves=serves)
     bus = Bus()
-    journal = _journal(config, spools, bus) if config.audit.enabled else None
+    journal = _journal(config, bus) if config.audit.enabled else None
     if listener is not None:
         bus.subscribe(listener)
     history = _history(config, bus)
@@ -338,12 +338,9 @@ def _notify(supervisor: Supervisor, command: str, said: bytes) -> RunId | None:
     return run.id if run.outcome is None else None
 
 
-def _journal(config: Config, spools: Path, bus: Bus) -> Journal:
+def _journal(config: Config, bus: Bus) -> Journal:
     """It hears of everything, and before anybody else."""
-    environ = child.inherited()
-    inside, staying = environ.get(child.RUN_MARK), partial(staying_runs, config)
-    terms = Terms(config.journal, spools, config.audit, inside, staying)
-    secrets = child.sift(environ, config.environment.passed).secrets
+    terms, secrets = terms_of(config)
     journal = Journal(terms, secrets, bus.publish)
     bus.subscribe(journal.publish)
     return journal

@@ -23,7 +23,7 @@ from shelltie import Config
 from shelltie.environment import child
 from shelltie.errors import InvalidParameters
 from shelltie.frontends.control import hook_requests
-from shelltie.frontends.control.hook_requests import hook_answer
+from shelltie.frontends.control.hook_judge import hook_answer
 from shelltie.frontends.control.peer import Peer
 from shelltie.frontends.control.runs import steerable
 from shelltie.record.past_runs import latest
@@ -308,6 +308,25 @@ def test_the_hook_loads_next_to_nothing_before_it_has_asked_a_server() -> None:
         "shelltie.frontends.clients.hook_program",
         "shelltie.frontends.entry",
     ]
+
+
+def test_a_hook_without_a_server_loads_neither_engine_nor_event_loop() -> None:
+    dear = ("asyncio", "anyio.abc", "shelltie.running.supervisor")
+    code = (
+        "import sys; from shelltie.frontends.clients import hook_program;"
+        f"hook_program.main('claude'); print([one for one in {dear!r} if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(sent("claude", DANGEROUS)).encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    decided, loaded = done.stdout.splitlines()
+    assert claude(json.loads(decided))[0] == "ask"
+    assert loaded == b"[]"
 
 
 @pytest.mark.parametrize("client", ["claude", "codex", "gemini", "cursor"])

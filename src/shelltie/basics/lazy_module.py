@@ -33,6 +33,18 @@ def import_submodule_later(name: str, *functions: str) -> None:
         sys.modules[name] = _StandIn(name, functions)
 
 
+def import_rare_later() -> None:
+    """Half of what a subcommand or a hook would load: most use none of these."""
+    import_later(
+        *("anyio", "base64", "bz2", "concurrent.futures", "copy", "difflib", "glob", "hashlib"),
+        *("inspect", "ipaddress", "logging", "lzma", "secrets", "shutil", "sqlite3", "ssl"),
+        *("subprocess", "sysconfig", "tempfile", "textwrap", "tomllib", "zlib"),
+    )
+    # TLS: asyncio and anyio load it for those who may speak it, and it takes a tenth of a start.
+    import_submodule_later("asyncio.sslproto")
+    import_submodule_later("anyio._core._sockets", "convert_ipv6_sockaddr")
+
+
 def import_now() -> None:
     """Load those that nobody has used yet."""
     for module in list(sys.modules.values()):

@@ -11,6 +11,7 @@ Flow at a glance:
 
 Files, in reading order:
   journal    on record before it starts
+  short_lived  the same for a program that leaves at once
   facts      event → fact
   chain      hashes
   append     fact → entry and rows

@@ -34,14 +34,6 @@ Files, in reading order:
   finding        one thing that `doctor` looked at
 """
 
-from shelltie.basics.lazy_module import import_later, import_submodule_later
+from shelltie.basics.lazy_module import import_rare_later
 
-# Half of what `shelltie ps` would load. Most commands use none of them.
-import_later(
-    *("anyio", "base64", "bz2", "concurrent.futures", "copy", "difflib", "glob", "hashlib"),
-    *("inspect", "ipaddress", "logging", "lzma", "secrets", "shutil", "sqlite3", "ssl"),
-    *("subprocess", "sysconfig", "tempfile", "textwrap", "tomllib", "zlib"),
-)
-# TLS: asyncio and anyio load it for those who may speak it, and it takes a tenth of a start.
-import_submodule_later("asyncio.sslproto")
-import_submodule_later("anyio._core._sockets", "convert_ipv6_sockaddr")
+import_rare_later()

@@ -206,7 +206,10 @@ def _read_proc(pid: int, name: str) -> bytes:
 
 def _judge_here(request: Fields) -> Fields:
     """Nobody serves: load everything, which takes longer."""
-    from shelltie.frontends.clients.judge_alone import judge  # half a second
+    from shelltie.basics.lazy_module import import_rare_later
+
+    import_rare_later()
+    from shelltie.frontends.clients.judge_alone import judge
 
     return judge(request)
 

@@ -1,13 +1,12 @@
-"""Verdict for a hook without a server: assembles the engine, judges one command, and records it."""
+"""Verdict for a hook without a server: judges one command and records it, without an event loop."""
 
 from pathlib import Path
 
-import anyio
-
-from shelltie.assemble import assemble
-from shelltie.assemble_parts import policy_file
-from shelltie.frontends.control.hook_requests import HookJudge
+from shelltie.basics.worker_threads import CallersThread, without_loop
+from shelltie.events import Event
+from shelltie.frontends.control.hook_judge import HookJudge
 from shelltie.frontends.control.line_format import MessageFields
+from shelltie.record.short_lived import record
 from shelltie.settings.layers import load
 
 
@@ -16,11 +15,7 @@ def judge(request: MessageFields) -> dict[str, object]:
 
     Raises: TerminalError.
     """
-    return anyio.run(_judge, request)
-
-
-async def _judge(request: MessageFields) -> dict[str, object]:
-    place = Path(str(request["cwd"]))
-    config = load(place)
-    async with assemble(config, policy_file(config, place)) as supervisor:
-        return dict(await HookJudge(supervisor).answer(request))
+    events = list[Event]()
+    answer = without_loop(HookJudge(events.append, CallersThread()).answer(request))
+    record(load(Path(str(request["cwd"]))), events)
+    return dict(answer)

@@ -21,7 +21,8 @@ Files, in reading order:
   runs         ps, logs, send, resize, extend, kill
   question_row a question, at both ends
   questions    pending, approve, deny
-  hook_requests  verdicts for the hooks of agents
+  hook_judge   verdicts for the hooks of agents
+  hook_requests  which hooks a server answers
   event_push   events as they happen, to monitors
   watch        events, metrics, health
   monitor_socket  hears events of every process
