@@ -63,6 +63,7 @@ static volatile struct { /* written by the vfork()ed child, which shares our mem
 } failure;
 
 static pid_t command; /* 0 once it is reaped, or if it never ran */
+static char exited[64]; /* what is said of its end together with the last word */
 
 static _Noreturn void give_up(const char *step) {
     failure.error = errno;
@@ -165,7 +166,8 @@ static void signal_everybody(int number) {
     say(control, "signalled %d %d %d\n", number, sent, refused);
 }
 
-/* True when there is no child left. */
+/* True when there is no child left. If nobody is left beside the command, `gone` follows at once: it
+ * is said together with `exited`, and the server wakes up once. */
 static bool reap(void) {
     int status, command_status = 0;
     pid_t pid;
@@ -176,8 +178,12 @@ static bool reap(void) {
             command = 0;
             ended = true;
         }
-    if (ended && pid == 0) find_descendants(hurried);
-    if (ended) say(control, "exited %d %zu\n", command_status, pid == 0 ? found.count : 0);
+    if (ended && pid == 0) {
+        find_descendants(hurried);
+        say(control, "exited %d %zu\n", command_status, found.count);
+    } else if (ended) {
+        snprintf(exited, sizeof exited, "exited %d 0\n", command_status);
+    }
     return pid < 0;
 }
 
@@ -280,5 +286,5 @@ _Noreturn void leash(char *body, size_t length, const int *descriptors, int coun
     hold();
     int rounds = kill_everybody();
     /* If this cannot be said, the keeper says "swept" for us: see bury(). */
-    _exit(say(control, "gone %d %ld\n", rounds, cpu_used()) ? 0 : 1);
+    _exit(say(control, "%sgone %d %ld\n", exited, rounds, cpu_used()) ? 0 : 1);
 }
