@@ -76,7 +76,8 @@ class _View:
     complaints: BinaryIO
     answered: bool = False
     forwards: LoopbackForwards = field(default_factory=LoopbackForwards)
-    idle: asyncio.TimerHandle | None = None
+    idle: asyncio.TimerHandle | None = None  # one for many commands
+    free_since: float = 0.0
     changed_at: dict[str, int] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
 
@@ -220,8 +221,6 @@ class ReadOnlyViews:
         view = self._views.get(needs)
         if view is None or not view.link.serves:
             view = self._usable(needs) or self._made(needs)
-        if view.idle is not None:
-            view.idle.cancel()
 
         ended = False  # by itself, or because it was told to
 
@@ -232,7 +231,7 @@ class ReadOnlyViews:
                 listen(Noted(_ENDED))
             listen(word)
             if isinstance(word, Gone | Lost):
-                self._rest(view)
+                self._rest(needs, view)
 
         env = {**prepared.env, "TMPDIR": _SCRATCH, "GIT_OPTIONAL_LOCKS": "0"}
         env |= _FOR_DOCKER if DOCKER in needs else {}
@@ -255,7 +254,7 @@ class ReadOnlyViews:
 
         What the directory is without links.
         """
-        real = os.path.realpath(directory)
+        real = _without_links(directory)
         places = places_around(real)
         if self._looked == (looked := (places, [*map(_changed, places)])):
             return real
@@ -283,21 +282,28 @@ class ReadOnlyViews:
         if view.link.idle:
             view.dismiss()
 
-    def _rest(self, view: _View) -> None:
+    def _rest(self, needs: Needs, view: _View) -> None:
         """Let it go when nobody has used it for long, or at once if nobody may come."""
         if not view.link.idle:
             return
-        needs = next((needs for needs, one in self._views.items() if one is view), None)
-        if needs is None:
+        if self._views.get(needs) is not view:
             view.dismiss()
             return
-        if view.idle is not None:
-            view.idle.cancel()
         loop = asyncio.get_running_loop()
-        view.idle = loop.call_later(self._policy.settings.idle, self._end_idle, needs, view)
+        view.free_since = loop.time()
+        if view.idle is None:  # else it looks itself how long that was
+            idle = self._policy.settings.idle
+            view.idle = loop.call_later(idle, self._end_idle, needs, view)
 
     def _end_idle(self, needs: Needs, view: _View) -> None:
-        if self._views.get(needs) is view and view.link.idle:
+        view.idle = None
+        if self._views.get(needs) is not view or not view.link.idle:
+            return
+        loop = asyncio.get_running_loop()
+        left = view.free_since + self._policy.settings.idle - loop.time()
+        if left > 0:
+            view.idle = loop.call_later(left, self._end_idle, needs, view)
+        else:
             self._leave(needs)
 
     def _made(self, needs: Needs) -> _View:
@@ -399,6 +405,18 @@ def _parent(path: str) -> str:
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
     return place
+
+
+def _without_links(directory: str) -> str:
+    """As `os.path.realpath`, which looks at every part of it, in three system calls."""
+    try:
+        place = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+        try:
+            return os.readlink(f"/proc/self/fd/{place}")  # noqa: PTH115  of a text
+        finally:
+            os.close(place)
+    except OSError:
+        return os.path.realpath(directory)
 
 
 def _changed(directory: str) -> int:
