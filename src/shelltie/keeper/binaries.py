@@ -3,10 +3,13 @@
 import subprocess
 import sys
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from shelltie.errors import CannotStart, ConfigWrong
 from shelltie.keeper.hardening import bare_environment
+from shelltie.model import Directory
+from shelltie.settings.files import file_identity
 
 BINARY = Path(__file__).with_name("shelltie-keeper")
 SCRIPT = Path(__file__).with_name("pykeeper.py")
@@ -48,8 +51,14 @@ def staying_argv(argv: tuple[str, ...], kind: KeeperKind) -> tuple[str, ...]:
 
 
 def _binary_runs() -> bool:
+    identity = file_identity(BINARY)
+    return identity is not None and _runs(str(BINARY), identity)
+
+
+@cache
+def _runs(binary: str, _: Directory) -> bool:
     try:
-        words, null = [str(BINARY), "--version"], subprocess.DEVNULL
+        words, null = [binary, "--version"], subprocess.DEVNULL
         with subprocess.Popen(words, stdout=null, env=bare_environment()) as process:
             return process.wait(_VERSION_TIMEOUT) == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import secrets
 import select
 import sqlite3
 import time
@@ -198,7 +197,7 @@ class Writer:
         self._drop()
         self._tried = True
         connection = open_for_writing(self._terms.path, durable=self._terms.settings.required)
-        book = ChainWriter(connection, secrets.token_hex(8))
+        book = ChainWriter(connection, os.urandom(8).hex())
         try:
             me, now = process_identity.of(os.getpid()), time.time()
             row = (book.server, me.pid, me.started, me.boot, me.namespace, now, None, 0)

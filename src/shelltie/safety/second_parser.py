@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from shelltie.shell.shfmt import SHFMT_ARGS
 
+_ONE_THREAD = {"GOMAXPROCS": "1"}  # of Go: more are started, and parse a command no sooner
 _TIMEOUT = 5.0  # it takes a hundredth of a second, but not on a busy machine
 
 
@@ -61,7 +62,7 @@ class SecondParser:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={},
+            env=_ONE_THREAD,
             cwd="/",  # what waits shall keep no directory from being unmounted
         )
 

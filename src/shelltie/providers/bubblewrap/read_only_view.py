@@ -10,7 +10,6 @@ import os
 import socket
 import stat
 import struct
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from functools import partial
@@ -314,7 +313,7 @@ class ReadOnlyViews:
         bwrap, held = find_bwrap(self._policy), RememberedFiles()
         with contextlib.closing(held), contextlib.ExitStack() as undo:
             masked = tuple(self._existing(held))
-            complaints = undo.enter_context(tempfile.TemporaryFile())
+            complaints = undo.enter_context(os.fdopen(os.memfd_create("complaints"), "w+b"))
             link = Link(
                 [bwrap, *self._options(needs, masked, held), "--", *self._argv],
                 self._kind,
