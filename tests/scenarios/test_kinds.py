@@ -12,7 +12,8 @@ from mcp_types import CallToolResult, ElicitResult
 
 from shelltie import Config
 from shelltie.approval.kind_rules import KindRules
-from shelltie.approval.kinds import Kind, ProvedKind, prove
+from shelltie.approval.kinds import prove
+from shelltie.approval.question import Kind, ProvedKind
 from shelltie.model import Command
 from shelltie.safety.judge import Judge
 from shelltie.safety.rule_set import RuleSet

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shelltie.approval.card import card, card_lines, main_reason
-from shelltie.approval.kinds import Kind, ProvedKind
-from shelltie.approval.question import Question
+from shelltie.approval.question import Kind, ProvedKind, Question
 from shelltie.basics import visible_text
 from shelltie.basics.visible_text import notes
 from shelltie.frontends.cli.commands.pending import how_to_answer

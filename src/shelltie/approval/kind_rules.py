@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from shelltie.approval.kinds import Kind, ProvedKind
+from shelltie.approval.question import Kind, ProvedKind
 from shelltie.basics.times import iso_utc
 from shelltie.errors import ConfigWrong
 from shelltie.settings import toml_list

@@ -9,13 +9,12 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 
 from shelltie.approval.ancestry import is_started_by
 from shelltie.approval.deletions import deleted_paths
 from shelltie.approval.git_facts import git
-from shelltie.basics.frozen import frozen
+from shelltie.approval.question import Kind, ProvedKind
 from shelltie.basics.lazy_regex import lazy
 from shelltie.model import Command
 from shelltie.verdict import Verdict
@@ -45,34 +44,6 @@ _INSTALLS = {
     "uv sync --locked": "uv.lock",
     "cargo fetch --locked": "Cargo.lock",
 }
-
-
-class Kind(StrEnum):
-    """What a person may allow as a whole. The list is closed."""
-
-    DELETE_IGNORED = "delete_ignored"
-    PUSH = "push"
-    INSTALL_LOCKED = "install_locked"
-    STOP_OWN = "stop_own"
-
-
-@frozen
-class ProvedKind:
-    """A kind that was proved of a command; `detail` is the remote and its address, or the lock."""
-
-    kind: Kind
-    workspace: str
-    detail: str = ""
-
-    @property
-    def told(self) -> str:
-        """In words, as a person is offered it."""
-        return {
-            Kind.DELETE_IGNORED: f"delete what git ignores in {self.workspace}",
-            Kind.PUSH: f"push without force to {self.detail} from {self.workspace}",
-            Kind.INSTALL_LOCKED: f"install what {self.detail} of {self.workspace} locks",
-            Kind.STOP_OWN: f"stop processes that shelltie started in {self.workspace}",
-        }[self.kind]
 
 
 def prove(command: Command, verdict: Verdict, workspace: str) -> ProvedKind | None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
-from shelltie.approval.kinds import ProvedKind
 from shelltie.basics.frozen import frozen
 from shelltie.basics.ids import ShortIds
 from shelltie.model import Command, Directory
@@ -21,6 +20,34 @@ _IDS = ShortIds()
 _APPLY = "apply"  # instead of the place where a command would run
 
 LATE_ANSWER_WINDOW = 600.0  # how long a late question may be answered, and a late answer be used
+
+
+class Kind(StrEnum):
+    """What a person may allow as a whole. The list is closed."""
+
+    DELETE_IGNORED = "delete_ignored"
+    PUSH = "push"
+    INSTALL_LOCKED = "install_locked"
+    STOP_OWN = "stop_own"
+
+
+@frozen
+class ProvedKind:
+    """A kind that was proved of a command; `detail` is the remote and its address, or the lock."""
+
+    kind: Kind
+    workspace: str
+    detail: str = ""
+
+    @property
+    def told(self) -> str:
+        """In words, as a person is offered it."""
+        return {
+            Kind.DELETE_IGNORED: f"delete what git ignores in {self.workspace}",
+            Kind.PUSH: f"push without force to {self.detail} from {self.workspace}",
+            Kind.INSTALL_LOCKED: f"install what {self.detail} of {self.workspace} locks",
+            Kind.STOP_OWN: f"stop processes that shelltie started in {self.workspace}",
+        }[self.kind]
 
 
 class Scope(StrEnum):

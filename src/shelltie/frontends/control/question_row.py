@@ -4,8 +4,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from shelltie.approval.kinds import ProvedKind
-from shelltie.approval.question import Input, Pending, Question
+from shelltie.approval.question import Input, Pending, ProvedKind, Question
 from shelltie.basics import json_codec
 from shelltie.model import Command, TerminalSize
 from shelltie.verdict import Code, Rating, Reason, Span, Verdict

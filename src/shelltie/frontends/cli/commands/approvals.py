@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shelltie.approval import always, kind_rules
-from shelltie.approval.kinds import Kind, ProvedKind
+from shelltie.approval.question import Kind, ProvedKind
 from shelltie.basics import visible_text
 from shelltie.basics.frozen import frozen
 from shelltie.errors import InvalidParameters
