@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 
+_AT_ONCE = 4  # threads stay for a while: a hundred calls at once would leave forty behind
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -29,11 +31,13 @@ class WorkerThreads:
     """In other threads."""
 
     def __init__(self) -> None:
+        self._few: anyio.CapacityLimiter | None = None
         self._turn: anyio.CapacityLimiter | None = None
 
     async def run(self, work: Callable[[*Ts], T], *given: *Ts) -> T:
         """See `Threads`."""
-        return await anyio.to_thread.run_sync(work, *given)
+        self._few = self._few or anyio.CapacityLimiter(_AT_ONCE)
+        return await anyio.to_thread.run_sync(work, *given, limiter=self._few)
 
     async def run_in_turn(self, work: Callable[[*Ts], T], *given: *Ts) -> T:
         """See `Threads`. Threads share one interpreter: two would be ready no sooner, and the event

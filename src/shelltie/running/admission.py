@@ -64,7 +64,6 @@ _SESSION_ON_TRIAL = (
     " tool trial, or with `shelltie changes {0}`, and apply or discard that"
 )
 _NOTHING_RUN = ". Nothing was run"
-_CONFIRMED_AT_ONCE = 4  # each takes a thread, and threads stay for a while
 _STOPPED_MAX = 1000
 _STOPS = {
     Bar.WRITE: "write a file",
@@ -124,8 +123,6 @@ class Admission:
             trials.ask = self.approve_changes
         self._profiles = profiles
         self._publish = publish
-        # Without a turn of the event loop where nobody waits.
-        self._confirming = anyio.Semaphore(_CONFIRMED_AT_ONCE, fast_acquire=True)
         self._stopped: OrderedDict[str, str] = OrderedDict()  # texts that were no safe ones
         self._blocked: OrderedDict[str, str] = OrderedDict()  # what isolation kept commands from
 
@@ -391,8 +388,7 @@ class Admission:
         decisions = self._profiles[profile]
         decides = decisions.safe != decisions.unknown
         if decides or self.placement.depends_on_safety(profile):
-            async with self._confirming:
-                return await self.judge.confirm(command, verdict)
+            return await self.judge.confirm(command, verdict)
         return verdict
 
     def correct(self, run: Run, bars: Sequence[Bar]) -> None:
