@@ -25,7 +25,7 @@ CHANGES = "echo x > new; echo y >> f; rm g; mkdir d; echo z > .envrc; ls"
 INSIDE = """
 import json, os, subprocess, sys
 os.chdir(sys.argv[1])
-words = ["-m", "shelltie", "run", "--isolation", "sandbox", "--json", "--", sys.argv[2]]
+words = ["-m", "shelltie", "run", "--isolation", "sandbox", "--", sys.argv[2]]
 done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=100)
 names = sorted(os.listdir("."))
 print(json.dumps({"said": done.stdout + done.stderr, "names": names}))

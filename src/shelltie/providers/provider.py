@@ -18,6 +18,9 @@ OTHER_DIRECTORY = (
 # (`socket:docker`); to see `processes` of others, or for `everything`, a command runs outside.
 Needs = frozenset[str]
 LOOPBACK, DOCKER = "network:loopback:", "socket:docker"
+# So begins what is said where a sandbox is less than usual; whoever asked for one has to read it.
+OLDER_BWRAP = "this bwrap does not know"
+WRITES_LIVE = "sandboxed commands write to the workspace itself here"
 STAYING = "staying"  # the name of who has what outlives us
 
 

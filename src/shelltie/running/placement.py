@@ -19,7 +19,7 @@ from shelltie.errors import (
 )
 from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation, Survivors
 from shelltie.providers.lazy import LazyProvider
-from shelltie.providers.provider import DOCKER, Provider, Views
+from shelltie.providers.provider import DOCKER, WRITES_LIVE, Provider, Views
 from shelltie.running.options import RunOptions
 from shelltie.verdict import Rating, Verdict
 
@@ -38,9 +38,7 @@ _ONLY_JUDGED = (
 )
 
 
-_WRITES_LIVE = (
-    "sandboxed commands write to the workspace itself here, with what is guarded read-only ({})"
-)
+_WRITES_LIVE = WRITES_LIVE + ", with what is guarded read-only ({})"
 
 
 @frozen

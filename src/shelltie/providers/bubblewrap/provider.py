@@ -45,7 +45,7 @@ from shelltie.providers.files.file_rules import FileRules, guarded_by
 from shelltie.providers.files.workspace_files import WorkspaceFiles
 from shelltie.providers.policies import SandboxPolicy, bars_of
 from shelltie.providers.pool import Sandbox, SandboxPool
-from shelltie.providers.provider import Prepared
+from shelltie.providers.provider import OLDER_BWRAP, Prepared
 from shelltie.providers.proxy.server import open_proxy, proxy_variables
 from shelltie.providers.spawn import LeashedProcess, answers, spawn
 from shelltie.providers.workspace.boundaries import checked, within
@@ -55,8 +55,8 @@ from shelltie.providers.workspace.watched_names import WatchedNames
 from shelltie.settings.network_list import expanded
 
 _OLDER = (
-    "this bwrap does not know {}, so the sandbox is weaker than it could be: update bubblewrap"
-    " (0.11 knows all)"
+    OLDER_BWRAP + " {}, so the sandbox is weaker than it could be: update bubblewrap (0.11 knows"
+    " all)"
 )
 _PRIVATE_CACHES = "your caches cannot be seen in this sandbox, and what it downloads is lost: {}"
 _TICK = 0.005

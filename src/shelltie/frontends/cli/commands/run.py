@@ -56,6 +56,7 @@ from shelltie.model import (
     TerminalSize,
     signal_name,
 )
+from shelltie.providers.provider import OLDER_BWRAP, WRITES_LIVE
 from shelltie.record.journal import UNANCHORED, UNRECORDED
 from shelltie.running.run import Run
 
@@ -64,6 +65,7 @@ IMPORTS_ALL_AFTER = 1.0
 _SOURCE_MAX = 60  # patterns can be long
 _KILL = EscalationStep(signal.SIGKILL, 2.0)
 _OF_THE_RECORD = (UNRECORDED, UNANCHORED)
+_LESS_ISOLATED = (OLDER_BWRAP, WRITES_LIVE)
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FIELDS = (
     *("status", "stdout", "stderr", "exitCode", "timeoutReason", "terminationMode", "durationMs"),
@@ -260,6 +262,7 @@ def explain(outcome: Outcome, result: Result) -> Iterator[tuple[str, str]]:
         count = "1 process" if outcome.survivors == 1 else f"{outcome.survivors} processes"
         yield "⚠", f"ended what it left in the background: {count}"
     yield from (("⚠", text) for text in outcome.warnings if text.startswith(_OF_THE_RECORD))
+    yield from (("⚠", text) for text in result.warnings if text.startswith(_LESS_ISOLATED))
     yield from (("⚠", text) for text in outcome.unwritten if text != result.hint)
 
 
