@@ -308,6 +308,31 @@ async def test_a_workspace_full_of_traps_does_no_harm(opened: Open, trap: str) -
     assert after.stdout == "fine\n"
 
 
+async def test_a_commit_has_the_author_that_an_included_file_names(
+    opened: Open, workspace: Path
+) -> None:
+    home = Path.home()
+    for number, included in enumerate((home / "mine", workspace / "theirs", home / "other")):
+        included.write_text(
+            f"[user]\n email = {number}@example.org\n[include]\n path = ~/more\n"
+            "[http]\n x = secret\n"
+        )
+    (home / "more").write_text("[user]\n name = Included\n[url]\n y = secret\n")
+    (home / ".gitconfig").write_text(
+        f'[includeIf "gitdir:{home}/elsewhere/"]\n path = other\n'
+        f'[includeIf "gitdir:{workspace.parent}/"]\n path = ~/mine\n path = {workspace}/theirs\n'
+    )
+    author = (
+        "git init -q n && git -C n commit -q --allow-empty -m x && git -C n log --format='%an %ae'"
+    )
+
+    async with opened() as terminal:
+        result = await script(terminal, f"{author}; cat ~/.gitconfig")
+
+    assert result.stdout.startswith("Included 0@example.org\n")
+    assert "secret" not in result.stdout
+
+
 async def test_accounts_that_toolchains_know_are_not_there(opened: Open) -> None:
     home = Path.home()
     secrets = (

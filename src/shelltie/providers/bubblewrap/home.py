@@ -1,13 +1,15 @@
 """Home directory and PATH in the bubblewrap sandbox: toolchains, and no credentials."""
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from shelltie.basics.lazy_regex import lazy
 from shelltie.providers.workspace.boundaries import within
+from shelltie.providers.workspace.git import text_of
 
 _CONDA = ("miniconda3", "miniforge3", "mambaforge", "anaconda3")
 # Toolchains; what some of them know about accounts is below.
@@ -66,6 +68,9 @@ _SHOWN_SECTIONS = frozenset(
         *("trailer", "clean", "checkout", "submodule"),
     }
 )
+_INCLUDE = lazy(r"""\s*\[\s*include(?:if\s+"gitdir(/i|):([^"]*)")?\s*\]""", re.IGNORECASE)
+_INCLUDED = lazy(r"\s*path\s*=\s*(.*?)\s*$", re.IGNORECASE)
+_WILD = lazy(r"[*?\[]")
 _SECTION = lazy(r"\s*\[\s*([\w-]+)")
 
 
@@ -98,6 +103,41 @@ def without_secrets(settings: str) -> str:
         shown = head[1].lower() in _SHOWN_SECTIONS if head else shown
         kept += [line] if shown else []
     return "".join(f"{line}\n" for line in kept)
+
+
+def with_includes(
+    settings: str, beside: Path, home: Path, roots: Sequence[Path], depth: int = 4
+) -> str:
+    """Settings of git, with what they include in that place: always, or for directories like the
+    workspace (`includeIf "gitdir:~/work/"`), which is the first of the `roots`. In a sandbox those
+    files are not there, and a commit would have another author than outside. Other conditions count
+    as not met, and files that commands may write are left out: they could include any other.
+    """
+    lines, met = list[str](), False
+    for line in settings.splitlines():
+        lines.append(line)
+        if line.lstrip().startswith("["):
+            header = _INCLUDE.match(line)
+            met = header is not None and (header[1] is None or _is_met(header, home, roots[0]))
+        elif met and depth and (named := _INCLUDED.match(line)):
+            file = beside / _expanded(named[1], home)
+            if not within(roots)(Path(os.path.realpath(file))):
+                inner = with_includes(text_of(file), file.parent, home, roots, depth - 1)
+                lines += [*inner.splitlines(), "[include]"]  # the section goes on
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _is_met(header: "re.Match[str]", home: Path, workspace: Path) -> bool:
+    wanted, place = str(_expanded(header[2], home)), str(workspace)
+    if header[1]:
+        wanted, place = wanted.lower(), place.lower()
+    below = header[2].endswith("/") and not _WILD.search(wanted) and wanted.startswith("/")
+    return below and f"{place}/".startswith(f"{wanted}/")
+
+
+def _expanded(named: str, home: Path) -> Path:
+    named = named.strip('"')
+    return home / named[2:] if named.startswith("~/") else Path(named)
 
 
 def programs(path: str, known: tuple[Path, ...], wide: tuple[Path, ...]) -> Iterator[Path]:

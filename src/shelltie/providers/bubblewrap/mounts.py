@@ -19,6 +19,7 @@ from shelltie.providers.bubblewrap.home import (
     credentials,
     credentials_of,
     programs,
+    with_includes,
     without_secrets,
 )
 from shelltie.providers.policies import SandboxPolicy
@@ -140,7 +141,8 @@ class SandboxView:
             yield from ("--ro-bind", os.path.realpath(place), str(place))
         for place in (home / name for name in SETTINGS):
             if _there(place):
-                shown = self.held.content(without_secrets(text_of(place)).encode())
+                settings = with_includes(text_of(place), place.parent, home, self.roots)
+                shown = self.held.content(without_secrets(settings).encode())
                 yield from ("--ro-bind-data", str(shown), str(place))
         yield from self._programs()
         for path in credentials(home, toolchains):
