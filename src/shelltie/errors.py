@@ -7,6 +7,7 @@ TerminalError
         CommandNotAllowed
         UnsafeArguments
     CannotStart
+        KeeperGone
         NotSetUp
         Silent
         IsolationUnavailable
@@ -127,6 +128,10 @@ class CannotStart(TerminalError):
     def __init__(self, message: str, exit_code: int = 126) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class KeeperGone(CannotStart):
+    """There is no keeper any more where one was: what it held has ended with it."""
 
 
 class NotSetUp(CannotStart):

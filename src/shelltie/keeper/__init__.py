@@ -21,6 +21,7 @@ Files, in reading order:
   pykeeper          the same in Python
   stream_protocol   every word on the stream of a keeper that stays
   stream_link       the server's side of that
+  lasting_link      the same to another machine: heartbeat, reconnect
   stay_folder       where keepers that stay are found
   stay.c            a keeper that stays: requests, lease, limits
   held_run.c        one command of it: output at absolute offsets, what its leash said

@@ -46,6 +46,7 @@ void tell_row(struct run *run) {
          run->taken + run->typed_count, out->spool.first, out->spool.end, err->spool.first,
          err->spool.end, run->terminal >= 0 ? "t" : "", problem);
     for (int i = 0; i < run->word_count; i++) run->words[i].told = false;
+    run->taken_told = UINT64_MAX; /* whoever comes now has room for so much more input */
     tell_words(run);
 }
 

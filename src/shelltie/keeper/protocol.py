@@ -119,6 +119,18 @@ class Taken:
 
 
 @frozen
+class Unreachable:
+    """The connection to its keeper is lost, and it goes on there; a place says this, no leash."""
+
+    message: str
+
+
+@frozen
+class Reachable:
+    """The connection is back, and nothing was lost."""
+
+
+@frozen
 class Noted:
     """What the user should know of this run. A provider says this, no leash does.
 
@@ -134,7 +146,20 @@ class Noted:
     refused: RefusedHost | None = None
 
 
-LeashWord = Noted | Started | Failed | Signalled | Exited | Expired | Stuck | Gone | Lost | Taken
+LeashWord = (
+    Noted
+    | Started
+    | Failed
+    | Signalled
+    | Exited
+    | Expired
+    | Stuck
+    | Unreachable
+    | Reachable
+    | Gone
+    | Lost
+    | Taken
+)
 
 
 def run_frame(

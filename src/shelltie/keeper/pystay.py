@@ -291,8 +291,7 @@ class StayingKeeper:
         known = run.taken + len(run.typed)
         flags = "" if run.terminal is None else "t"
         self._tell(ROW, run.name, known, out.first, out.end, err.first, err.end, flags, problem)
-        for word in run.words:
-            word.told = False
+        run.tell_again()
         self._tell_words(run)
 
     # What a command prints

@@ -176,6 +176,12 @@ class Run:
     def ends(self) -> list[int]:
         return [stream.end for stream in self.streams]
 
+    def tell_again(self) -> None:
+        """Whoever comes now has heard no state, and not how much input there is room for."""
+        self.taken_told = -1
+        for word in self.words:
+            word.told = False
+
     def waits_for(self) -> dict[int, int]:
         """What to poll for, by descriptor."""
         wants = {} if self.control is None else {self.control.fileno(): select.POLLIN}

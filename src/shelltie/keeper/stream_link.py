@@ -129,14 +129,15 @@ class _Inlet:
         self._loop = asyncio.get_running_loop()
         self._fd: int | None = fd
         os.set_blocking(fd, False)
-        self.sent = self.taken = at
+        self.sent = self._taken = at
+        self._unread = bytearray()  # what was sent after `_taken`: a link that broke has lost it
         self._send = send
         self.ended: Callable[[int], None] = lambda _: None
         self._watched = False
         self.watch()
 
     def watch(self) -> None:
-        wanted = self._fd is not None and self.sent - self.taken < INPUT_MAX
+        wanted = self._fd is not None and self.sent - self._taken < INPUT_MAX
         if wanted and not self._watched and self._fd is not None:
             watch(self._loop, self._fd, self._read)
         if not wanted and self._watched and self._fd is not None:
@@ -146,7 +147,7 @@ class _Inlet:
     def _read(self) -> None:
         assert self._fd is not None
         try:
-            data = os.read(self._fd, INPUT_MAX - (self.sent - self.taken))
+            data = os.read(self._fd, INPUT_MAX - (self.sent - self._taken))
         except BlockingIOError:
             return
         except OSError:
@@ -155,9 +156,24 @@ class _Inlet:
             self.close()
             self.ended(self.sent)
             return
-        self._send(self.sent, data)
-        self.sent += len(data)
+        at, self.sent = self.sent, self.sent + len(data)
+        self._unread += data
+        self._send(at, data)
         self.watch()
+
+    def take(self, upto: int) -> None:
+        """The command's input has had this much."""
+        if upto > self._taken:
+            del self._unread[: upto - self._taken]
+            self._taken = upto
+            self.watch()
+
+    def send_again(self, start: int) -> None:
+        """What the keeper has not had, and that it ends if it does."""
+        if rest := bytes(self._unread[start - self._taken :]):
+            self._send(start, rest)
+        if self._fd is None:
+            self.ended(self.sent)
 
     def close(self) -> None:
         if self._fd is not None:
@@ -209,6 +225,13 @@ class HeldCommand:
                 self._inlet.ended = lambda at: self._link.ask(StreamAsk.CLOSE, self.run, at)
         self._settle()
 
+    def resume(self, row: HeldRow | None) -> None:
+        """Go on where another connection broke; no `row`: its keeper has not known it then."""
+        for number, outlet in self._outlets.items():
+            self._link.ask(StreamAsk.FOLLOW, self.run, number, outlet.arrived)
+        if self._inlet is not None:
+            self._inlet.send_again(0 if row is None else row.input)
+
     def signal(self, number: int) -> None:
         """Send a signal to everybody; SIGKILL, until nobody is left."""
         self._link.ask(StreamAsk.SIGNAL, self.run, number)
@@ -235,8 +258,12 @@ class HeldCommand:
         if outlet is None or start < outlet.arrived:
             raise ValueError("output that was not asked for")
         if missing := outlet.skip_to(start):
-            self._say(Noted(f"{missing} bytes of its output are lost: more was printed while no"
-                            " server held it than is kept (stay.output)"))  # fmt: skip
+            self.say(
+                Noted(
+                    f"{missing} bytes of its output are lost: more was printed while no server"
+                    f" held it than is kept ({self._link.bound_setting})"
+                )
+            )
         outlet.take(data)
 
     def ended(self, number: int, at: int) -> None:
@@ -248,8 +275,7 @@ class HeldCommand:
     def taken(self, upto: int) -> None:
         """Its input has had this much."""
         if self._inlet is not None:
-            self._inlet.taken = max(self._inlet.taken, upto)
-            self._inlet.watch()
+            self._inlet.take(upto)
 
     def word(self, at: tuple[int, int], word: LeashWord) -> None:
         """Its leash said this when so much had been printed."""
@@ -287,7 +313,7 @@ class HeldCommand:
 
     def fail(self, reason: str) -> None:
         """Its keeper could not begin: nothing was started."""
-        self._say(Failed("keeper", errno.ESRCH, reason))
+        self.say(Failed("keeper", errno.ESRCH, reason))
         self.finish(Gone(0, 0.0))
 
     def let_go(self) -> None:
@@ -300,7 +326,8 @@ class HeldCommand:
             os.close(self.terminal)
             self.terminal = None
 
-    def _say(self, word: LeashWord) -> None:
+    def say(self, word: LeashWord) -> None:
+        """Tell whoever listens."""
         if self._listen is not None:
             self._listen(word)
 
@@ -335,10 +362,11 @@ class StreamLink:
     `on_welcome` is called with what it holds; `on_lost` with why there is no connection any more.
     """
 
+    bound_setting = "stay.output"  # which bounds what is kept of the output
+
     def __init__(self, channel: socket.socket, token: str, *, take: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
-        channel.setblocking(False)
-        self._channel: socket.socket | None = channel
+        self._channel: socket.socket | None = None
         self._reader = FrameReader()
         self._out = bytearray()
         self._passed: deque[int] = deque()
@@ -352,8 +380,17 @@ class StreamLink:
         self.said_bye = False
         self.problem: tuple[str, str] | None = None  # the code and text of its ERROR
         self.on_change: list[Callable[[], None]] = []  # something of the above has changed
+        self._greeting = asked(StreamAsk.HELLO, MAGIC, VERSION, token, "take" if take else "free")
+        self._greet(channel)
+
+    def _greet(self, channel: socket.socket) -> None:
+        """Begin a connection: the keeper answers with what it holds."""
+        channel.setblocking(False)
+        self._channel = channel
+        self._reader = FrameReader()
         watch(self._loop, channel.fileno(), self.hear)
-        self.ask(StreamAsk.HELLO, MAGIC, VERSION, token, "take" if take else "free")
+        self._out += self._greeting
+        self._flush()
 
     @property
     def alive(self) -> bool:
@@ -432,6 +469,7 @@ class StreamLink:
             case StreamSay.ERROR:
                 self.problem = self.problem or (frame.fields[0], frame.fields[1])
             case StreamSay.PONG:
+                self._answered(frame.fields[0])
                 return
             case _:
                 self._serve_command(frame)
@@ -443,6 +481,9 @@ class StreamLink:
         if self._channel is not None:
             self.ask(StreamAsk.PING, "held")
             self._next_ping = self._loop.call_later(self.lease / 3, self._ping)
+
+    def _answered(self, ping: str) -> None:
+        """A keeper beside us is there as long as its socket is."""
 
     def _serve_command(self, frame: SaidFrame) -> None:
         command = self._commands.get(frame.fields[0])
@@ -488,9 +529,13 @@ class StreamLink:
             self._loop.remove_writer(self._channel)
 
     def _hang_up(self, problem: tuple[str, str] | None) -> None:
+        if self._close_channel():
+            self._cut_off(problem)
+
+    def _close_channel(self) -> bool:
         channel, self._channel = self._channel, None
         if channel is None:
-            return
+            return False
         if self._next_ping is not None:
             self._next_ping.cancel()
         forget(self._loop, channel.fileno())
@@ -499,6 +544,10 @@ class StreamLink:
         with suppress(IndexError):
             while True:
                 os.close(self._passed.popleft())
+        return True
+
+    def _cut_off(self, problem: tuple[str, str] | None) -> None:
+        """There will be no connection any more."""
         self.problem = self.problem or problem
         for command in tuple(self._commands.values()):
             if self.problem is not None and self.problem[0] == "taken":

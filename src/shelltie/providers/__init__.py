@@ -15,6 +15,7 @@ Files, in reading order:
   spawn        a command on a leash
   cgroup       limits for a whole tree
   local        this machine
+  stream_ends  the local ends of a command on a keeper that stays
   staying      this machine, for what outlives the server
   policies     what holds in every sandbox and container
   lazy         a place that is imported when it is first used

@@ -304,7 +304,10 @@ async def many_run_side_by_side(provider: Provider, workspace: Path) -> None:
             ("sh", "-c", "echo $$"), _PATH, str(workspace), None, None, Resources(),
             workspace=str(workspace),
         )  # fmt: skip
-        others = [ObservedCommand(provider, prepared) for _ in range(10)]
+        others = []
+        for _ in range(10):
+            await provider.ready(str(workspace))
+            others.append(ObservedCommand(provider, prepared))
         for other in others:
             assert await other.exit_code() == 0
             other.close()

@@ -5,9 +5,7 @@ upgrade has the next one use the new keeper.
 """
 
 import asyncio
-import os
 import secrets
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,18 +15,24 @@ from typing import BinaryIO
 
 import anyio
 
-from shelltie.basics.frozen import mutable
 from shelltie.environment.child import RUN_MARK
 from shelltie.errors import CannotStart
 from shelltie.keeper.binaries import choose, staying_argv
-from shelltie.keeper.link import checked_run_frame
-from shelltie.keeper.protocol import HEADER, LeashWord
+from shelltie.keeper.protocol import LeashWord
 from shelltie.keeper.stay_folder import StayFolder
 from shelltie.keeper.stream_link import HeldCommand, HeldRow, StreamLink
 from shelltie.keeper.stream_protocol import StreamAsk
 from shelltie.model import Bar, Isolation, TerminalSize
 from shelltie.providers import cgroup
 from shelltie.providers.provider import STAYING, Prepared
+from shelltie.providers.stream_ends import (
+    LocalEnds,
+    feed,
+    is_terminal,
+    open_ends,
+    run_fields,
+    start_fields,
+)
 
 _ANSWERS_WITHIN = 5.0  # seconds, a keeper that is there
 _CLOSES_WITHIN = 8.0  # seconds, a keeper that ends everything
@@ -42,7 +46,7 @@ class StayingProcess:
     __slots__ = ("_folder", "_held", "_link", "stderr", "stdin", "stdout")
 
     def __init__(
-        self, link: StreamLink, held: HeldCommand, ends: "_LocalEnds", folder: StayFolder
+        self, link: StreamLink, held: HeldCommand, ends: LocalEnds, folder: StayFolder
     ) -> None:
         self._link = link
         self._held = held
@@ -93,17 +97,6 @@ class StayingProcess:
         self._held.close_terminal()
 
 
-@mutable
-class _LocalEnds:
-    """Both ends of a command's streams: those that a reader here has, and the keeper's side."""
-
-    stdout: int = -1
-    stderr: int | None = None
-    stdin: int | None = None
-    outputs: dict[int, int] | None = None
-    typed: int | None = None
-
-
 class StayingProvider:
     """Starts commands here that stay when we leave. `bound` bytes are kept of each stream."""
 
@@ -143,7 +136,7 @@ class StayingProvider:
                 f"{len(there)} commands stay already, and {self._most} may (stay.max): `shelltie"
                 " doctor` lists them, `shelltie kill ID` ends one"
             )
-        body = _run_fields(prepared)
+        body = run_fields(prepared)
         name = prepared.env.get(RUN_MARK) or f"run-{secrets.token_hex(8)}"
         complaints = tempfile.TemporaryFile()  # noqa: SIM115  read when the keeper has ended
         try:
@@ -157,13 +150,8 @@ class StayingProvider:
         self._launches = [one for one in self._launches if not one.over]
         self._launches.append(launch := _Launch(process, complaints, link))
         launch.look()
-        streams = ("p" if prepared.pty else "") + ("o" if prepared.one_output else "")
-        streams += "i" if _takes_input(prepared) else ""
-        size = prepared.pty or TerminalSize(24, 80)
-        link.ask(
-            StreamAsk.START, name, 0, 0, self._bound, streams, size.rows, size.columns, data=body
-        )  # fmt: skip
-        if _is_terminal(prepared):
+        link.ask(StreamAsk.START, name, *start_fields(prepared, self._bound), data=body)
+        if is_terminal(prepared):
             link.ask(StreamAsk.TERMINAL, name)
         held = link.command(name, listen)
         return self.attach(link, held, prepared)
@@ -180,37 +168,13 @@ class StayingProvider:
         bytes from which on they are wanted.
         """
         self._links = [one for one in self._links if one.alive and one is not link] + [link]
-        ends = _open_ends(prepared)
+        ends = open_ends(prepared)
         assert ends.outputs is not None
-        shared = _is_terminal(prepared)
+        shared = is_terminal(prepared)
         held.attach(ends.outputs, ends.typed, row, shared=shared, starts=starts)
-        given = row is None and prepared.stdin is not None and not prepared.stays_open
-        if given and not _is_terminal(prepared):
-            self._give(ends, prepared.stdin or b"")
+        if row is None:
+            feed(ends, prepared)
         return StayingProcess(link, held, ends, self.folder)
-
-    def _give(self, ends: _LocalEnds, data: bytes) -> None:
-        """Input that ends: the keeper is given it as fast as the command reads."""
-        assert ends.stdin is not None
-        fd, ends.stdin = ends.stdin, None
-        os.set_blocking(fd, False)
-        rest = memoryview(data)
-        loop = asyncio.get_running_loop()
-
-        def write() -> None:
-            nonlocal rest
-            with suppress(BlockingIOError):
-                try:
-                    while rest:
-                        rest = rest[os.write(fd, rest) :]
-                except BrokenPipeError:
-                    rest = rest[:0]
-                loop.remove_writer(fd)
-                os.close(fd)
-                return
-            loop.add_writer(fd, write)
-
-        write()
 
     async def reach(
         self, name: str, listen: Callable[[LeashWord], None], *, take: bool
@@ -268,47 +232,6 @@ class StayingProvider:
                     await anyio.sleep(_TICK)
         for link in links:
             link.close()
-
-
-def _run_fields(prepared: Prepared) -> bytes:
-    """What a RUN frame has after its id. Raises: CannotStart."""
-    frame = checked_run_frame(
-        0,
-        prepared.argv,
-        prepared.env,
-        prepared.cwd,
-        tty=_is_terminal(prepared),
-        resources=prepared.resources,
-        directory=prepared.directory,
-    )
-    return frame[HEADER.size :].partition(b"\0")[2]
-
-
-def _is_terminal(prepared: Prepared) -> bool:
-    """Input and output are one terminal."""
-    return prepared.pty is not None and not prepared.one_output
-
-
-def _takes_input(prepared: Prepared) -> bool:
-    if _is_terminal(prepared):
-        return False
-    return prepared.stays_open or prepared.stdin is not None
-
-
-def _open_ends(prepared: Prepared) -> _LocalEnds:
-    ends = _LocalEnds(outputs={})
-    assert ends.outputs is not None
-    if _is_terminal(prepared):
-        ours, theirs = socket.socketpair()
-        ends.stdout, inner = ours.detach(), theirs.detach()
-        ends.outputs[1], ends.typed = inner, os.dup(inner)
-        return ends
-    ends.stdout, ends.outputs[1] = os.pipe()
-    if not prepared.one_output:
-        ends.stderr, ends.outputs[2] = os.pipe()
-    if _takes_input(prepared):
-        ends.typed, ends.stdin = os.pipe()
-    return ends
 
 
 class _Launch:

@@ -411,7 +411,7 @@ class Run:
         match word:
             case protocol.Started():
                 self.pid = word.pid or None  # it may have ended before its number was looked up
-                self._observer = activity.Observer(word.leash, self._terminal)
+                self._observer = self._new_observer(word.leash)
                 self.move(State.RUNNING)
                 self._tell(RunStarted(self.id, time.time(), word.pid, self.rules.limits))
             case protocol.Failed():
@@ -423,8 +423,17 @@ class Run:
                 self._ending.stuck = word.pids
             case protocol.Noted():
                 self._ending.note(word)
+            case protocol.Unreachable() | protocol.Reachable():
+                self._note_reach(word)
             case _:
                 self._hear_end(word)
+
+    def _new_observer(self, leash: int) -> activity.Observer | None:
+        """Who looks at what it does: at processes of this machine."""
+        return activity.Observer(leash, self._terminal)
+
+    def _note_reach(self, word: protocol.Unreachable | protocol.Reachable) -> None:
+        """Only what runs on another machine can be out of reach."""
 
     def _tell(self, event: Event) -> None:
         self._publish(event)

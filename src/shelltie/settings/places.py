@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from shelltie.basics.frozen import fields, frozen
 from shelltie.basics.validate import did_you_mean
 from shelltie.errors import ConfigWrong
+from shelltie.model import Isolation
 from shelltie.settings import checks
 from shelltie.settings.all_settings import setting
 
@@ -43,6 +44,7 @@ class Place:
 
     kind: ClassVar[str]
     required: ClassVar[tuple[str, ...]] = ()
+    isolation: ClassVar[Isolation] = Isolation.NONE  # what it keeps commands from, at its level
 
     directory: str = setting("", checks.absolute)
     """Where commands run there, unless a call says so. Not set: the home directory there."""
@@ -85,6 +87,7 @@ class KubernetesPlace(Place):
 
     kind: ClassVar[str] = "kubernetes"
     required: ClassVar[tuple[str, ...]] = ("image",)
+    isolation: ClassVar[Isolation] = Isolation.CONTAINER
 
     image: str = ""
     """The image of the pods; it needs a shell."""

@@ -42,7 +42,8 @@ class PlaceEngine(Protocol):
         """A local non-blocking AF_UNIX stream whose other end is pumped to the keeper's socket.
 
         It ends when the connection breaks, if that is noticed; who uses it sends heartbeats.
-        Raises: OSError, CannotStart.
+        Raises: OSError, CannotStart; KeeperGone where the place can be reached, and the keeper is
+            not there any more: then nobody tries again.
         """
         ...
 

@@ -8,6 +8,7 @@ for the start-up files of an account may print, too.
 
 import hashlib
 import io
+import secrets
 import shlex
 import zipfile
 from collections.abc import Iterator
@@ -61,23 +62,25 @@ said=$($RUN "$fresh" --version 2>&1) || {
   echo "MARKfailed the keeper does not run there: $said"; exit 5; }
 mv -f "$fresh" "$place/$NAME" && echo "MARKput"
 """
+_TOKEN = 48
 # The token comes on stdin: whoever lists processes does not see it.
 _LAUNCH = r"""
 dir=$place/$KEEPER
 mkdir -m 700 "$dir" || { echo "MARKfailed no directory $dir"; exit 4; }
-head -c 48 >"$dir/token"
+head -c TOKEN >"$dir/token"
 said=$(cd / && $RUN "$place/$NAME" --stay "$dir" - $LEASE 2>&1 </dev/null) || {
   rm -rf "$dir"; echo "MARKfailed the keeper does not start there: $said"; exit 5; }
 echo "MARKstays $dir"
 """
+# SIGTERM has a keeper end everything it holds, and remove its directory.
 _REMOVE = r"""
 dir=$place/$KEEPER
 [ -d "$dir" ] || exit 0
-for at in /proc/[0-9]*; do
-  if tr '\0' '\n' <"$at/cmdline" 2>/dev/null | grep -qxF -e "$dir"
-  then kill "${at#/proc/}" 2>/dev/null; fi
-done
-for turn in 1 2 3 4 5 6 7 8 9 10; do [ -d "$dir" ] || exit 0; sleep 1; done
+pids=$(grep -lzxF -e "$dir" /proc/[0-9]*/cmdline 2>/dev/null | tr -dc '0-9\n')
+if [ -n "$pids" ]; then
+  kill $pids 2>/dev/null
+  for turn in 1 2 3 4 5 6 7 8 9 10; do [ -d "$dir" ] || exit 0; sleep 0.$turn; done
+fi
 rm -rf "$dir"
 """
 
@@ -143,8 +146,13 @@ def launch_script(payload: Payload, place: str, keeper: str, lease: float) -> st
 
 
 def remove_script(place: str, keeper: str) -> str:
-    """Ends a keeper by SIGTERM, which has it end everything it holds, and removes what it left."""
+    """Ends a keeper, with all it holds, and removes what it left."""
     return _marked(_settings(place) + f"KEEPER={keeper}\n" + _REMOVE)
+
+
+def new_token() -> str:
+    """What whoever connects to a keeper shows; `launch_script` reads so many bytes."""
+    return secrets.token_hex(_TOKEN // 2)
 
 
 def told(output: str, word: str) -> Iterator[str]:
@@ -184,7 +192,9 @@ def _settings(place: str, payload: Payload | None = None) -> str:
 
 
 def _marked(script: str) -> str:
-    return script.replace("MARK", MARK)
+    # A python3 that is a script of bash's (pyenv) would run and print what BASH_ENV names.
+    script = f"unset BASH_ENV ENV\n{script}"
+    return script.replace("MARK", MARK).replace("TOKEN", str(_TOKEN))
 
 
 def _named(kind: str, content: bytes) -> str:
