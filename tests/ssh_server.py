@@ -39,6 +39,7 @@ class SshServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.connections = 0
+        self._refuses = False
         self._sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -76,6 +77,14 @@ class SshServer:
         }
         return SshPlace(**{**own, **settings})  # type: ignore[arg-type]
 
+    def refuse(self) -> None:
+        """Who connects from now on is hung up on."""
+        self._refuses = True
+
+    def accept(self) -> None:
+        """As before."""
+        self._refuses = False
+
     def kill_connections(self) -> None:
         """SIGKILL for every sshd, as when somebody restarts it the hard way."""
         for process in self._processes:
@@ -96,6 +105,9 @@ class SshServer:
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                if self._refuses:
+                    connection.close()
+                    continue
                 with connection, (self.folder / "log").open("ab") as log:
                     self.connections += 1
                     end = connection.fileno()

@@ -28,7 +28,7 @@ from shelltie.approval.question import Question
 from shelltie.assemble_parts import judge_of, keeper_of, profiles, shell_of
 from shelltie.basics.frozen import fields, replace
 from shelltie.environment import child
-from shelltie.errors import CannotStart, TerminalError
+from shelltie.errors import CannotStart, NotSetUp, TerminalError
 from shelltie.events import Event, Leaked, LimitReached, Publish
 from shelltie.keeper.hardening import hide_this_process
 from shelltie.keeper.stay_folder import StayFolder, stay_folder
@@ -40,6 +40,7 @@ from shelltie.output.spool_folder import Spools
 from shelltie.output.store import Store
 from shelltie.providers.lazy import LazyProvider, LazyViews
 from shelltie.providers.local import LocalProvider
+from shelltie.providers.places.engine import PlaceEngine
 from shelltie.providers.policies import (
     ContainerPolicy,
     SandboxPolicy,
@@ -59,6 +60,7 @@ from shelltie.running.placement import Demands, Placement
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import paths
 from shelltie.settings.config import Config
+from shelltie.settings.places import Place, SshPlace
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
 from shelltie.telemetry.metrics import Metrics
@@ -105,6 +107,33 @@ def _staying(config: Config) -> Provider:
         bound=stay.output,
         most=stay.most,
     )
+
+
+def _place(config: Config, name: str) -> Provider:
+    from shelltie.providers.places.provider import PlaceProvider
+
+    place = config.places[name]
+    return PlaceProvider(name, place, _engine(name, place), config.environment.passed)
+
+
+def _engine(name: str, place: Place) -> PlaceEngine:
+    """What an engine needs is an extra. Raises: NotSetUp."""
+    try:
+        made: PlaceEngine
+        match place:
+            case SshPlace():
+                from shelltie.providers.places.ssh import SshEngine
+
+                made = SshEngine(name, place)
+            case _:
+                raise NotSetUp(f"places of kind {place.kind} are not there yet")
+    except ImportError as error:
+        raise NotSetUp(
+            f"{name}: a place of kind {place.kind} needs more: pip install"
+            f" 'shelltie[{place.kind}]' ({error})"
+        ) from error
+    else:
+        return made
 
 
 def _bubblewrap(policy: SandboxPolicy, keeper: str | None) -> Provider:
@@ -290,6 +319,11 @@ def _admission(config: Config, providers: Sequence[Provider], bus: Bus) -> Admis
         sandbox_writes=_sandbox_writes(config),
         yes_lifts_demands=config.isolation.outside,
         staying=LazyProvider(STAYING, Isolation.NONE, partial(_staying, config)),
+        places={
+            name: LazyProvider(name, place.isolation, partial(_place, config, name))
+            for name, place in config.places.items()
+        },
+        place_rules=config.place,
     )
     return Admission(
         judge=judge_of(config, paths.here(), stays=True),

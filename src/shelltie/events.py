@@ -273,6 +273,17 @@ class RunReleased:
 
 
 @frozen
+class ReachChanged:
+    """The connection to the place where a run is was lost, or is back; it goes on there."""
+
+    run: RunId
+    at: float
+    place: str
+    message: str
+    reachable: bool = True
+
+
+@frozen
 class SessionNamed:
     """A run is an interactive session from now on, and this is its id."""
 
@@ -407,6 +418,7 @@ Event = (
     | RunLost
     | RunHeld
     | RunReleased
+    | ReachChanged
     | SessionNamed
     | ShellCommandBegan
     | ShellCommandEnded

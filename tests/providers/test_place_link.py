@@ -120,6 +120,22 @@ async def test_a_link_that_dies_without_a_word_is_noticed_and_picked_up(
     assert kinds[-2:] == [Exited, Gone]
 
 
+async def test_what_has_ended_is_not_started_again_by_a_connection_that_breaks_then(
+    engine: NearEngine, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+
+    async with place(engine) as provider:
+        for _ in range(5):
+            seen = Seen(provider, "sh", "-c", f"echo ran >>{runs}")
+            await seen.over()
+            engine.hang_up()
+        last = Seen(provider, "true")
+        await last.over()
+
+    assert runs.read_text(encoding="utf-8") == "ran\n" * 5
+
+
 @pytest.mark.usefixtures("quick")
 async def test_a_signal_sent_while_nothing_can_be_heard_arrives_later(
     engine: NearEngine,

@@ -71,7 +71,7 @@ async def test_the_keeper_is_copied_once_and_a_start_up_file_is_read_by_no_comma
             seen = Seen(provider, "bash", "-c", "echo [$FROM_RC] $HOME $SHELLTIE_X; pwd")
             await seen.over()
             printed.append(seen.printed)
-            user = provider.surroundings.base.kept["USER"]
+            user = (await provider.look_there()).base.kept["USER"]
         put = next((server.folder / f"shelltie-{os.getuid()}").glob("keeper-*")).stat().st_mtime_ns
         printed.append(str(put).encode())
 

@@ -34,6 +34,9 @@ class Doubter:
     async def judge(self, _: Command) -> Verdict:
         return Verdict(Rating.UNKNOWN)
 
+    async def judge_elsewhere(self, _: Command) -> Verdict:
+        return Verdict(Rating.UNKNOWN)
+
     async def close(self) -> None:
         """It has nothing to close."""
 

@@ -17,6 +17,7 @@ PROGRAMS = {"shfmt-py"}
 OPTIONAL = {
     "acp": {"agent-client-protocol"},
     "otel": {"opentelemetry-sdk"},
+    "ssh": {"asyncssh"},
     "top": {"textual"},
 }
 # Imported by one module of `shelltie.adapters` each, and tested in environments of their own.
@@ -62,7 +63,8 @@ def test_what_is_declared_is_what_is_imported() -> None:
     }
 
     assert optional == OPTIONAL | FRAMEWORKS
-    assert required | OPTIONAL["acp"] | OPTIONAL["top"] == imported_distributions() | PROGRAMS
+    ours = required | OPTIONAL["acp"] | OPTIONAL["ssh"] | OPTIONAL["top"]
+    assert ours == imported_distributions() | PROGRAMS
 
 
 def test_of_opentelemetry_only_the_api_is_imported() -> None:

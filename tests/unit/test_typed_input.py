@@ -260,6 +260,9 @@ class _CountingJudge:
     async def judge(self, command: Command) -> Verdict:
         return await self._judge.judge(command)
 
+    async def judge_elsewhere(self, command: Command) -> Verdict:
+        return await self._judge.judge_elsewhere(command)
+
     async def close(self) -> None:
         await self._judge.close()
 

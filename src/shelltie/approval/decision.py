@@ -19,14 +19,16 @@ _ENDED = lazy(r"(?:[ \t]*[0-9]?>[ \t]*(?:/dev/null|&[0-9]))*[ \t]*(?:&&|\|\||;|\
 
 
 def decide_by_profile(
-    profile: SafetyProfile, text: str, verdict: Verdict, cwd: str, workspace: str
+    profile: SafetyProfile, text: str, verdict: Verdict, cwd: str, workspace: str | None
 ) -> Decision:
-    """What follows from the verdict about a text that is to run in `cwd`."""
+    """What follows from the verdict about a text that is to run in `cwd`; without a `workspace`
+    nothing is taken for reversible.
+    """
     decision = profile.for_rating(verdict.rating)
     if verdict.rating is not Rating.DANGEROUS or profile.irreversible.rank <= decision.rank:
         return decision
     absolute = os.path.abspath(cwd)  # noqa: PTH100  resolve() would follow links
-    gone = is_irreversible(text, verdict, absolute, workspace)
+    gone = workspace is None or is_irreversible(text, verdict, absolute, workspace)
     return profile.irreversible if gone else decision
 
 

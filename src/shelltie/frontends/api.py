@@ -60,9 +60,11 @@ class Options(TypedDict, total=False):
     not be started for reasons that may pass.
     `isolation` is none, sandbox, container, auto (the strongest that works) or outside (none, and
     a person is asked: for what isolation has blocked), `provider` a place by its name; an isolated
-    command may write in `workspace`, or else in `cwd`. On `trial` nothing real is written:
-    `result.trial` says what was changed, and applies or discards it. With `one_output` errors go
-    where the output goes, in the order in which they were printed; two pipes would lose that.
+    command may write in `workspace`, or else in `cwd`. `at` is a place of the settings
+    (`[places.NAME]`): another machine, where a relative `cwd` begins at the place's directory.
+    On `trial` nothing real is written: `result.trial` says what was changed, and applies or
+    discards it. With `one_output` errors go where the output goes, in the order in which they were
+    printed; two pipes would lose that.
     """
 
     timeout: float | None
@@ -76,6 +78,7 @@ class Options(TypedDict, total=False):
     survivors: Survivors | None
     isolation: str | None
     provider: str | None
+    at: str | None
     workspace: str | os.PathLike[str] | None
     retry: int
     trial: bool
@@ -354,6 +357,7 @@ def parse_options(
         requester=requester,
         isolation=options.get("isolation"),
         provider=options.get("provider"),
+        at=options.get("at"),
         trial=bool(options.get("trial")),
         one_output=bool(options.get("one_output")),
         workspace=None if workspace is None else absolute_path("workspace", workspace),

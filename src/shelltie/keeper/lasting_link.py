@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from shelltie.basics.frozen import frozen
 from shelltie.basics.times import human_duration
 from shelltie.errors import CannotStart, KeeperGone
 from shelltie.keeper.protocol import Lost, Noted, Reachable, Unreachable
@@ -41,6 +42,16 @@ _REPEATED = frozenset(
 _FINAL = frozenset({"token", "version", "user", "leash", "taken", "start"})
 
 
+@frozen
+class _Unconfirmed:
+    """What was asked of a run; the answer to that ping says that the keeper has had it."""
+
+    ping: int
+    run: str
+    kind: StreamAsk
+    frame: bytes
+
+
 class LastingLink(StreamLink):
     """A link whose connection may break. `reopen` gives another one.
 
@@ -66,7 +77,7 @@ class LastingLink(StreamLink):
         self._reopen = reopen
         self._missed = 0
         self._pings = 0
-        self._unconfirmed: deque[tuple[int, str, bytes]] = deque()
+        self._unconfirmed: deque[_Unconfirmed] = deque()
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         super().__init__(channel, token, take=True)
@@ -93,9 +104,12 @@ class LastingLink(StreamLink):
         if self.over:
             return
         frame = asked(kind, *fields, data=data)
+        if kind is StreamAsk.FORGET:
+            # A start that is said again of what the keeper has forgotten would be another one.
+            kept = [one for one in self._unconfirmed if one.run != fields[0]]
+            self._unconfirmed = deque(kept)
         if kind in _REPEATED:
-            run = str(fields[0]) if kind is StreamAsk.START else ""
-            self._unconfirmed.append((self._pings + 1, run, frame))
+            self._unconfirmed.append(_Unconfirmed(self._pings + 1, str(fields[0]), kind, frame))
         if self.reachable:
             self._say(frame)
 
@@ -124,7 +138,7 @@ class LastingLink(StreamLink):
         super()._serve(frame)
 
     def _answered(self, ping: str) -> None:
-        while self._unconfirmed and ping.isdigit() and self._unconfirmed[0][0] <= int(ping):
+        while self._unconfirmed and ping.isdigit() and self._unconfirmed[0].ping <= int(ping):
             self._unconfirmed.popleft()
 
     def _ping(self) -> None:
@@ -207,9 +221,9 @@ class LastingLink(StreamLink):
             self._close_channel()
             return False
         self.reachable = True
-        again = {run for _, run, _ in self._unconfirmed}
-        for _, _, frame in self._unconfirmed:
-            self._say(frame)
+        again = {one.run for one in self._unconfirmed if one.kind is StreamAsk.START}
+        for one in self._unconfirmed:
+            self._say(one.frame)
         for run, command in tuple(self._commands.items()):
             command.say(Reachable())
             if run in self.rows or run in again:

@@ -21,7 +21,7 @@ class LazyProvider:
         return self._make()
 
     @property
-    def made(self) -> Provider:
+    def made(self) -> Any:  # noqa: ANN401  what it is, only its module knows
         """The provider itself."""
         return self._provider
 

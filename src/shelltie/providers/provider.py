@@ -1,9 +1,11 @@
 """Provider protocol: a place to run turns a Prepared command into a Process."""
 
 from collections.abc import Callable, Mapping
+from posixpath import normpath
 from typing import Protocol, runtime_checkable
 
 from shelltie.basics.frozen import frozen
+from shelltie.environment.child import Sifted
 from shelltie.keeper.protocol import LeashWord
 from shelltie.model import Bar, Directory, ForwardedPort, Isolation, Resources, TerminalSize
 
@@ -106,6 +108,49 @@ class OutlivingProcess(Protocol):
 
     def release(self) -> None:
         """Let go of it: it goes on, and nothing more is heard."""
+        ...
+
+
+@frozen
+class FarSurroundings:
+    """What a command on another machine finds: its shell, its directory, its variables."""
+
+    shell: tuple[str, ...]
+    directory: str
+    base: Sifted
+
+    def resolve(self, cwd: str) -> str:
+        """A directory there; what is relative begins at the place's own."""
+        return normpath(cwd if cwd.startswith("/") else f"{self.directory}/{cwd}")
+
+
+@runtime_checkable
+class FarProvider(Protocol):
+    """A provider whose commands run on another machine."""
+
+    async def look_there(self) -> FarSurroundings:
+        """What commands find there.
+
+        Raises: CannotStart.
+        """
+        ...
+
+
+@runtime_checkable
+class FarProcess(Protocol):
+    """A process on another machine, whose connection may be lost while it goes on."""
+
+    @property
+    def ends_at(self) -> float:
+        """By the wall clock, when what is out of reach has ended there at the latest."""
+        ...
+
+    def limit(self, total: float) -> None:
+        """Have its keeper end it in so many seconds, whether we can be heard then or not."""
+        ...
+
+    def abandon(self) -> None:
+        """Wait for it no longer; the last word is Lost."""
         ...
 
 

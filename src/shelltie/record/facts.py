@@ -23,6 +23,7 @@ from shelltie.events import (
     Leaked,
     LimitNear,
     LimitsExtended,
+    ReachChanged,
     RunEnded,
     RunHeld,
     RunReady,
@@ -260,6 +261,11 @@ class FactMaker:
     @_write.register
     def _(self, event: RunReleased) -> tuple[str, Body]:
         return "released", {"reason": event.reason}
+
+    @_write.register
+    def _(self, event: ReachChanged) -> tuple[str, Body]:
+        reach = {"place": event.place, "reachable": event.reachable}
+        return "reach", {**reach, "message": event.message}
 
     @_write.register
     def _(self, event: SessionNamed) -> tuple[str, Body]:

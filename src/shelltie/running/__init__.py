@@ -23,6 +23,7 @@ Files, in reading order:
   run         one command, from spawn to Outcome
   staying_run  one that outlives its server
   staying_runs  finds it again
+  place_run   one on another machine
   watchdog    the state machine of the two clocks
   alarms      one heap of deadlines
   activity    does the tree work or wait?

@@ -140,6 +140,8 @@ class Admission:
                     return await self._on_its_trial(run, command, options, None)
                 admitted = Admitted(None, *await self.placement.choose(options, None))
                 return await self._writing_apart(run, command, options, admitted)
+            if options.at is not None:
+                return await self._elsewhere(run, command, options, surroundings)
             verdict = await self._rate(command, options.profile)
             if options.isolation == OUTSIDE:
                 return await self._outside(run, command, options, verdict, surroundings)
@@ -161,6 +163,24 @@ class Admission:
             if kept_inside is not None:
                 admitted = replace(admitted, kept_inside=kept_inside)
             return await self._writing_apart(run, command, options, admitted)
+
+    async def _elsewhere(
+        self, run: RunId, command: Command, options: RunOptions, surroundings: Surroundings
+    ) -> Admitted:
+        """On another machine: what is safe there is a judgement, no view makes it so; on trial
+        nothing can run, so that is asked about.
+
+        Raises: CommandDenied, InvalidParameters, CannotStart.
+        """
+        verdict = await self.judge.judge_elsewhere(command)
+        decision = self._decision(command, verdict, options)
+        placed = await self.placement.choose(options, verdict)
+        withheld = tuple(withheld_of(command, surroundings.withheld))
+        judged = _JudgedCommand(run, command, verdict, options, decision, withheld)
+        admitted = await self._approve(judged, placed, kinds=False)
+        if decision in (Decision.ASK, Decision.TRIAL):
+            await admitted.provider.ready("")  # a person may have taken minutes
+        return admitted
 
     async def admit_into(
         self,
@@ -407,7 +427,9 @@ class Admission:
     def _decision(self, command: Command, verdict: Verdict, options: RunOptions) -> Decision:
         assert options.profile is not None  # else nobody rates it
         profile = self._profiles[options.profile]
-        workspace = self.placement.workspace_for(options)
+        # Of another machine's directories nothing is proved.
+        here = options.at is None
+        workspace = self.placement.workspace_for(options) if here else None
         return decide_by_profile(profile, command.text, verdict, command.cwd, workspace)
 
     async def _isolated_instead(

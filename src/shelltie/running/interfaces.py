@@ -13,7 +13,8 @@ from shelltie.verdict import Verdict
 
 class CommandJudge(Protocol):
     """Who rates commands. `look` looks at the text alone; what it calls safe has to be confirmed
-    by a second parser and a look at the disk; `judge` does both.
+    by a second parser and a look at the disk; `judge` does both;
+    `judge_elsewhere` is for another machine, where nothing can be looked at.
     """
 
     async def look(self, command: Command) -> Verdict: ...
@@ -21,6 +22,8 @@ class CommandJudge(Protocol):
     async def confirm(self, command: Command, verdict: Verdict) -> Verdict: ...
 
     async def judge(self, command: Command) -> Verdict: ...
+
+    async def judge_elsewhere(self, command: Command) -> Verdict: ...
 
     async def close(self) -> None: ...
 

@@ -62,6 +62,7 @@ class RunOptions:
     `commands` is a descriptor that a shell reads its commands from, `stdin_from` one that is its
     input in place of `stdin`. On `trial` it runs on a copy-on-write view of the workspace, and what
     it changed is applied or discarded afterwards. What `stays` outlives this process.
+    `at` is a place of the settings.
     """
 
     profile: str | None = "run"
@@ -78,6 +79,7 @@ class RunOptions:
     stdin_from: int | None = None
     trial: bool = False
     stays: bool = False
+    at: str | None = None
 
 
 def terms_for(

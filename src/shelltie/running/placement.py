@@ -21,9 +21,11 @@ from shelltie.model import AUTO, ISOLATION_LEVELS, Bar, Command, Isolation, Surv
 from shelltie.providers.lazy import LazyProvider
 from shelltie.providers.provider import DOCKER, WRITES_LIVE, Provider, Views
 from shelltie.running.options import RunOptions
+from shelltie.settings.places import PlaceRules
 from shelltie.verdict import Rating, Verdict
 
 _ON_TRIAL = "bubblewrap"
+_NO_PLACES: Mapping[str, LazyProvider] = {}
 Demands = Mapping[Rating, str]
 
 
@@ -54,7 +56,7 @@ class Placement:
     where isolated commands may write unless a call names another directory. Unknown commands of the
     profiles in `instead_of_asking` are isolated where nobody can be asked about them. What is rated
     safe runs in one of the `views`. `staying` is for what shall outlive us; a call asks
-    for it by no name.
+    for it by no name. `places` are on other machines: calls name them, or `place_rules` demand one.
     """
 
     def __init__(
@@ -69,9 +71,13 @@ class Placement:
         sandbox_writes: str = "live",
         yes_lifts_demands: bool = False,
         staying: LazyProvider | None = None,
+        places: Mapping[str, LazyProvider] = _NO_PLACES,
+        place_rules: PlaceRules = PlaceRules(),  # noqa: B008  frozen
     ) -> None:
         self.default = providers[0]
         self.staying = staying
+        self.places = places
+        self._place_rules = place_rules
         self.providers: Mapping[str, Provider] = {one.name: one for one in providers}
         self._demands = demands
         self._workspace = workspace
@@ -91,12 +97,18 @@ class Placement:
         """A provider that is ready, and reserves the place for a while; the spawn asks no more.
 
         Raises: InvalidParameters for what we do not know, CommandDenied where the policy demands
-            more than the provider has, IsolationUnavailable.
+            more than the provider has, IsolationUnavailable; CannotStart where a place cannot be
+            reached.
         """
         asked = options.isolation
         if asked is not None and asked not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             raise InvalidParameters(f"there is no isolation {asked!r}: use {known}")
+        if (place := self.place_for(options)) is not None:
+            if verdict is not None:
+                await self.require_isolation(place, options, verdict)
+            await place.ready("")
+            return place.made, ()
         if options.stays:
             return await self._outliving(options, verdict), ()
         if options.provider is not None:
@@ -109,6 +121,44 @@ class Placement:
             return provider, notes
         raised = f"the policy demands {level.least} for this command, not only {asked}"
         return provider, (*notes, raised)
+
+    def place_for(self, options: RunOptions) -> LazyProvider | None:
+        """The place on another machine that a call names, or that the settings demand.
+
+        Raises: InvalidParameters for one that there is not, CommandDenied for one that may not be.
+        """
+        rules, at = self._place_rules, options.at
+        if at is None:
+            if not rules.demand or options.profile is None:
+                return None
+            at = rules.demand[0]
+        self._check_place(at, options)
+        return self.places[at]
+
+    def _check_place(self, at: str, options: RunOptions) -> None:
+        rules = self._place_rules
+        if at not in self.places:
+            there = f"there are {', '.join(self.places)}" if self.places else "none is configured"
+            raise InvalidParameters(
+                f"there is no place {at!r}: {there}; [places.{at}] in the settings makes one"
+            )
+        if "*" in rules.forbid or at in rules.forbid:
+            raise CommandDenied(f"the policy forbids commands at {at} (place.forbid)")
+        if rules.demand and at not in rules.demand:
+            demanded = " or ".join(rules.demand)
+            raise CommandDenied(
+                f"the policy demands that commands run at {demanded} (place.demand)"
+            )
+        own = str(self.places[at].isolation)
+        if options.isolation not in (None, own):
+            raise InvalidParameters(
+                f"{at} has isolation {own}, and {options.isolation} was asked for: name one of them"
+            )
+        if options.trial or options.stays or options.provider is not None:
+            raise InvalidParameters(
+                f"at {at} there are no trials, no other providers, and nothing that stays: leave"
+                " that out"
+            )
 
     async def confine(self, placed: Placed, command: Command, verdict: Verdict) -> Placed:
         """What is rated safe, and would run without isolation, runs in a read-only view.
@@ -223,7 +273,7 @@ class Placement:
             await self.views.close()
         if self.staying is not None:
             await self.staying.close()
-        for provider in self.providers.values():
+        for provider in (*self.providers.values(), *self.places.values()):
             await provider.close()
 
     def _demanded(self, profile: str | None, verdict: Verdict | None) -> str:

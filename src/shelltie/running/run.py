@@ -86,6 +86,9 @@ from shelltie.verdict import Verdict
 class Run:
     """A command on its leash. It has begun when it is made, and `wait` gives its Outcome."""
 
+    at: str | None = None  # the place on another machine where it is
+    reachable = True  # whether we hear of it now
+
     def __init__(
         self,
         run_id: RunId,

@@ -38,7 +38,13 @@ from shelltie.model import (
 )
 from shelltie.output.store import Store
 from shelltie.output.text import clean
-from shelltie.providers.provider import STAYING, Prepared, Provider
+from shelltie.providers.provider import (
+    STAYING,
+    FarProvider,
+    FarSurroundings,
+    Prepared,
+    Provider,
+)
 from shelltie.running.admission import Admission, Admitted
 from shelltie.running.alarms import Alarms
 from shelltie.running.command_check import check_command
@@ -54,6 +60,7 @@ from shelltie.running.options import (
     new_run_id,
     terms_for,
 )
+from shelltie.running.place_run import PlaceRun
 from shelltie.running.retry import CircuitBreaker
 from shelltie.running.run import Run
 from shelltie.running.staying_run import StayingRun
@@ -119,9 +126,15 @@ class Supervisor:
         self._check_breaker()
         if self._login_path is not None:
             await self._login_path.wait()
-        run_id = new_run_id()
-        prepared, surroundings = self._prepare(run_id, command, options)
-        env = child.changed(command.env, self._base)
+        run_id, base = new_run_id(), self._base
+        place = self.placement.place_for(options)
+        if place is None:
+            prepared, surroundings = self._prepare(run_id, command, options)
+        else:
+            there = await place.made.look_there()
+            options, base = replace(options, at=place.name), there.base
+            prepared, surroundings = self._prepare_at(place.name, there, run_id, command, options)
+        env = child.changed(command.env, base)
         command = replace(command, env=env, cwd=surroundings.cwd)
         admitted = await self.admission.decide(run_id, command, options, surroundings)
         try:
@@ -312,7 +325,11 @@ class Supervisor:
             output = self._new_output(run_id, stays=stays, secrets=secrets)
         else:
             output = Store()  # of what is not recorded nothing is kept
-        kind = StayingRun if admitted.provider.name == STAYING else Run
+        kind: type[Run] = Run
+        if admitted.provider.name == STAYING:
+            kind = StayingRun
+        elif admitted.provider.name in self.placement.places:
+            kind = PlaceRun
         run = kind(
             run_id=run_id,
             command=command,
@@ -441,6 +458,44 @@ class Supervisor:
         shell = None if command.argv else self._defaults.shell[0]
         return prepared, Surroundings(shell, path_source, cwd, environ.withheld, environ.secrets)
 
+    def _prepare_at(
+        self,
+        place: str,
+        there: FarSurroundings,
+        run_id: RunId,
+        command: Command,
+        options: RunOptions,
+    ) -> tuple[Prepared, Surroundings]:
+        """For another machine: its variables, its shell, its directories, and none of ours but
+        those that the settings pass.
+        """
+        environ = child.build(
+            there.base,
+            command.env,
+            path=None,
+            pty=command.pty is not None,
+            run=run_id,
+            own=options.own,
+            interactive=command.stays_open and command.pty is not None,
+        )
+        cwd = there.resolve(command.cwd)
+        # How many files may be open here says nothing of there.
+        usual = replace(self._defaults.resources, open_files=None)
+        prepared = Prepared(
+            command.argv or (*there.shell, "-c", command.text),
+            environ.env,
+            cwd,
+            stdin=command.stdin,
+            pty=command.pty,
+            resources=merge_resources(command.resources, usual),
+            stays_open=command.stays_open,
+            one_output=options.one_output,
+            commands=options.commands,
+            stdin_from=options.stdin_from,
+        )
+        shell = None if command.argv else there.shell[0]
+        return prepared, Surroundings(shell, place, cwd, environ.withheld, environ.secrets)
+
 
 def _as_admitted(prepared: Prepared, admitted: Admitted) -> Prepared:
     """In the directory that a yes was for. What was safe was asked of nobody, so nothing that a
@@ -449,4 +504,7 @@ def _as_admitted(prepared: Prepared, admitted: Admitted) -> Prepared:
     env = prepared.env
     if admitted.verdict is not None and admitted.verdict.rating is Rating.SAFE:
         env = {**env, **child.hardened_git()}
-    return replace(prepared, directory=admitted.directory, env=env)
+    directory = admitted.directory
+    if directory is not None and isinstance(admitted.provider, FarProvider):
+        directory = None  # it is one of this machine, if there is one of that name
+    return replace(prepared, directory=directory, env=env)

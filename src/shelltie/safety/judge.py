@@ -125,6 +125,23 @@ class Judge:
         """Both, one after the other."""
         return await self.confirm(command, await self.look(command))
 
+    async def judge_elsewhere(self, command: Command) -> Verdict:
+        """The verdict of what is to run on another machine, with its usual PATH: what depends on
+        its disk, at which nobody looks, is unknown.
+        """
+        reasons = await self._beside(command, _from_environment, command) if command.env else ()
+        examined = await self._look(command)
+        verdict = _with(examined.verdict, reasons)
+        if verdict.rating is not Rating.SAFE:
+            return verdict
+        if examined.files or examined.conditions or any(examined.directories):
+            return _with(verdict, [_reason(Code.UNTRUSTED_PROGRAM, _ELSEWHERE, command)])
+        own = () if command.argv is not None else (command.text,)
+        for text in (*own, *examined.texts):
+            if not await self._agrees(text):
+                return _with(verdict, [_reason(Code.PARSER_DISAGREEMENT, _NOT_AGREED, command)])
+        return replace(verdict, agreed=True)
+
     async def close(self) -> None:
         """Nothing of it is left."""
         if self._parser is not None and self._stays:
@@ -203,6 +220,7 @@ def _shown(command: Command, place: CommandPlace, examined: Examined) -> list[Re
     return [Reason(Code.SECRET_READ, rating, why, whole) for rating, why in found]
 
 
+_ELSEWHERE = "whether it is safe depends on files of another machine, which nobody has looked at"
 _NOT_AGREED = "two parsers, or the shell, may not read the same commands in it"
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import anyio
+
 from shelltie.approval.always import Approved
 from shelltie.assemble import assemble
 from shelltie.assemble_parts import policy_file, shell_of
@@ -40,6 +42,7 @@ from shelltie.settings.layers import load
 
 _FEW_DESCRIPTORS = 1024  # a command takes three while it runs
 _FEW_PIDS = 200
+_FAR_WITHIN = 40.0  # seconds, for a place on another machine
 _SHOWN = 60  # characters of a command
 _WRITTEN = 64 * 1024  # bytes, to see whether there is room
 _FIX = "fix it; shelltie refuses to run anything until then"
@@ -125,7 +128,7 @@ def _word(path: str) -> str:
 
 async def _keeper(config: Config) -> list[Finding]:
     """Not whether it should work: whether it does. Nothing of it is recorded."""
-    probes = config.changed("audit.enabled", False)
+    probes = config.changed("audit.enabled", False).changed("place.demand", ())
     try:
         async with assemble(probes, policy_file(config, paths.here())) as supervisor:
             return [
@@ -136,9 +139,40 @@ async def _keeper(config: Config) -> list[Finding]:
                 *[await _place(supervisor, one) for one in supervisor.placement.providers.values()],
                 await _view(supervisor),
                 await _trial(supervisor),
+                *await _far_places(supervisor),
             ]
     except TerminalError as error:
         return [Finding("keeper", "keeper", BAD, str(error), "reinstall shelltie")]
+
+
+async def _far_places(supervisor: Supervisor) -> list[Finding]:
+    """Whether each place can be reached, all at once: one that does not answer takes a while."""
+    found: dict[str, Finding] = {}
+
+    async def look(name: str) -> None:
+        found[name] = await _far_place(supervisor, name)
+
+    async with anyio.create_task_group() as tasks:
+        for name in supervisor.placement.places:
+            tasks.start_soon(look, name)
+    return [found[name] for name in supervisor.placement.places]
+
+
+async def _far_place(supervisor: Supervisor, name: str) -> Finding:
+    found = partial(Finding, "places", name)
+    try:
+        with anyio.fail_after(_FAR_WITHIN):
+            run = await supervisor.run(Command("true"), replace(_short_limits(), at=name))
+            keepers = await supervisor.placement.places[name].made.keepers()
+    except (TerminalError, TimeoutError) as error:
+        told = str(error) or f"no answer within {human_duration(_FAR_WITHIN)}"
+        return found(BAD, told, f"commands at {name} are refused until then")
+    assert run.outcome is not None
+    if not run.outcome.ok:
+        return found(BAD, f"`true` did not run there: {run.outcome.error or run.outcome.state}")
+    took, others = human_duration(run.outcome.duration), len(keepers) - 1
+    more = f"; {others} keepers of other servers" if others > 0 else ""
+    return found(GOOD, f"reached, `true` took {took}{more}")
 
 
 def _staying(config: Config) -> Iterator[Finding]:

@@ -507,6 +507,7 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
     run.add_argument(
         "--provider", metavar="NAME", help="the backend to run it with; see shelltie doctor"
     )
+    run.add_argument("--at", metavar="NAME", help="where to run it: a place of the settings")
     run.add_argument(
         "--trial", action="store_true", help="keep its changes apart; then apply or discard them"
     )

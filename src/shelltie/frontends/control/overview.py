@@ -31,6 +31,8 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
         "pty": None if run.size is None else as_json(run.size),
         "takesInput": command.stays_open and outcome is None,
         "provider": run.provider,
+        "at": run.at,
+        "unreachable": not run.reachable,
         "trial": None if run.trial is None else run.trial.id,
         "isolation": run.isolation,
         "deadlines": [

@@ -100,6 +100,8 @@ class Result:
     exit_meaning: str | None = None  # where a code other than 0 is an answer and no failure
     trial: TrialReport | None = None
     tried_outside: TriedOutside | None = None
+    at: str | None = None  # the place on another machine where it runs
+    unreachable: bool = False  # its connection is lost, and it goes on there
     outside: str | None = None  # ask, or never: whether what blocked it can be left with a yes
 
     @property
@@ -173,6 +175,8 @@ def report(
         trial=None if run.trial is None else run.trial.report,
         tried_outside=tried,
         outside=outside,
+        at=run.at,
+        unreachable=not run.reachable and run.outcome is None,
     )
 
 

@@ -16,7 +16,7 @@ import anyio
 
 from shelltie.basics.frozen import frozen
 from shelltie.basics.pulse import Pulse
-from shelltie.environment.child import RUN_MARK, Sifted, sift
+from shelltie.environment.child import RUN_MARK, sift
 from shelltie.errors import CannotStart
 from shelltie.keeper.lasting_link import LastingLink
 from shelltie.keeper.protocol import Exited, Gone, LeashWord, Lost
@@ -25,7 +25,7 @@ from shelltie.keeper.stream_protocol import StreamAsk
 from shelltie.model import Bar, Resources, TerminalSize
 from shelltie.providers import cgroup
 from shelltie.providers.places.engine import FarKeeper, PlaceEngine
-from shelltie.providers.provider import Prepared
+from shelltie.providers.provider import FarSurroundings, Prepared
 from shelltie.providers.stream_ends import (
     LocalEnds,
     feed,
@@ -53,19 +53,6 @@ for one in /bin/bash /usr/bin/bash /usr/local/bin/bash; do [ -x $one ] && shell=
 printf 'HOME=%s\nUSER=%s\nLOGNAME=%s\nSHELL=%s\n' "$home" "$user" "$user" "$shell"
 [ -z "$1" ] || tr '\0' '\n' </proc/1/environ 2>/dev/null | grep '^[A-Za-z_][A-Za-z0-9_]*=' || :
 """
-
-
-@frozen
-class Surroundings:
-    """What a command at a place finds there: its shell, its directory, its variables."""
-
-    shell: tuple[str, ...]
-    directory: str
-    base: Sifted
-
-    def resolve(self, cwd: str) -> str:
-        """An absolute directory there; what is relative begins at the place's own."""
-        return os.path.normpath(f"{self.directory}/{cwd}" if not cwd.startswith("/") else cwd)
 
 
 @frozen
@@ -155,16 +142,21 @@ class PlaceProvider:
         self._free: list[_Far] = []  # without a command, where each has its own
         self._reserved: list[float] = []  # when it was asked for one of those
         self._launching = anyio.Lock()
-        self._surroundings: Surroundings | None = None
+        self._surroundings: FarSurroundings | None = None
         self._ended: list[_Far] = []
         self._destroying: asyncio.Task[None] | None = None
         self._closed = False
 
-    @property
-    def surroundings(self) -> Surroundings:
-        """What commands find there; it is known when the place is ready."""
-        assert self._surroundings is not None
-        return self._surroundings
+    async def look_there(self) -> FarSurroundings:
+        """See `FarProvider`."""
+        async with self._launching:
+            if self._surroundings is None:
+                if not any(far.link.reachable for far in self._fars):
+                    far = await self._launch()
+                    if not self.engine.shared:
+                        self._free.append(far)
+                self._surroundings = await self._look()
+            return self._surroundings
 
     async def ready(self, workspace: str) -> None:  # noqa: ARG002  of this machine
         """See `Provider`: there is a keeper for the next command."""
@@ -177,8 +169,6 @@ class PlaceProvider:
                     await self._launch()
             else:
                 await self._reserve()
-            if self._surroundings is None:
-                self._surroundings = await self._look()
 
     async def _reserve(self) -> None:
         now = time.monotonic()
@@ -216,7 +206,7 @@ class PlaceProvider:
         self._fars.append(far)
         return far
 
-    async def _look(self) -> Surroundings:
+    async def _look(self) -> FarSurroundings:
         # What an image sets for its programs, its first process has.
         own = "pod" if self.engine.kind == "kubernetes" else ""
         found = await self.run(("/bin/sh", "-c", _LOOK, "sh", own), limit=_LOOKS_WITHIN)
@@ -230,7 +220,7 @@ class PlaceProvider:
         there.setdefault("PATH", _PATH)
         shell = self.place.shell or there["SHELL"]
         bare = ("--noprofile", "--norc") if os.path.basename(shell) == "bash" else ()  # noqa: PTH119  of another machine
-        return Surroundings(
+        return FarSurroundings(
             (shell, *bare), self.place.directory or there["HOME"], sift(there, self._passed)
         )
 

@@ -232,7 +232,7 @@ class Leashed:
     def _place(self, result: Result) -> Iterator[tuple[str, str]]:
         """Where it ran, unless that is as usual or exactly what was asked for."""
         usual = "none" if self._isolation in (None, OUTSIDE) else self._isolation
-        if result.trial is not None:
+        if result.trial is not None or result.at is not None:
             return
         if self._provider is None and result.isolation != usual:
             yield "·", f"ran in {result.provider}, isolation {result.isolation}"
@@ -346,6 +346,7 @@ def _options(args: Namespace) -> Options:
         pty=_terminal_size() if args.pty else False,
         isolation=args.isolation,
         provider=args.provider,
+        at=args.at,
         trial=args.trial,
     )
     if args.grace is not None:

@@ -12,6 +12,7 @@ from shelltie.frontends.api import Options, parse_options
 from shelltie.frontends.mcp.request import FollowedRun, ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover, advice, running_fields
 from shelltie.frontends.mcp.tools.schema import (
+    AT,
     COMMAND,
     COUNT,
     CWD,
@@ -94,6 +95,7 @@ class RunArguments:
     )
 
     trial: bool = optional("Keep its changes apart, for the tool `trial`.", default=False)
+    at: str | None = optional(AT, minLength=1)
 
     def options(self) -> Options:
         """The same in the library's words."""
@@ -106,6 +108,7 @@ class RunArguments:
             "pty": self.pty,
             "isolation": self.isolation,
             "trial": self.trial,
+            "at": self.at,
         }
 
 
@@ -138,6 +141,8 @@ _OUTPUT: dict[str, Any] = {
         "leakedPids": {"type": "array", "items": COUNT},
         "provider": TEXT,
         "isolation": TEXT,
+        "at": {**TEXT, "description": "the place on another machine where it ran"},
+        "unreachable": {**FLAG, "description": "its connection is lost; it goes on there"},
         "blocked": {"type": "array", "items": {"enum": [str(bar) for bar in Bar]}},
         "verdict": {"enum": [str(rating) for rating in Rating]},
         "reasons": OBJECTS,

@@ -60,6 +60,7 @@ class StartArguments:
     timeout: float | None = optional("End it after so long (never).", "timeoutSeconds", minimum=0)
     isolation: str | None = optional("As for `run`.", enum=[*ISOLATION_LEVELS, OUTSIDE])
     trial: bool = optional("As for `run`.", default=False)
+    at: str | None = optional("As for `run`.", minLength=1)
     silence: float | None = optional(
         "End it after so long without output (never).", "silenceSeconds", minimum=0
     )

@@ -122,6 +122,7 @@ class SessionTools:
             requester=call.requester,
             isolation=given.isolation,
             trial=given.trial,
+            at=given.at,
         )
         session = await self._sessions.open(command, options, call.owner, self._settings.waiting)
         self._handover.note_trial(session.run, call.owner)
@@ -136,6 +137,11 @@ class SessionTools:
         waiting: Waiting,
         wait_for: Pattern | None,
     ) -> CallToolResult:
+        if given.at is not None:
+            raise InvalidParameters(
+                'a session of mode "shell" runs here: leave `at` out, or start `bash` there in mode'
+                ' "program"'
+            )
         command = _shell_command(given)
         size, typed = command.pty or TerminalSize(), command.stdin
         start = Start(
