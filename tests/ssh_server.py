@@ -69,7 +69,7 @@ class SshServer:
     def place(self, **settings: object) -> SshPlace:
         own: dict[str, object] = {
             "host": "127.0.0.1",
-            "port": self.port,
+            "port": settings.get("port") or self.port,
             "user": getpass.getuser(),
             "identity": str(self.folder / "key"),
             "known_hosts": str(self.folder / "known_hosts"),
@@ -126,3 +126,73 @@ def ssh_server() -> Iterator[SshServer]:
             yield server
         finally:
             server.close()
+
+
+class FarSshd:
+    """A host of its own: an sshd in a network namespace, whose link can be cut."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._number = int.from_bytes(os.urandom(2), "big")
+        self.name = f"far{self._number:x}"
+        self.address = f"10.{200 + self._number % 50}.{self._number // 256}.2"
+        self._keys = SshServer(folder)
+        self._keys.close()
+        key = (folder / "host_key.pub").read_text(encoding="ascii")
+        (folder / "known_hosts").write_text(f"[{self.address}]:2222 {key}", encoding="ascii")
+        near = f"{self.address[:-1]}1/30"
+        self._ip("netns", "add", self.name)
+        try:
+            self._ip("link", "add", f"n{self.name}", "type", "veth", "peer", "name", self.name)
+            self._ip("link", "set", self.name, "netns", self.name)
+            self._ip("addr", "add", near, "dev", f"n{self.name}")
+            self._ip("link", "set", f"n{self.name}", "up")
+            self._there("addr", "add", f"{self.address}/30", "dev", self.name)
+            self._there("link", "set", "lo", "up")
+            self.heal()
+            words = ["ip", "netns", "exec", self.name, shutil.which("sshd") or "/usr/sbin/sshd"]
+            words += ["-D", "-e", "-f", str(folder / "sshd_config"), "-p", "2222"]
+            self.sshd = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        except BaseException:
+            self._ip("netns", "del", self.name)
+            raise
+
+    def place(self, **settings: object) -> SshPlace:
+        return self._keys.place(host=self.address, port=2222, **settings)
+
+    def cut(self) -> None:
+        """Nothing passes, and nobody is told."""
+        self._there("link", "set", self.name, "down")
+
+    def heal(self) -> None:
+        self._there("link", "set", self.name, "up")
+
+    def kill_sessions(self) -> None:
+        """SIGKILL for what sshd has forked, not for what was started there."""
+        for child in psutil.Process(self.sshd.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "sshd" in child.name():
+                    child.kill()
+
+    def close(self) -> None:
+        self.kill_sessions()
+        self.sshd.kill()
+        self.sshd.wait(30)
+        self._ip("netns", "del", self.name)
+
+    def _ip(self, *words: str) -> None:
+        subprocess.run(["ip", *words], check=True, timeout=60)
+
+    def _there(self, *words: str) -> None:
+        self._ip("netns", "exec", self.name, "ip", *words)
+
+
+@contextmanager
+def far_sshd() -> Iterator[FarSshd]:
+    """One, for root."""
+    with tempfile.TemporaryDirectory(prefix="sshd-", dir="/tmp") as name:
+        far = FarSshd(Path(name))
+        try:
+            yield far
+        finally:
+            far.close()
