@@ -101,8 +101,10 @@ async def test_where_sockets_are_not_forwarded_a_session_is_the_bridge(server: S
         await seen.until(lambda: len(seen.printed) > 1000)
         server.kill_connections()
         await seen.over()
-        os.kill(provider._fars[0].link.keeper_pid, 9)
-        lost = Seen(provider, "sleep", "300")
+        await provider.ready("/")
+        lost = Seen(provider, "sh", "-c", "echo on; sleep 300")
+        await lost.until(lambda: b"on" in lost.printed)
+        os.kill(lost.process._far.link.keeper_pid, 9)
         await lost.over()
 
     assert seen.printed == b"".join(b"%d\n" % number for number in range(1, 50001))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 
 from shelltie import CannotStart, CommandDenied, Config, InvalidParameters
 from shelltie.basics.frozen import replace
@@ -19,6 +20,7 @@ from shelltie.frontends.api import Terminal
 from shelltie.keeper import lasting_link
 from shelltie.model import State
 from shelltie.settings.places import Place, PlaceRules
+from tests.conformance.servers import server_of
 from tests.ssh_server import SshServer, ssh_server
 from tests.tree import new_tag, nobody_left, tagged, until
 
@@ -218,6 +220,27 @@ def test_the_command_line_runs_at_a_place_and_names_it(server: SshServer, tmp_pa
     assert (ran.returncode, told["stdout"], told["at"]) == (5, f"{_HOME}\n", "web1")
     assert wrong.returncode != 0
     assert "there is no place 'web2': there are web1" in wrong.stderr
+
+
+async def test_an_agent_runs_at_a_place_and_types_into_a_session_there(server: SshServer) -> None:
+    config = replace(Config(), places={"web1": server.place()})
+    async with Terminal(config) as terminal, Client(server_of(terminal, config)) as client:
+        ran = await client.call_tool("run", {"command": "pwd; exit 3", "at": "web1"})
+        started = await client.call_tool(
+            "terminal_start", {"command": "read x; stty size; echo got $x", "at": "web1"}
+        )
+        session = {"sessionId": (started.structured_content or {})["id"]}
+        typed = await client.call_tool(
+            "terminal_continue", {**session, "stdin": "word", "waitFor": "got", "maxWait": 60}
+        )
+        shell = await client.call_tool(
+            "terminal_start", {"command": "true", "mode": "shell", "at": "web1"}
+        )
+
+    told, said = ran.structured_content or {}, typed.structured_content or {}
+    assert (told["stdout"], told["exitCode"], told["at"]) == (f"{_HOME}\n", 3, "web1")
+    assert "24 80\ngot word" in said["output"]
+    assert "runs here" in (shell.structured_content or {})["error"]
 
 
 async def test_nothing_goes_on_there_after_its_server_was_killed_and_its_lease_is_over(

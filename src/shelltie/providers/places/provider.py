@@ -39,6 +39,7 @@ from shelltie.settings.places import Place
 _RESERVED = 30.0  # seconds for which a keeper waits for the command that it was launched for
 _CLOSES_WITHIN = 8.0  # seconds, a keeper that ends everything
 _DESTROYED_WITHIN = 20.0
+_UNREACHED_WITHIN = 3.0
 _LOOKS_WITHIN = 20.0
 _READ_SIZE = 64 * 1024
 _TICK = 0.02
@@ -352,12 +353,14 @@ class PlaceProvider:
     async def _destroy(self, far: _Far) -> None:
         """What it holds is ended by itself if it can be asked, and by the engine in any case."""
         link = far.link
+        # What cannot be reached is tried for a moment; its lease ends it.
+        limit = _DESTROYED_WITHIN if link.reachable or link.over else _UNREACHED_WITHIN
         link.ask(StreamAsk.FINISH)
         with anyio.move_on_after(_CLOSES_WITHIN, shield=True):
             while not link.over and link.reachable:  # noqa: ASYNC110  its commands listen to it
                 await anyio.sleep(_TICK)
         link.close()
-        with anyio.move_on_after(_DESTROYED_WITHIN, shield=True), suppress(OSError, CannotStart):
+        with anyio.move_on_after(limit, shield=True), suppress(OSError, CannotStart):
             await self.engine.destroy(far.keeper)
 
     async def keepers(self) -> list[str]:

@@ -26,6 +26,7 @@ _CONNECTS_WITHIN = 10.0
 _RUNS_WITHIN = 20.0  # seconds, of what we run there; the start-up files of an account may be slow
 _UPLOADS_WITHIN = 60.0
 _OPENS_WITHIN = 5.0
+_SLOT_TRIES, _SLOT_PAUSE = 20, 0.2
 # A connection that answers no keepalive for so many seconds is closed, and the next one tried.
 _KEEPALIVE, _KEEPALIVES = 1, 3
 _READ_SIZE = 64 * 1024
@@ -45,6 +46,7 @@ class SshEngine:
         self._name, self._place = name, place
         self._connection: asyncssh.SSHClientConnection | None = None
         self._connecting = anyio.Lock()
+        self._running = anyio.Lock()
         self._machine: payload.FarMachine | None = None
         self._gone: set[str] = set()  # keepers that a bridge has not found
 
@@ -183,11 +185,29 @@ class SshEngine:
         text = script.encode()
         line = f"exec /bin/sh -c 'eval \"$(dd bs=1 count={len(text)} 2>/dev/null)\"'"
         limit = _UPLOADS_WITHIN if len(given) > _READ_SIZE else _RUNS_WITHIN
-        connection = await self._connected()
+        # One at a time: a server may allow few sessions on a connection (MaxSessions).
+        async with self._running:
+            connection = await self._connected()
+            return await self._run_line(connection, line, text + given, limit)
+
+    async def _once_there_is_a_slot(
+        self, connection: asyncssh.SSHClientConnection, line: str, given: bytes
+    ) -> asyncssh.SSHCompletedProcess:
+        """A session that has ended counts for a moment longer."""
+        for _ in range(_SLOT_TRIES):
+            with suppress(asyncssh.ChannelOpenError):
+                return await connection.run(line, input=given, encoding=None)
+            await anyio.sleep(_SLOT_PAUSE)
+        return await connection.run(line, input=given, encoding=None)
+
+    async def _run_line(
+        self, connection: asyncssh.SSHClientConnection, line: str, given: bytes, limit: float
+    ) -> str:
+        """Raises: CannotStart."""
         with _in_words(self._place.host):
             try:
                 with anyio.fail_after(limit):
-                    done = await connection.run(line, input=text + given, encoding=None)
+                    done = await self._once_there_is_a_slot(connection, line, given)
             except TimeoutError as error:
                 raise CannotStart(
                     f"host {self._place.host} has not answered for {limit:.0f} s: look whether the"
