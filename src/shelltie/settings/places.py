@@ -127,10 +127,12 @@ class RayPlace(Place):
     """Address of the cluster, as for ray.init()."""
     namespace: str = "shelltie"
     """Namespace of the actors."""
-    pool: int = 0
-    """How many actors are kept ready."""
+    python: str = ""
+    """A Python that has the cluster's Ray. Not set: the one that shelltie runs on."""
     cpus: float = setting(1.0, checks.number)
     """CPUs that an actor reserves."""
+    gpus: float = setting(0.0, checks.number)
+    """GPUs that an actor reserves."""
     memory: int = 0
     """Bytes of memory that an actor reserves; 0 is none."""
     resources: Mapping[str, str] = _table()

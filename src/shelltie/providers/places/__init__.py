@@ -12,5 +12,6 @@ Files, in reading order:
   engine       the protocol of an engine
   payload      the keeper for the far side, and the scripts that put it there
   ssh          the engine of hosts that are reached by ssh
+  ray/         actors of a Ray cluster
   provider     PlaceProvider: what the rest of shelltie sees of a place
 """
