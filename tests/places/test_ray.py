@@ -1,27 +1,76 @@
-"""Places in a Ray cluster: what goes wrong is told, and nothing is left in the cluster."""
+"""Places in a Ray cluster: the contract, real faults, and errors that leave nothing behind."""
 
 import os
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from shelltie.errors import CannotStart
+from shelltie.keeper.protocol import Exited, Gone, LeashWord, Lost
 from shelltie.keeper.stream_link import StreamLink
+from shelltie.model import Resources
+from shelltie.providers import contract
 from shelltie.providers.places.engine import FarKeeper
+from shelltie.providers.places.provider import PlaceProvider
 from shelltie.providers.places.ray.engine import RayEngine
+from shelltie.providers.provider import Prepared
 from shelltie.settings.places import RayPlace
-from tests.places.ray_cluster import CPUS, RayCluster, ray_cluster, ray_python
+from tests.places.ray_cluster import CPUS, NODE, RayCluster, ray_cluster, ray_python
+from tests.tree import new_tag, nobody_left, tagged, until
 
-PATIENCE = 60  # seconds, for what takes one on a machine that has nothing else to do
-LEASE = 120.0
+PATIENCE = 120  # seconds, for what takes one on a machine that has nothing else to do
+LEASE = 300.0
+PRINTS = "i=0; while [ $i -lt {0} ]; do echo line $i; i=$((i+1)); sleep {1}; done; exit 7"
 
-pytestmark = pytest.mark.skipif(ray_python() is None, reason="RAY_PYTHON names no Python with Ray")
+pytestmark = [
+    pytest.mark.skipif(ray_python() is None, reason="RAY_PYTHON names no Python with Ray"),
+    pytest.mark.timeout(900),
+]
+
+
+class Printing:
+    """A command at a place, and what it has printed."""
+
+    def __init__(self, provider: PlaceProvider, script: str) -> None:
+        argv = ("/bin/sh", "-c", script)
+        prepared = Prepared(argv, {"PATH": "/usr/bin:/bin"}, "/", None, None, Resources())
+        self.words: list[LeashWord] = []
+        self.printed = b""
+        self.process = provider.spawn(prepared, self.words.append)
+        os.set_blocking(self.process.stdout, False)
+
+    def has(self, lines: int) -> bool:
+        """Whether it has printed so many."""
+        with suppress(BlockingIOError):
+            while data := os.read(self.process.stdout, 1 << 20):
+                self.printed += data
+        return self.printed.count(b"\n") >= lines
+
+    def over(self) -> bool:
+        """Whether the last word was said."""
+        self.has(0)
+        return any(isinstance(word, Gone | Lost) for word in self.words)
+
+    def complete(self, lines: int) -> bool:
+        """Each line once and in order, and its exit code."""
+        exits = [word.wait_status for word in self.words if isinstance(word, Exited)]
+        expected = b"".join(b"line %d\n" % number for number in range(lines))
+        return self.printed == expected and exits == [7 << 8]
+
+
+class KeptEngine(RayEngine):
+    """Stays joined when a provider closes it: to join takes longer than most checks."""
+
+    async def close(self) -> None:
+        """Not yet."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +82,7 @@ def cluster() -> Iterator[RayCluster]:
 @pytest.fixture
 async def engine(cluster: RayCluster) -> AsyncIterator[RayEngine]:
     """One that has left nothing in the cluster when the test is over."""
-    made = RayEngine(place(cluster))
+    made = RayEngine("ray", place(cluster))
     yield made
     await until_async(made.list, [])
     await made.close()
@@ -41,9 +90,19 @@ async def engine(cluster: RayCluster) -> AsyncIterator[RayEngine]:
 
 
 def place(
-    cluster: RayCluster, *, python: str = "", address: str = "", cpus: float = 1.0
+    cluster: RayCluster,
+    *,
+    python: str = "",
+    address: str = "",
+    cpus: float = 1.0,
+    lease: float = LEASE,
 ) -> RayPlace:
-    return RayPlace(address=address or cluster.address, python=python or cluster.python, cpus=cpus)
+    return RayPlace(
+        address=address or cluster.address,
+        python=python or cluster.python,
+        cpus=cpus,
+        lease=lease,
+    )
 
 
 async def until_async(look: Callable[[], object], wanted: object) -> None:
@@ -54,7 +113,7 @@ async def until_async(look: Callable[[], object], wanted: object) -> None:
 
 async def refusal(refused: RayPlace) -> str:
     """What is told of a launch that cannot be."""
-    engine = RayEngine(refused)
+    engine = RayEngine("ray", refused)
     with pytest.raises(CannotStart) as told, anyio.fail_after(PATIENCE):
         await engine.launch("refused", LEASE)
     await engine.close()
@@ -84,6 +143,63 @@ async def test_a_keeper_is_launched_reached_and_destroyed(
     assert cluster.keepers() == []
     assert await engine.list() == []
     await engine.destroy(keeper)
+
+
+async def test_a_place_in_a_cluster_keeps_the_contract(
+    cluster: RayCluster, public_path: Path
+) -> None:
+    wanted = place(cluster, cpus=0.1)
+    kept = KeptEngine("ray", wanted)
+
+    for check in contract.CHECKS:
+        await check(PlaceProvider("ray", wanted, kept), public_path)
+
+    await until_async(kept.list, [])
+    await RayEngine.close(kept)
+    assert cluster.keepers() == []
+
+
+async def test_output_goes_on_when_actors_are_killed_each_line_once(cluster: RayCluster) -> None:
+    provider = PlaceProvider("ray", place(cluster), RayEngine("ray", place(cluster)))
+    await provider.ready("/")
+    command = Printing(provider, PRINTS.format(3000, 0.002))
+
+    for lines in (200, 900, 1700):
+        await until(partial(command.has, lines), PATIENCE)
+        for actor in cluster.actors():
+            actor.kill()
+    await until(command.over, PATIENCE)
+    await provider.close()
+
+    assert command.complete(3000)
+    assert cluster.keepers() == []
+
+
+async def test_a_raylet_that_is_killed_loses_nothing_that_its_lease_spares(
+    cluster: RayCluster,
+) -> None:
+    tag = new_tag()
+    short, long = place(cluster, lease=3.0), place(cluster)
+    brief = PlaceProvider("brief", short, RayEngine("ray", short))
+    lasting = PlaceProvider("lasting", long, RayEngine("ray", long))
+    await brief.ready("/")
+    await lasting.ready("/")
+    hidden = Printing(brief, f"setsid sh -c 'trap \"\" TERM; sleep 900.{tag}' & sleep 900.{tag}")
+    command = Printing(lasting, PRINTS.format(600, 0.05))
+    await until(lambda: len(tagged(tag)) >= 2, PATIENCE)
+    await until(partial(command.has, 20), PATIENCE)
+
+    await anyio.to_thread.run_sync(cluster.kill_raylet, NODE)
+    await nobody_left(tag, PATIENCE)
+    await until(hidden.over, PATIENCE)
+    await anyio.to_thread.run_sync(cluster.start_worker)
+    await until(command.over, PATIENCE)
+    await brief.close()
+    await lasting.close()
+
+    assert command.complete(600)
+    assert any(isinstance(word, Lost) for word in hidden.words)
+    assert cluster.keepers() == []
 
 
 async def test_a_python_without_ray_is_named(cluster: RayCluster) -> None:
@@ -146,7 +262,7 @@ async def test_what_is_taken_by_others_is_refused_and_nothing_waits_for_it(
     cluster: RayCluster, engine: RayEngine
 ) -> None:
     first = await engine.launch("first", LEASE)
-    greedy = RayEngine(place(cluster, cpus=float(CPUS)))
+    greedy = RayEngine("ray", place(cluster, cpus=float(CPUS)))
 
     with pytest.raises(CannotStart, match=r"asks for 4 CPU, and 3 CPU is free"):
         await greedy.launch("second", LEASE)
@@ -181,13 +297,13 @@ async def test_a_keeper_that_is_gone_takes_its_actor_with_it(engine: RayEngine) 
 
 
 async def test_a_server_that_dies_leaves_nothing_after_the_lease(cluster: RayCluster) -> None:
-    server = RayEngine(place(cluster))
+    server = RayEngine("ray", place(cluster))
     keeper = await server.launch("orphan", 2.0)
     (await welcomed(server, keeper)).close()
 
     await server.close()
 
-    later = RayEngine(place(cluster))
+    later = RayEngine("ray", place(cluster))
     await until_async(later.list, [])
     assert cluster.keepers() == []
     with pytest.raises((CannotStart, OSError), match="no keeper"):

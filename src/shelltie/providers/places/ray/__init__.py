@@ -11,7 +11,7 @@ Flow at a glance:
 4. A stream is a socket that the driver is passed: it pumps it through calls of the actor.
 
 Files, in reading order:
-  engine          the Engine: launch, open_stream, destroy, list
+  engine          the PlaceEngine: launch, open_stream, destroy, list
   driver_process  the server's side of the driver: requests, answers, its end
   driver          the program that talks to Ray
   actor           what runs on the node

@@ -29,6 +29,7 @@ _READ_SIZE = 64 * 1024
 _DESCRIPTORS = 8  # that may come with one reading
 _KNOCKS_WITHIN = 4.0  # seconds, to the cluster's port
 _JOINS_WITHIN = 20.0  # seconds, a cluster that listens
+_STARTS_WITHIN = 60.0  # seconds, an actor that has room
 _ANSWERS_WITHIN = 10.0  # seconds, an actor that lives
 _IDLE = 30.0  # seconds, an actor that nobody has connect to its keeper
 _PINNED = 0.001  # how much of a node's own resource is taken by whoever must run there
@@ -37,6 +38,10 @@ _AS_MUCH = 1e-9  # Ray rounds what it has
 
 class RefusedRequest(Exception):
     """It cannot be done; the text says why, and what to do."""
+
+
+class NoKeeper(RefusedRequest):
+    """The node answers, and the keeper is not there any more."""
 
 
 class Cluster:
@@ -105,21 +110,33 @@ class Cluster:
         try:
             await self._in_thread(self._refuse_infeasible, options)
             actor = self._new_actor(name, options, idle)
-            describing = _value(actor.describe.remote())
-            about: dict[str, Any] = await asyncio.wait_for(describing, patience)
-        except asyncio.TimeoutError:
-            await self.kill(name)
-            raise RefusedRequest(
-                await self._in_thread(self._why_pending, options, patience)
-            ) from None
+            return await self._described(actor, options, patience)
         except RefusedRequest:
+            await self.kill(name)
             raise
         except Exception as error:
             await self.kill(name)
             raise RefusedRequest(f"Ray could not start an actor: {_said(error)}") from error
         finally:
             self._creating.pop(name, None)
-        return about
+
+    async def _described(
+        self, actor: Any, options: dict[str, Any], patience: float
+    ) -> dict[str, Any]:
+        """What its node is. Where there is room, it only takes long to start: many do at once."""
+        describing = asyncio.ensure_future(_value(actor.describe.remote()))
+        try:
+            done, _ = await asyncio.wait({describing}, timeout=patience)
+            if not done:
+                if wrong := await self._in_thread(self._why_pending, options, patience):
+                    raise RefusedRequest(wrong)
+                done, _ = await asyncio.wait({describing}, timeout=_STARTS_WITHIN)
+            if not done:
+                raise RefusedRequest(f"Ray has not started an actor in {_STARTS_WITHIN:g} s")
+            about: dict[str, Any] = await describing
+            return about
+        finally:
+            describing.cancel()
 
     def _new_actor(self, name: str, options: dict[str, Any], idle: float) -> Any:
         actor = self._actor_class.options(
@@ -144,8 +161,10 @@ class Cluster:
         )
 
     def _why_pending(self, options: dict[str, Any], patience: float) -> str:
-        free = self._ray.available_resources()
-        wanted = _wanted(options)
+        """What is missing, or nothing if there would be room for yet another one."""
+        wanted, free = _wanted(options), self._ray.available_resources()
+        if all(free.get(key, 0) >= count - _AS_MUCH for key, count in wanted.items()):
+            return ""
         return (
             f"Ray found no room for an actor in {patience:g} s: it asks for {_listed(wanted)}, and"
             f" {_listed({key: free.get(key, 0) for key in wanted})} is free in the whole cluster."
@@ -169,7 +188,7 @@ class Cluster:
             raise
         if wrong:
             channel.close()
-            raise RefusedRequest(wrong)
+            raise NoKeeper(wrong)
         self._keep(_pump(actor, stream, channel))
 
     async def _call(
@@ -320,7 +339,7 @@ class Requests:
             else:
                 answer = {"is": await self._does[do](**request)}
         except RefusedRequest as error:
-            answer = {"error": str(error)}
+            answer = {"error": str(error), "gone": isinstance(error, NoKeeper)}
         except Exception as error:  # noqa: BLE001  Ray's errors are many, and each is the answer
             answer = {"error": f"Ray: {_said(error)}"}
         line = json.dumps({"id": number, **answer}).encode() + b"\n"

@@ -14,7 +14,7 @@ import anyio
 
 from shelltie.basics.readable import forget, watch
 from shelltie.environment.inherited import inherited
-from shelltie.errors import CannotStart
+from shelltie.errors import CannotStart, KeeperGone
 from shelltie.keeper.hardening import bare_environment
 
 _PROGRAM = Path(__file__).with_name("driver.py")
@@ -72,7 +72,7 @@ class DriverProcess:
         """Have it do something; what it answers. A socket is its own from then on.
 
         A driver that says nothing for so long is ended, and every stream with it.
-        Raises: CannotStart.
+        Raises: CannotStart; KeeperGone.
         """
         if self._channel is None:
             raise CannotStart("the Ray driver has ended")
@@ -89,7 +89,7 @@ class DriverProcess:
         finally:
             self._waiting.pop(number, None)
         if "error" in said:
-            raise CannotStart(said["error"])
+            raise (KeeperGone if said.get("gone") else CannotStart)(said["error"])
         return said["is"]
 
     async def _send(self, request: bytes, channel: socket.socket | None) -> None:

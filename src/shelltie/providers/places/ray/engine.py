@@ -5,7 +5,6 @@ Ray's functions are called in a process of their own (driver.py): see there.
 
 import base64
 import re
-import secrets
 import socket
 from contextlib import suppress
 from typing import Any
@@ -20,6 +19,7 @@ from shelltie.settings.places import RayPlace
 
 _JOINS_WITHIN = 40.0  # seconds, a cluster that listens
 _ROOM_WITHIN = 10.0  # seconds, Ray has to find room for an actor
+_CREATES_WITHIN = 75.0  # seconds, it has to start one that has room, as the driver says
 _ANSWERS_WITHIN = 15.0  # seconds, an actor
 _REMOVES_WITHIN = 20.0  # seconds, the script that ends a keeper
 _SLACK = 5.0  # seconds, that the driver itself is waited for longer
@@ -33,20 +33,21 @@ class RayEngine:
     kind = "ray"
     shared = False
 
-    def __init__(self, place: RayPlace) -> None:
+    def __init__(self, name: str, place: RayPlace) -> None:
+        self._name = name
         self._place = place
         self._driver: DriverProcess | None = None
         self._joining = anyio.Lock()
         self._nodes: dict[str, tuple[str, program.Payload]] = {}
 
     async def launch(self, name: str, lease: float) -> FarKeeper:
-        """See `Engine`."""
+        """See `PlaceEngine`."""
         driver = await self._joined()
-        keeper = FarKeeper(name, secrets.token_hex(24), "")
+        keeper = FarKeeper(name, program.new_token(), "")
         try:
             about = await driver.ask(
                 "create",
-                within=_ROOM_WITHIN + _SLACK,
+                within=_CREATES_WITHIN + _SLACK,
                 name=name,
                 options=_actor_options(self._place),
                 patience=_ROOM_WITHIN,
@@ -88,7 +89,7 @@ class RayEngine:
         return look.place, payload
 
     async def open_stream(self, keeper: FarKeeper) -> socket.socket:
-        """See `Engine`. Where its actor has died, another one on its node carries the stream."""
+        """See `PlaceEngine`. Where its actor has died, another one on its node carries it."""
         driver = await self._joined()
         directory = f"{await self._folder(keeper)}/{keeper.name}"
         ours, theirs = socket.socketpair()
@@ -109,7 +110,7 @@ class RayEngine:
         return ours
 
     async def destroy(self, keeper: FarKeeper) -> None:
-        """See `Engine`. On a node that is gone, the lease ends it."""
+        """See `PlaceEngine`. On a node that is gone, the lease ends it."""
         with anyio.CancelScope(shield=True), suppress(CannotStart):
             driver = await self._joined()
             with suppress(CannotStart):
@@ -118,12 +119,12 @@ class RayEngine:
             await driver.ask("kill", within=_ANSWERS_WITHIN, name=keeper.name)
 
     async def list(self) -> list[str]:
-        """See `Engine`."""
+        """See `PlaceEngine`."""
         names: list[str] = await (await self._joined()).ask("list", within=_ANSWERS_WITHIN)
         return names
 
     async def close(self) -> None:
-        """See `Engine`."""
+        """See `PlaceEngine`."""
         driver, self._driver = self._driver, None
         if driver is not None:
             await driver.close()
