@@ -284,6 +284,25 @@ async def test_a_launch_that_is_given_up_leaves_nothing(
     assert cluster.keepers() == []
 
 
+async def test_an_actor_that_was_ready_is_taken_and_none_is_left_at_the_end(
+    cluster: RayCluster, engine: RayEngine
+) -> None:
+    pooled = RayEngine("ray", replace(place(cluster), pool=1))
+    keeper = await pooled.launch("asked-for", LEASE)
+
+    with anyio.fail_after(PATIENCE):
+        while keeper.name == "asked-for":  # none was ready yet
+            await pooled.destroy(keeper)
+            keeper = await pooled.launch("asked-for", LEASE)
+
+    (await welcomed(pooled, keeper)).close()
+    assert keeper.name in keeper.where
+    assert keeper.name in await engine.list()
+    await pooled.destroy(keeper)
+    await pooled.close()
+    await until_async(engine.list, [])
+
+
 async def test_a_keeper_that_is_gone_takes_its_actor_with_it(engine: RayEngine) -> None:
     """Or it would take room in the cluster for ever."""
     keeper = await engine.launch("ends", LEASE)

@@ -127,6 +127,10 @@ class RayPlace(Place):
     """Address of the cluster, as for ray.init()."""
     namespace: str = "shelltie"
     """Namespace of the actors."""
+    pool: int = 0
+    """How many actors are kept ready, each with what the place reserves: to start one takes Ray a
+    second.
+    """
     python: str = ""
     """A Python that has the cluster's Ray. Not set: the one that shelltie runs on."""
     cpus: float = setting(1.0, checks.number)

@@ -41,6 +41,10 @@ class KeeperActor:
             "python": sys.executable,
         }
 
+    async def extend(self, idle: float) -> None:
+        """Wait so much longer for a keeper."""
+        self._until = time.monotonic() + idle
+
     async def shell(self, script: str, data: bytes) -> str:
         """What `sh` prints of a script that reads the data. Its environment is bare: what Ray gives
         its workers is no business of the commands'.

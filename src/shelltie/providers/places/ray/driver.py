@@ -31,7 +31,7 @@ _KNOCKS_WITHIN = 4.0  # seconds, to the cluster's port
 _JOINS_WITHIN = 20.0  # seconds, a cluster that listens
 _STARTS_WITHIN = 60.0  # seconds, an actor that has room
 _ANSWERS_WITHIN = 10.0  # seconds, an actor that lives
-_IDLE = 30.0  # seconds, an actor that nobody has connect to its keeper
+_IDLE = 60.0  # seconds, an actor that nobody gives a keeper, or has connect to it
 _PINNED = 0.001  # how much of a node's own resource is taken by whoever must run there
 _AS_MUCH = 1e-9  # Ray rounds what it has
 
@@ -53,6 +53,8 @@ class Cluster:
         self._actors: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._creating: dict[str, Any] = {}
+        self._ready: dict[str, dict[str, Any]] = {}
+        self._filling: asyncio.Task[None] | None = None
 
     async def _in_thread(self, function: Any, *args: Any, **named: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(
@@ -103,22 +105,78 @@ class Cluster:
         writer.close()
 
     async def create(
-        self, name: str, options: dict[str, Any], patience: float, idle: float
+        self, name: str, options: dict[str, Any], patience: float, pool: int
     ) -> dict[str, Any]:
-        """An actor of that name, wherever Ray finds room; what its node is."""
+        """An actor, wherever Ray finds room, of that name, or one that was ready; what its node is.
+
+        As many as `pool` are ready for those who come next.
+        """
         self._creating[name] = asyncio.current_task()
         try:
+            about = await self._take_ready() or await self._started(name, options, patience)
+        finally:
+            self._creating.pop(name, None)
+        if pool and self._filling is None:
+            self._filling = asyncio.ensure_future(self._fill(options, patience, pool))
+        return about
+
+    async def _started(self, name: str, options: dict[str, Any], patience: float) -> dict[str, Any]:
+        """A new one."""
+        try:
             await self._in_thread(self._refuse_infeasible, options)
-            actor = self._new_actor(name, options, idle)
-            return await self._described(actor, options, patience)
-        except RefusedRequest:
+            actor = self._new_actor(name, options, _IDLE)
+            return {"name": name, **await self._described(actor, options, patience)}
+        except (RefusedRequest, asyncio.CancelledError):
             await self.kill(name)
             raise
         except Exception as error:
             await self.kill(name)
             raise RefusedRequest(f"Ray could not start an actor: {_said(error)}") from error
+
+    async def _take_ready(self) -> dict[str, Any] | None:
+        """One of the pool that lives."""
+        while self._ready:
+            name, about = self._ready.popitem()
+            if await self._extended(name):
+                return about
+        return None
+
+    async def _fill(self, options: dict[str, Any], patience: float, pool: int) -> None:
+        """Have so many ready; where there is no room for them, with the next command again."""
+        try:
+            while len(self._ready) < pool:
+                name = f"shelltie-{os.urandom(6).hex()}"
+                self._ready[name] = await self._started(name, options, patience)
+        except RefusedRequest:
+            pass
         finally:
-            self._creating.pop(name, None)
+            self._filling = None
+
+    async def renew(self) -> None:
+        """Those that are ready leave by themselves when nobody says this any more."""
+        while True:
+            await asyncio.sleep(_IDLE / 3)
+            for name in list(self._ready):
+                if not await self._extended(name):
+                    self._ready.pop(name, None)
+
+    async def _extended(self, name: str) -> bool:
+        """Whether an actor that has no keeper yet goes on waiting for one."""
+        try:
+            call = _value(self._actors[name].extend.remote(_IDLE))
+            await asyncio.wait_for(call, _ANSWERS_WITHIN)
+        except (KeyError, asyncio.TimeoutError, self._ray.exceptions.RayError):
+            await self.kill(name)
+            return False
+        return True
+
+    async def drain(self) -> None:
+        """End those that are ready."""
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.wait({self._filling})
+        while self._ready:
+            await self.kill(self._ready.popitem()[0])
 
     async def _described(
         self, actor: Any, options: dict[str, Any], patience: float
@@ -299,6 +357,7 @@ class Requests:
             "create": self._cluster.create,
             "shell": self._cluster.shell,
             "kill": self._cluster.kill,
+            "drain": self._cluster.drain,
             "list": self._cluster.list,
         }
 
@@ -308,7 +367,9 @@ class Requests:
         ended = loop.create_future()
         self._channel.setblocking(False)
         loop.add_reader(self._channel, self._hear, ended)
+        renewing = asyncio.ensure_future(self._cluster.renew())
         await ended
+        renewing.cancel()
 
     def _hear(self, ended: asyncio.Future[None]) -> None:
         try:

@@ -23,7 +23,6 @@ _CREATES_WITHIN = 75.0  # seconds, it has to start one that has room, as the dri
 _ANSWERS_WITHIN = 15.0  # seconds, an actor
 _REMOVES_WITHIN = 20.0  # seconds, the script that ends a keeper
 _SLACK = 5.0  # seconds, that the driver itself is waited for longer
-_IDLE = 60.0  # seconds, an actor whose keeper nobody connects to
 _NODE = re.compile(r"\(([^()]+)\)$")
 
 
@@ -41,7 +40,7 @@ class RayEngine:
         self._nodes: dict[str, tuple[str, program.Payload]] = {}
 
     async def launch(self, name: str, lease: float) -> FarKeeper:
-        """See `PlaceEngine`."""
+        """See `PlaceEngine`. A keeper has the name of its actor, also of one that was ready."""
         driver = await self._joined()
         keeper = FarKeeper(name, program.new_token(), "")
         try:
@@ -51,10 +50,10 @@ class RayEngine:
                 name=name,
                 options=_actor_options(self._place),
                 patience=_ROOM_WITHIN,
-                idle=_IDLE,
+                pool=self._place.pool,
             )
-            where = f"actor {name} on {about['host']} ({about['node']})"
-            keeper = FarKeeper(name, keeper.token, where)
+            where = f"actor {about['name']} on {about['host']} ({about['node']})"
+            keeper = FarKeeper(about["name"], keeper.token, where)
             await self._start(keeper, lease, about["machine"], about["python"])
         except BaseException:
             await self.destroy(keeper)
@@ -126,7 +125,12 @@ class RayEngine:
     async def close(self) -> None:
         """See `PlaceEngine`."""
         driver, self._driver = self._driver, None
-        if driver is not None:
+        if driver is None:
+            return
+        with anyio.CancelScope(shield=True):
+            if self._place.pool:
+                with suppress(CannotStart):
+                    await driver.ask("drain", within=_ANSWERS_WITHIN)
             await driver.close()
 
     async def _joined(self) -> DriverProcess:
