@@ -168,16 +168,22 @@ class PlaceProvider:
             if self.engine.shared:
                 if not any(far.link.reachable for far in self._fars):
                     await self._launch()
-            else:
-                await self._reserve()
+                return
+            missing = self._reserve()
+        if missing:  # outside of the lock: to launch one takes a second, and many do at once
+            far = await self._launch()
+            if self._closed:
+                await self._destroy(far)
+                raise CannotStart(f"{self.name} is closed")
+            self._free.append(far)
 
-    async def _reserve(self) -> None:
+    def _reserve(self) -> bool:
+        """Whether whoever asks now needs one more than there are."""
         now = time.monotonic()
         self._free = [far for far in self._free if not far.link.over]
         self._reserved = [at for at in self._reserved if now - at < _RESERVED]
         self._reserved.append(now)
-        while len(self._free) < len(self._reserved):
-            self._free.append(await self._launch())
+        return len(self._free) < len(self._reserved)
 
     async def _launch(self) -> _Far:
         """Raises: CannotStart; then nothing is left of it."""

@@ -37,6 +37,7 @@ class RayEngine:
         self._place = place
         self._driver: DriverProcess | None = None
         self._joining = anyio.Lock()
+        self._closed = False
         self._nodes: dict[str, tuple[str, program.Payload]] = {}
 
     async def launch(self, name: str, lease: float) -> FarKeeper:
@@ -124,6 +125,7 @@ class RayEngine:
 
     async def close(self) -> None:
         """See `PlaceEngine`."""
+        self._closed = True
         driver, self._driver = self._driver, None
         if driver is None:
             return
@@ -136,6 +138,8 @@ class RayEngine:
     async def _joined(self) -> DriverProcess:
         """The driver; another one, if it has ended."""
         async with self._joining:
+            if self._closed:
+                raise CannotStart(f"{self._name} is closed")
             if self._driver is not None and self._driver.alive:
                 return self._driver
             self._driver = DriverProcess(self._place.python)
