@@ -25,7 +25,7 @@ _NAMES = (
     *("journal", "learned_limits"),
     *("web", "hook"),
 )
-_ON_DEMAND = ("peers",)  # needs others' packages, and takes them from their registries
+_ON_DEMAND = ("peers", "places")  # need others' packages: peers takes them from their registries
 
 
 def main() -> int:
