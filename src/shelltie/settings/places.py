@@ -107,8 +107,14 @@ class KubernetesPlace(Place):
     """RuntimeClass of the pods, such as gvisor or kata."""
     service_account: str = ""
     """ServiceAccount whose token the pods get. Not set: none is mounted."""
-    deadline: float = setting(0.0, checks.number)
-    """Seconds after which a pod is ended whatever happens; 0 is never."""
+    deadline: float = setting(86400.0, checks.number)
+    """Seconds after which the cluster ends a pod whatever happens, the last line of defence; 0 is
+    never.
+    """
+    start_within: float = setting(60.0, checks.number)
+    """Seconds that a pod may take until it runs; the pull of its image counts."""
+    node_within: float = setting(5.0, checks.number)
+    """Seconds to wait for a node with room. More, where the cluster adds nodes by itself."""
     node_selector: Mapping[str, str] = _table()
     """Labels that a node must have."""
     labels: Mapping[str, str] = _table()

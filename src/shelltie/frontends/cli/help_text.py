@@ -9,7 +9,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "step in": ("approve", "deny", "approvals", "send", "kill"),
     "look back": ("history", "stats", "report", "export", "replay", "audit", "metrics"),
     "serve agents": ("mcp", "acp", "install", "uninstall", "hook"),
-    "set up": ("doctor", "config", "policy", "trust", "paths", "completion"),
+    "set up": ("doctor", "config", "policy", "trust", "places", "paths", "completion"),
 }
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +71,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "config": ("shelltie config list output", "shelltie config set limits.grace 10"),
     "policy": ("shelltie policy show", "shelltie policy init"),
     "trust": ("shelltie trust .", "shelltie trust --list"),
+    "places": ("shelltie places apply agents | kubectl apply -f -",),
     "paths": ("shelltie paths",),
     "completion": ("source <(shelltie completion bash)",),
 }

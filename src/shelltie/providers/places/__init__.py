@@ -14,4 +14,5 @@ Files, in reading order:
   ssh          the engine of hosts that are reached by ssh
   ray/         actors of a Ray cluster
   provider     PlaceProvider: what the rest of shelltie sees of a place
+  kubernetes/  pods
 """

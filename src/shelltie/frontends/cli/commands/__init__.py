@@ -23,6 +23,7 @@ Files, in reading order:
   policy      timeout policy
   config      settings
   trust       a project's settings
+  places      rights of places
   history     past runs
   stats       usual durations
   replay      output at its speed
