@@ -60,7 +60,7 @@ from shelltie.running.placement import Demands, Placement
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import paths
 from shelltie.settings.config import Config
-from shelltie.settings.places import Place, RayPlace, SshPlace
+from shelltie.settings.places import KubernetesPlace, Place, RayPlace, SshPlace
 from shelltie.shell import shape
 from shelltie.telemetry.alerts import Alerts, Measured
 from shelltie.telemetry.metrics import Metrics
@@ -125,12 +125,15 @@ def _engine(name: str, place: Place) -> PlaceEngine:
                 from shelltie.providers.places.ssh import SshEngine
 
                 made = SshEngine(name, place)
-            case RayPlace():
+            case KubernetesPlace():
+                from shelltie.providers.places.kubernetes.engine import KubernetesEngine
+
+                made = KubernetesEngine(name, place)
+            case _:
                 from shelltie.providers.places.ray.engine import RayEngine
 
+                assert isinstance(place, RayPlace)
                 made = RayEngine(name, place)
-            case _:
-                raise NotSetUp(f"places of kind {place.kind} are not there yet")
     except ImportError as error:
         raise NotSetUp(
             f"{name}: a place of kind {place.kind} needs more: pip install"
