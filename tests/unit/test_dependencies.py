@@ -20,6 +20,8 @@ OPTIONAL = {
     "ssh": {"asyncssh"},
     "top": {"textual"},
 }
+# Imported below `shelltie.providers.places` by one folder each, and tested in environments of their own.
+CLUSTERS = {"kubernetes": {"httpx2", "lightkube", "pyyaml"}, "ray": {"ray"}}
 # Imported by one module of `shelltie.adapters` each, and tested in environments of their own.
 FRAMEWORKS = {
     "claude-agent-sdk": {"claude-agent-sdk"},
@@ -37,8 +39,10 @@ FRAMEWORKS = {
 def imported_distributions() -> set[str]:
     known = metadata.packages_distributions()
     names: set[str] = set()
-    adapters = set((ROOT / "src/shelltie/adapters").glob("*.py"))
-    for path in sorted(set((ROOT / "src").rglob("*.py")) - adapters):
+    apart = set((ROOT / "src/shelltie/adapters").glob("*.py"))
+    for name in CLUSTERS:
+        apart |= set((ROOT / "src/shelltie/providers/places" / name).glob("*.py"))
+    for path in sorted(set((ROOT / "src").rglob("*.py")) - apart):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
@@ -62,7 +66,7 @@ def test_what_is_declared_is_what_is_imported() -> None:
         for extra, texts in PROJECT["project"]["optional-dependencies"].items()
     }
 
-    assert optional == OPTIONAL | FRAMEWORKS
+    assert optional == OPTIONAL | CLUSTERS | FRAMEWORKS
     ours = required | OPTIONAL["acp"] | OPTIONAL["ssh"] | OPTIONAL["top"]
     assert ours == imported_distributions() | PROGRAMS
 
