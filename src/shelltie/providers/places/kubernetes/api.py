@@ -8,7 +8,7 @@ import json
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -86,10 +86,11 @@ class KubernetesApi:
         """
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type}
+        request = self._client.build_request(
+            method, path, content=content, params=params, headers=headers
+        )
         with self._in_words():
-            answer = await self._client.request(
-                method, path, content=content, params=params, headers=headers
-            )
+            answer = await self._send(request, stream=False)
         with suppress(KeyError, ValueError):
             self._clock_ahead = parsedate_to_datetime(answer.headers["date"]) - datetime.now(UTC)
         if answer.is_error:
@@ -105,7 +106,8 @@ class KubernetesApi:
         with it a connection (`aclosing`). Raises: ApiRefusal, CannotStart.
         """
         with self._in_words():
-            async with self._client.stream("GET", path, params={**params, "watch": "1"}) as answer:
+            request = self._client.build_request("GET", path, params={**params, "watch": "1"})
+            async with aclosing(await self._send(request, stream=True)) as answer:
                 if answer.is_error:
                     raise self._refusal(answer.status_code, await answer.aread())
                 async for line in answer.aiter_lines():
@@ -123,12 +125,13 @@ class KubernetesApi:
         streams = {"stdin": "true", "stdout": "true", "stderr": "true"}
         with self._in_words():
             try:
-                async with self._client.stream(
+                request = self._client.build_request(
                     "GET",
                     self.path("pods", f"{pod}/exec"),
                     params={**streams, "command": list(command)},
                     headers=_upgrade_headers(),
-                ) as answer:
+                )
+                async with aclosing(await self._send(request, stream=True)) as answer:
                     if answer.status_code != 101:
                         raise self._refusal(answer.status_code, await answer.aread())
                     async with AsyncWebSocketSession(
@@ -144,6 +147,14 @@ class KubernetesApi:
                                 await session.stream.aclose()
             except (HTTPXWSException, ExceptionGroup) as error:  # of the tasks in a session
                 raise CannotStart(f"place {self._place_name}: {pod} was lost: {error}") from error
+
+    async def _send(self, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+        """Bounded by the client's timeouts, and not cancelled: a connection that is cancelled in
+        its TLS handshake is left open (httpcore2 2.16).
+        """
+        with anyio.CancelScope(shield=True):
+            return await self._client.send(request, stream=stream)
+        raise AssertionError("a scope that nobody cancels ends with its return")
 
     async def close(self) -> None:
         """Close its connections."""

@@ -39,6 +39,7 @@ class OwnerLease:
         self._remove = remove  # a pod of that name
         self.name = f"shelltie-{secrets.token_hex(5)}"
         self._beating: asyncio.Task[None] | None = None
+        self._scope = anyio.CancelScope()  # not Task.cancel, which interrupts requests, too
         self._beginning = anyio.Lock()
 
     async def begin(self) -> None:
@@ -93,21 +94,22 @@ class OwnerLease:
         """Renew it no longer; `remove` it, where nothing of ours is left that needs an owner."""
         beating, self._beating = self._beating, None
         if beating is not None:
-            beating.cancel()
+            self._scope.cancel()
             await asyncio.wait([beating])
             if remove:
                 await self._delete(self.name)
 
     async def _beat(self) -> None:
         turn = 0
-        while True:
-            if turn % _SWEEP_EVERY == 0:
-                with suppress(CannotStart, LookupError, ValueError):  # and objects of strangers
-                    await self.sweep()
-            await anyio.sleep(_RENEW)
-            with suppress(CannotStart):  # the API server is away: pods outlive that
-                await self._renew()
-            turn += 1
+        with self._scope:
+            while True:
+                if turn % _SWEEP_EVERY == 0:
+                    with suppress(CannotStart, LookupError, ValueError):  # and objects of strangers
+                        await self.sweep()
+                await anyio.sleep(_RENEW)
+                with suppress(CannotStart):  # the API server is away: pods outlive that
+                    await self._renew()
+                turn += 1
 
     async def _renew(self) -> None:
         at = self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -5,6 +5,8 @@ import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+import anyio
+
 from shelltie.errors import CannotStart
 
 WAITS = 3600.0  # seconds that such a pod waits for a keeper, before it ends by itself
@@ -24,6 +26,7 @@ class PodPool:
         self._make, self._remove = make, remove
         self._ready: deque[tuple[str, float]] = deque()  # with when it began to wait
         self._tasks: set[asyncio.Task[None]] = set()
+        self._scopes: set[anyio.CancelScope] = set()  # not Task.cancel: it interrupts requests, too
         self._making = 0
 
     @property
@@ -53,8 +56,8 @@ class PodPool:
     async def close(self) -> None:
         """Remove them all."""
         self._size = 0
-        for task in tuple(self._tasks):
-            task.cancel()
+        for scope in tuple(self._scopes):
+            scope.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         while self._ready:
@@ -62,13 +65,16 @@ class PodPool:
 
     async def _add(self) -> None:
         name = f"shelltie-warm-{secrets.token_hex(5)}"
-        try:
-            await self._make(name)
-            self._ready.append((name, asyncio.get_running_loop().time()))
-        except CannotStart:  # a launch meets the same, and has somebody to tell
-            pass
-        finally:
-            self._making -= 1
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await self._make(name)
+                self._ready.append((name, asyncio.get_running_loop().time()))
+            except CannotStart:  # a launch meets the same, and has somebody to tell
+                pass
+            finally:
+                self._scopes.discard(scope)
+                self._making -= 1
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
