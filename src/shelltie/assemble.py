@@ -283,11 +283,11 @@ def _outputs(config: Config, folder: Path) -> OutputFactory:
     redact = (lambda secrets: Redactor(secrets).text) if output.redact else None
     short = ShortOutputs(folder / "short", aside, redact)
 
-    def new_output(run: RunId, *, stays: bool, secrets: Mapping[str, str]) -> Store:
+    def new_output(run: RunId, *, stays: bool, outlives: bool, secrets: Mapping[str, str]) -> Store:
         # A session may be read after a crash, so all of it is in its file from the first byte on.
-        whole = stays or output.keep == "all"
+        whole = stays or outlives or output.keep == "all"
         threshold = 0 if whole else min(shown, output.kept_head + output.kept_tail)
-        spool = spools.new(run, threshold, timed=whole)
+        spool = spools.new(run, threshold, timed=whole, outlives=outlives)
         kept = short.new(run, secrets) if output.keep == "recent" and not whole else None
         return Store(head=output.kept_head, tail=output.kept_tail, spool=spool, kept=kept)
 

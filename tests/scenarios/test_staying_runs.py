@@ -16,7 +16,7 @@ import shelltie
 from shelltie.errors import CannotStart, InvalidParameters, RunOver, UnknownRun
 from shelltie.events import Event, RunHeld, RunReleased, RunStarted
 from shelltie.keeper.stay_folder import TOKEN, StayFolder, stay_folder, staying_runs
-from shelltie.model import State
+from shelltie.model import State, Stream
 from shelltie.providers.staying import StayingProvider
 from shelltie.record.queries import verify
 from shelltie.running.run import Run
@@ -198,3 +198,82 @@ def test_the_command_line_lists_what_stays_and_ends_it(tmp_path: Path, *, known:
     assert (done.returncode, f"{name} ended" in done.stdout) == (0, True), done.stderr
     anyio.run(nobody_left, tag)
     assert cli("kill", name).returncode != 0
+
+
+_FLOOD = """
+import sys, pathlib
+for number in range(50_000):
+    print(f"{number:08} of the output, which is long enough for a line", flush=number % 50 == 0)
+    if number % 1000 == 0:
+        print(f"error {number}", file=sys.stderr, flush=True)
+sys.stdout.flush()
+pathlib.Path(sys.argv[1]).touch()
+print(input(), flush=True)
+"""
+_FLOOD_LINES = 50_000
+_ERRORS = sum(len(f"error {number}\n") for number in range(0, _FLOOD_LINES, 1000))
+_SIZE = _ERRORS + _FLOOD_LINES * 56
+_SMALL = "stay.output", 65536  # far less than it prints
+
+
+def flood(done: Path) -> list[str]:
+    return [sys.executable, "-c", _FLOOD, str(done)]
+
+
+def numbers(run: Run) -> list[int]:
+    return [int(line[:8]) for line in printed(run) if line[:8].isdigit()]
+
+
+@pytest.mark.timeout(240)
+async def test_what_is_on_record_is_not_lost_where_the_keeper_has_less(tmp_path: Path) -> None:
+    config = Config.of(state_dir=str(tmp_path)).changed(*_SMALL)
+    async with shelltie.Terminal(config) as terminal:
+        run = await terminal.start(flood(tmp_path / "done"), stays=True, silence=0)
+        await until((tmp_path / "done").exists)
+        await until(lambda: run.output.total == _SIZE)
+    before = printed(run)
+
+    async with shelltie.Terminal(config) as terminal:
+        again = await terminal.adopt(run.id)
+        assert printed(again) == before  # both streams, in the order in which they came
+        again.input.write(b"go on\n")
+        outcome = await ended(again)
+
+    assert outcome.exit.code == 0
+    assert not outcome.warnings
+    assert printed(again) == [*before, "go on"]
+    assert again.output.total_of(Stream.STDERR) == _ERRORS
+    left = {path.suffix for path in (tmp_path / "output").iterdir()}
+    assert left <= {".log", ".times"}
+
+
+@pytest.mark.timeout(240)
+async def test_what_nobody_held_and_was_too_much_is_counted_at_its_place(tmp_path: Path) -> None:
+    config = Config.of(state_dir=str(tmp_path)).changed(*_SMALL)
+    go = "import sys; print('ready', flush=True); input()\n"
+    argv = [sys.executable, "-c", go + _FLOOD, str(tmp_path / "done")]
+    async with shelltie.Terminal(config) as terminal:
+        run = await terminal.start(argv, stays=True, silence=0, one_output=True)
+        await until(lambda: run.output.total > 0)
+        run.input.write(b"go\n")
+        await until(lambda: run.output.total > 10_000)
+    await until((tmp_path / "done").exists)
+
+    async with shelltie.Terminal(config) as terminal:
+        again = await terminal.adopt(run.id)
+        await until(lambda: numbers(again)[-1] == _FLOOD_LINES - 1)
+    shown = printed(again)
+    async with shelltie.Terminal(config) as terminal:
+        third = await terminal.adopt(run.id)
+        assert printed(third) == shown
+        third.input.write(b"end\n")
+        await ended(third)
+
+    (told,) = [line for line in shown if "are missing here" in line]
+    missing = int(told.removeprefix("[").partition(" ")[0])
+    whole = len("ready\n") + _SIZE
+    kept = sum(len(line) + 1 for line in shown if line and line != told)
+    # A line may be cut where the gap is, and has no end of its own there.
+    assert whole - 2 <= kept + missing <= whole + 2
+    assert numbers(third)[-1] == _FLOOD_LINES - 1
+    assert printed(third)[-1] == "end"

@@ -146,6 +146,15 @@ class Noted:
     refused: RefusedHost | None = None
 
 
+@frozen
+class Missing(Noted):
+    """Of stream 1 or 2, `size` bytes from `at` on are lost. A keeper that stays causes this."""
+
+    stream: int = 1
+    at: int = 0
+    size: int = 0
+
+
 LeashWord = (
     Noted
     | Started

@@ -21,7 +21,7 @@ from shelltie.keeper.protocol import (
     Gone,
     LeashWord,
     Lost,
-    Noted,
+    Missing,
     Started,
     Taken,
     parse_word,
@@ -257,20 +257,23 @@ class HeldCommand:
         outlet = self._outlets.get(number)
         if outlet is None or start < outlet.arrived:
             raise ValueError("output that was not asked for")
-        if missing := outlet.skip_to(start):
-            self.say(
-                Noted(
-                    f"{missing} bytes of its output are lost: more was printed while no server"
-                    f" held it than is kept ({self._link.bound_setting})"
-                )
-            )
+        self._skip(number, outlet, start)
         outlet.take(data)
 
     def ended(self, number: int, at: int) -> None:
         """There is no more of this stream."""
         if (outlet := self._outlets.get(number)) is not None:
-            outlet.skip_to(at)
+            self._skip(number, outlet, at)
             outlet.end(at)
+
+    def _skip(self, number: int, outlet: _Outlet, start: int) -> None:
+        at = outlet.arrived
+        if missing := outlet.skip_to(start):
+            told = (
+                f"{missing} bytes of its output are lost: more was printed while no server"
+                f" held it than is kept ({self._link.bound_setting})"
+            )
+            self.say(Missing(told, stream=number, at=at, size=missing))
 
     def taken(self, upto: int) -> None:
         """Its input has had this much."""

@@ -17,6 +17,7 @@ Files, in reading order:
   spool                  the capped file
   spool_folder           the directory of spools
   short_output           the file of a short output
+  stream_origins         which stream each stretch of it is of
   timing_file            when each piece was printed
   text                   bytes → readable text
   char_index             characters ↔ bytes

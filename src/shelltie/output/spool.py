@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from shelltie.model import Stream
 from shelltie.output.head_tail import Window
-from shelltie.output.timing_file import TimingFile
+from shelltie.output.stream_origins import ORIGINS, StreamOrigins, Stretch
+from shelltie.output.timing_file import SUFFIX, TimingFile
 
 _GIVEN_BACK = 256 * 1024  # bytes: room for the journal and the files beside it
 _SWITCHES_MAX = 16 * 1024  # bounds the index to 128 KiB, however often the streams alternate
@@ -33,7 +35,9 @@ class Spool:
         times: TimingFile | None = None,
         created: Callable[[], None] = lambda: None,
         wrote: Callable[[int], None] = lambda _: None,
+        origins: StreamOrigins | None = None,
     ) -> None:
+        assert origins is None or threshold == 0  # from the first byte on
         self._path = path  # no Path: most runs have no file
         self.cap = cap
         self.threshold = threshold
@@ -41,6 +45,7 @@ class Spool:
         self.full = False
         self.problem: str | None = None
         self._times = times
+        self.origins = origins
         self._tell_created = created
         self._tell_wrote = wrote
         self._fd: int | None = None
@@ -56,21 +61,25 @@ class Spool:
         """Where the file is, or would be."""
         return Path(self._path)
 
-    def add(self, stream: Stream, data: memoryview, earlier: Window) -> None:
+    def add(self, stream: Stream, data: memoryview, earlier: Window, *, own: bool = False) -> None:
         """Take the next bytes; `earlier` has, still entirely, all that came before a file exists.
 
         Writes block the loop: a chunk goes to the page cache in less time than a thread would
         need to start.
         """
+        origins = self.origins
+        offset = None if own or origins is None else origins.take(stream, len(data))
         if self._over:
             return
-        self._note(stream, earlier.total)
+        self.note_turn(stream, earlier.total)
         if earlier.total + len(data) <= self.threshold:
             return
         try:
             if self._fd is None:
                 self._fd = self._create()
                 self._write(self._fd, memoryview(earlier.read(0, earlier.total)))
+            if origins is not None:
+                origins.note(self.stored, stream, offset, len(data))
             self._write(self._fd, data)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -84,7 +93,68 @@ class Spool:
                 self.stored = max(0, self.stored - _GIVEN_BACK)
                 os.ftruncate(self._fd, self.stored)
 
-    def _note(self, stream: Stream, position: int) -> None:
+    def resume(self, age: float) -> list[Stretch]:
+        """Go on with the file that another server has left, so many seconds after the start.
+
+        What it has, to be told to `note_turn` in order; nothing if there is none, or if nobody can
+        say whose bytes it has. Then it is begun anew.
+        Raises: BlockingIOError while that server still writes to it.
+        """
+        assert self.origins is not None
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            self.forget()
+            return []
+        try:
+            self._lock(fd)
+            self.stored = os.fstat(fd).st_size
+            stretches = self.origins.resume(self.stored)
+        except (OSError, ValueError, KeyError) as error:
+            os.close(fd)
+            self.stored = 0
+            if isinstance(error, BlockingIOError):
+                raise
+            self.forget()
+            return []
+        self._fd = fd
+        if self._times is not None:
+            self._times.resume(age)
+        if self.stored >= self.cap:
+            self.full = True
+            self._stop()
+        return stretches
+
+    def part(self) -> None:
+        """Have a copy in place of a file to which another server writes that does not let go of it:
+        one that is stopped, say. It goes on with its own, which nobody sees any more.
+
+        If it cannot be copied, it is begun anew.
+        """
+        try:
+            for path in (self.path, self.path.with_suffix(ORIGINS)):
+                copy = path.with_suffix(f"{path.suffix}.{os.getpid()}")
+                shutil.copyfile(path, copy, follow_symlinks=False)
+                copy.chmod(0o600)
+                copy.replace(path)
+        except OSError:
+            self.forget()
+
+    def forget(self) -> None:
+        """Remove what another server has left of this run."""
+        for path in (self.path, self.path.with_suffix(SUFFIX), self.path.with_suffix(ORIGINS)):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def forget_origins(self) -> None:
+        """Nobody will go on with this file."""
+        if self.origins is not None:
+            self.origins.close()
+            with suppress(OSError):
+                self.origins.path.unlink(missing_ok=True)
+
+    def note_turn(self, stream: Stream, position: int) -> None:
+        """From this position on there are bytes of that stream."""
         if stream is self._speaker or self._indexed is not None:
             return
         if len(self._switches) == _SWITCHES_MAX:
@@ -98,10 +168,20 @@ class Spool:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self._path, flags, 0o600)
-        with suppress(OSError):  # not every file system has locks, and without it can be written
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with suppress(BlockingIOError):
+            self._lock(fd)
         self._tell_created()
         return fd
+
+    def _lock(self, fd: int) -> None:
+        """What others may go on with is written by one at a time. Raises: BlockingIOError."""
+        how = fcntl.LOCK_SH if self.origins is None else fcntl.LOCK_EX
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # not every file system has locks, and without it can be written
+            pass
 
     def _write(self, fd: int, data: memoryview) -> None:
         rest = data[: self.cap - self.stored]
@@ -171,6 +251,8 @@ class Spool:
     def _stop(self) -> None:
         if self._times is not None and not self._over:
             self._times.close()
+        if self.origins is not None:
+            self.origins.close()
         self._over = True
 
     def close(self) -> None:

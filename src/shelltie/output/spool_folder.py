@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shelltie.model import RunId
 from shelltie.output.spool import Spool
+from shelltie.output.stream_origins import ORIGINS, StreamOrigins
 from shelltie.output.timing_file import SUFFIX, TimingFile
 
 # No more than this at any time. To look at all of them is dear, so it is done when some were made
@@ -33,11 +34,16 @@ class Spools:
         self._bytes_left = _SWEEP_EVERY_BYTES
         self._crowded = False  # there was too much that is still written to
 
-    def new(self, run: RunId, threshold: int, *, timed: bool) -> Spool:
-        """The file of a run; with `timed` it can be replayed."""
+    def new(self, run: RunId, threshold: int, *, timed: bool, outlives: bool = False) -> Spool:
+        """The file of a run; with `timed` it can be replayed. If that `outlives` us, whoever holds
+        it next goes on with the file.
+        """
         stem = f"{self._folder}/{run}"  # no Path: few print enough for a file
         times = TimingFile(f"{stem}{SUFFIX}") if timed else None
-        return Spool(f"{stem}.log", self._cap, threshold, times, self._created, self._wrote)
+        origins = StreamOrigins(Path(f"{stem}{ORIGINS}")) if outlives else None
+        return Spool(
+            f"{stem}.log", self._cap, threshold, times, self._created, self._wrote, origins
+        )
 
     def _created(self) -> None:
         self._files_left -= 1
@@ -84,6 +90,7 @@ def _removed(path: Path) -> bool:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)
             path.with_suffix(SUFFIX).unlink(missing_ok=True)
+            path.with_suffix(ORIGINS).unlink(missing_ok=True)
             return True
         finally:
             os.close(fd)

@@ -1,6 +1,7 @@
 """Output store of a run by byte position: in memory, in its spool, or counted as dropped."""
 
 import hashlib
+from collections.abc import Mapping
 
 from shelltie.basics.frozen import frozen
 from shelltie.model import Printed, Stream
@@ -9,6 +10,7 @@ from shelltie.output.short_output import ShortOutput
 from shelltie.output.spool import Spool
 
 _SIZE = 512 * 1024
+_PIECE = 1024 * 1024  # bytes of a file that are read at once
 _SILENT = Window(0, 0)  # of every stream that has printed nothing
 
 
@@ -85,6 +87,34 @@ class Store:
             return
         if self.spool:
             self.spool.add(stream, data, self._merged)
+        self._take(stream, data)
+
+    def skip(self, stream: Stream, size: int, words: bytes) -> None:
+        """So many bytes of a stream are lost; have these words of ours in their place."""
+        if self.spool is not None:
+            if self.spool.origins is not None:
+                self.spool.origins.take(stream, size)
+            self.spool.add(stream, memoryview(words), self._merged, own=True)
+        self._take(stream, memoryview(words))
+
+    def resume(self, age: float) -> Mapping[Stream, int]:
+        """Go on with what another server has left of this run, which began so many seconds ago;
+        how far each stream is on record.
+
+        Raises: BlockingIOError while that server still writes it down.
+        """
+        spool = self.spool
+        if spool is None or spool.origins is None:
+            return dict.fromkeys(Stream, 0)
+        for one in spool.resume(age):
+            spool.note_turn(one.stream, one.start)
+            for start in range(one.start, one.end, _PIECE):
+                data = spool.read(start, min(one.end, start + _PIECE))
+                if data is not None:
+                    self._take(one.stream, memoryview(data))
+        return spool.origins.ends
+
+    def _take(self, stream: Stream, data: memoryview) -> None:
         self._first = self._first or stream
         if stream is not self._first and not self._separate:
             self._separate = {self._first: self._merged.copy(), stream: Window(*self._sizes)}

@@ -28,6 +28,11 @@ class TimingFile:
         self._lines = 0
         self._made = False
 
+    def resume(self, age: float) -> None:
+        """Go on with the file that another server has left, so many seconds after the start."""
+        self._began = time.monotonic() - age
+        self._made = True
+
     def note(self, position: int) -> None:
         """The spool has everything before this position now."""
         now = self._latest = time.monotonic() - self._began

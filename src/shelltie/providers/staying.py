@@ -37,7 +37,9 @@ from shelltie.providers.stream_ends import (
 _ANSWERS_WITHIN = 5.0  # seconds, a keeper that is there
 _CLOSES_WITHIN = 8.0  # seconds, a keeper that ends everything
 _TICK = 0.02
-_SPOOL_MIN = 64 * 1024
+# What may be acknowledged, and not read yet: more than a pipe and a socket hold. A server that is
+# killed then loses nothing of it.
+_SPOOL_MIN = 1024 * 1024
 
 
 class StayingProcess:

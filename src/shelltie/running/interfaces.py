@@ -29,12 +29,15 @@ class CommandJudge(Protocol):
 
 
 class OutputFactory(Protocol):
-    """Where the output of a run is kept; of one that `stays`, so that it can be read later.
+    """Where the output of a run is kept; of one that `stays` open, so that it can be read later;
+    if it `outlives` us, so that whoever holds it next goes on there.
 
     `secrets` are values that may not be kept where the settings say so, by their names.
     """
 
-    def __call__(self, run: RunId, *, stays: bool, secrets: Mapping[str, str]) -> Store: ...
+    def __call__(
+        self, run: RunId, *, stays: bool, outlives: bool, secrets: Mapping[str, str]
+    ) -> Store: ...
 
 
 class Record(Protocol):

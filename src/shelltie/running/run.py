@@ -88,6 +88,8 @@ class Run:
 
     at: str | None = None  # the place on another machine where it is
     reachable = True  # whether we hear of it now
+    stays = False  # it may outlive us
+    released = False  # and goes on without us by now
 
     def __init__(
         self,

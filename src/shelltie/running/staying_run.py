@@ -2,13 +2,17 @@
 
 import json
 import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
 from shelltie.errors import RunOver
 from shelltie.events import Event, RunHeld, RunReleased, RunStarted
 from shelltie.keeper import protocol
-from shelltie.model import Caller, Command, Escalation, Limits, Outcome, TerminalSize
+from shelltie.keeper.protocol import Missing
+from shelltie.model import Caller, Command, Escalation, Limits, Outcome, Stream, TerminalSize
 from shelltie.providers.provider import OutlivingProcess, Prepared, Process
 from shelltie.running.run import Run
 from shelltie.running.watchdog import Watchdog
@@ -37,6 +41,15 @@ class StayingNote:
     source: str
     started: bool
     """That it runs is on record; its server may be gone before it heard so."""
+    holder: str
+    """Who has held it last."""
+    session: str
+    """The id of its session, if it is one; `owner` is whose, and `place` the directory of the
+    server that started it. Its usual reader has had so many characters (`position`).
+    """
+    owner: str
+    place: str
+    position: int
 
     def to_bytes(self) -> bytes:
         """As it is written."""
@@ -46,7 +59,7 @@ class StayingNote:
     def of_bytes(cls, data: bytes) -> "StayingNote":
         """Raises: ValueError if it is none."""
         try:
-            return from_json(cls, json.loads(data))
+            return from_json(cls, {**_SINCE, **json.loads(data)})
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no note of a session: {error}") from error
 
@@ -64,12 +77,22 @@ class StayingNote:
         return Limits(self.total, self.silence, self.source)
 
 
+# What notes of older versions do not have.
+_SINCE: dict[str, object] = {"holder": "", "session": "", "owner": "", "place": "", "position": 0}
+
+
 class StayingRun(Run):
     """A run on a keeper of its own. `release` leaves it to whoever holds it next."""
 
-    released = False
-    note: StayingNote | None = None
-    _on_record = False
+    stays = True
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  those of a run
+        super().__init__(*args, **named)
+        self.note: StayingNote | None = None
+        self._on_record = False
+        self._ends: dict[Stream, int] = dict.fromkeys(Stream, 0)  # how far each stream was taken
+        self._gaps: dict[Stream, deque[Missing]] = {stream: deque() for stream in Stream}
+        self.filter_output = self._keep
 
     @property
     def leaves_on_its_own(self) -> bool:
@@ -96,15 +119,39 @@ class StayingRun(Run):
             silence=limits.silence,
             source=limits.source,
             started=False,
+            holder=caller.client,
+            session="",
+            owner="",
+            place="",
+            position=0,
         )
         self._write_note()
 
-    def resume(self, process: Process, prepared: Prepared, note: StayingNote, client: str) -> None:
-        """Hold what another server has started: what it printed comes again from its beginning."""
+    def remember_session(self, session: str, owner: str, place: str) -> None:
+        """Have the next server know as whose session it went on here."""
+        self._change_note(session=session, owner=owner, place=place)
+
+    def remember_position(self, position: int) -> None:
+        """Have the next server know how far its usual reader has come."""
+        if self.note is not None and self.note.position != position:
+            self._change_note(position=position)
+
+    def resume(
+        self,
+        process: Process,
+        prepared: Prepared,
+        note: StayingNote,
+        client: str,
+        ends: Mapping[Stream, int],
+    ) -> None:
+        """Hold what another server has started. What it printed comes from these `ends` on: so far
+        each stream is on record.
+        """
         now = self._alarms.now()
         age = max(0.0, time.time() - note.began)
         self.started_at, self._on_record = note.began, note.started
         self.note = note
+        self._ends = dict(ends)
         self._watchdog = Watchdog(
             self.rules.limits,
             now - age,
@@ -113,6 +160,7 @@ class StayingRun(Run):
         )
         self._watchdog.last = now
         self._own(process, prepared)
+        self._change_note(holder=client)
         self._publish(RunHeld(self.id, time.time(), client))
 
     def release(self, reason: str) -> None:
@@ -147,10 +195,8 @@ class StayingRun(Run):
         """See `Run`. Its keeper knows, too."""
         super().extend(by)
         self._limit_keeper()
-        if self.note is not None:
-            limits = self.rules.limits
-            self.note = replace(self.note, total=limits.total, silence=limits.silence)
-            self._write_note()
+        limits = self.rules.limits
+        self._change_note(total=limits.total, silence=limits.silence)
 
     def hear(self, word: protocol.LeashWord) -> None:
         """Its leash has said this."""
@@ -162,13 +208,40 @@ class StayingRun(Run):
                 self._terminal = self._process.terminal
             self._limit_keeper()
         super()._hear(word)
-        if isinstance(word, protocol.Started) and self.note is not None and not self._on_record:
-            self.note = replace(self.note, started=True)
-            self._write_note()
+        if isinstance(word, Missing):
+            stream = Stream.STDOUT if word.stream == 1 else Stream.STDERR
+            self._gaps[stream].append(word)
+            self._pass_gaps(stream)
+        if isinstance(word, protocol.Started) and not self._on_record:
+            self._change_note(started=True)
+
+    def _keep(self, stream: Stream, chunk: memoryview) -> None:
+        """Keep what it printed; where some of it is lost, say so there."""
+        while self._gaps[stream] and chunk:
+            size = min(len(chunk), self._gaps[stream][0].at - self._ends[stream])
+            self._take(stream, chunk[:size])
+            chunk = chunk[size:]
+            self._pass_gaps(stream)
+        self._take(stream, chunk)
+
+    def _take(self, stream: Stream, chunk: memoryview) -> None:
+        self.output.add(stream, chunk)
+        self._ends[stream] += len(chunk)
+
+    def _pass_gaps(self, stream: Stream) -> None:
+        gaps = self._gaps[stream]
+        while gaps and gaps[0].at <= self._ends[stream]:
+            size = gaps.popleft().size
+            end = "\n" if self._terminal is None else "\r\n"
+            words = f"{end}[{size} bytes are missing here: nobody held it]{end}"
+            self.output.skip(stream, size, words.encode("ascii"))
+            self._ends[stream] += size
 
     def _settle(self) -> None:
         if self.outcome is not None and isinstance(self._process, OutlivingProcess):
             self._process.forget()
+            if self.output.spool is not None:
+                self.output.spool.forget_origins()
         super()._settle()
 
     def _taken(self) -> None:
@@ -185,6 +258,11 @@ class StayingRun(Run):
         """That it runs is on record once."""
         if not (self._on_record and isinstance(event, RunStarted)):
             super()._tell(event)
+
+    def _change_note(self, **changes: object) -> None:
+        if self.note is not None:
+            self.note = replace(self.note, **changes)
+            self._write_note()
 
     def _write_note(self) -> None:
         if self.note is not None and isinstance(self._process, OutlivingProcess):

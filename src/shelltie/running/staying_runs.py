@@ -1,17 +1,24 @@
 """Finds, adopts and ends runs that outlived their server (session persistence)."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+
+import anyio
 
 from shelltie.errors import UnknownRun
 from shelltie.keeper.protocol import LeashWord
-from shelltie.model import Outcome, Resources, RunId, Surroundings
-from shelltie.output.timing_file import SUFFIX
+from shelltie.keeper.stream_link import HeldRow
+from shelltie.model import Outcome, Resources, RunId, Stream, Surroundings
+from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared
 from shelltie.providers.staying import StayingProvider
 from shelltie.running.run import Run
 from shelltie.running.staying_run import StayingNote, StayingRun
 from shelltie.running.supervisor import Supervisor
+
+_LETS_GO_WITHIN = 5.0  # seconds, a server that has heard that another one holds it
+_TICK = 0.02
 
 
 class StayingRuns:
@@ -79,9 +86,13 @@ class StayingRuns:
             RunId(note.run), note.to_command(), note.to_limits(), surroundings, self._staying
         )
         assert isinstance(run, StayingRun)
-        if run.output.spool is not None:  # all of it comes again
-            run.output.spool.path.unlink(missing_ok=True)
-            run.output.spool.path.with_suffix(SUFFIX).unlink(missing_ok=True)
+        try:
+            ends = await _resume_output(run.output, note, row)
+        except BaseException:
+            held.let_go()
+            link.close()
+            self._supervisor.runs.pop(run.id, None)
+            raise
         prepared = Prepared(
             ("-",),
             {},
@@ -92,8 +103,27 @@ class StayingRuns:
             stays_open=True,
             one_output=note.one_output,
         )
-        run.resume(self._provider.attach(link, held, prepared, row), prepared, note, client)
+        starts = {1: ends[Stream.STDOUT], 2: ends[Stream.STDERR]}
+        process = self._provider.attach(link, held, prepared, row, starts)
+        run.resume(process, prepared, note, client, ends)
         for word in words:  # what was said while nobody could listen
             run.hear(word)
         hear = run.hear
         return run
+
+
+async def _resume_output(output: Store, note: StayingNote, row: HeldRow) -> Mapping[Stream, int]:
+    """Take back what is on record of its output; how far that goes in each stream."""
+    age, ends = max(0.0, time.time() - note.began), None
+    with anyio.move_on_after(_LETS_GO_WITHIN):
+        while ends is None:
+            try:
+                ends = output.resume(age)
+            except BlockingIOError:  # a server that was killed has not quite ended
+                await anyio.sleep(_TICK)
+    if ends is None:
+        assert output.spool is not None
+        output.spool.part()
+        ends = output.resume(age)
+    # More than there is nobody can ask for, whatever a file says.
+    return {stream: min(ends[stream], end) for stream, end in zip(Stream, row.end, strict=True)}

@@ -322,7 +322,8 @@ class Supervisor:
     ) -> Run:
         if publish is None:
             stays, secrets = command.stays_open, surroundings.secrets
-            output = self._new_output(run_id, stays=stays, secrets=secrets)
+            outlives = admitted.provider.name == STAYING
+            output = self._new_output(run_id, stays=stays, outlives=outlives, secrets=secrets)
         else:
             output = Store()  # of what is not recorded nothing is kept
         kind: type[Run] = Run
@@ -363,6 +364,7 @@ class Supervisor:
         """Make the run of a command that stays, which another server has started."""
         options = RunOptions(limits=limits)
         terms = terms_for(command, options, Experience(), self._policy(), self._defaults)
+        surroundings = replace(surroundings, secrets=self._base.secrets)  # those of then are gone
         return self._new_run(run_id, command, terms, surroundings, Admitted(None, provider))
 
     async def close(self) -> None:
