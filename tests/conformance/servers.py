@@ -13,7 +13,9 @@ from shelltie.frontends.mcp.request import ToolCall
 from shelltie.frontends.mcp.run_to_session import Handover
 from shelltie.frontends.mcp.server import build_server, task_contexts
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
+from shelltie.keeper.stay_folder import stay_folder
 from shelltie.sessions.registry import Sessions
+from shelltie.sessions.staying_sessions import StayingSessions
 from shelltie.settings.all_settings import Waiting
 
 
@@ -29,7 +31,8 @@ def tools_of(terminal: Terminal) -> Mapping[str, Tool]:
     """The tools by themselves."""
     supervisor, config = terminal.supervisor, Config()
     contexts = task_contexts(supervisor, config)
-    return tools_by_name(supervisor, config, Sessions(supervisor), contexts)
+    attendant = attendant_of(terminal)
+    return tools_by_name(supervisor, config, attendant.sessions, contexts, staying_of(attendant))
 
 
 async def answer(tool: Tool, call: ToolCall) -> CallToolResult:
@@ -51,6 +54,12 @@ def filled(schema: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, An
         if name not in answer and name not in ("error", "errorCode", "sessionId", "lost")
     }
     return {**answer, **left_out}
+
+
+def staying_of(attendant: Handover) -> StayingSessions:
+    """What outlived other servers."""
+    folder = stay_folder(Config())
+    return StayingSessions(attendant.supervisor, attendant.sessions, folder, attendant.waiting)
 
 
 def attendant_of(terminal: Terminal) -> Handover:

@@ -27,7 +27,7 @@ from shelltie.running.options import Requester
 from shelltie.sessions.wait_rule import AT_ONCE
 from tests.conformance.any_json import JSON
 from tests.conformance.servers import answer as answer_of
-from tests.conformance.servers import attendant_of, filled, server_of
+from tests.conformance.servers import attendant_of, filled, server_of, staying_of
 from tests.conftest import Open
 from tests.tree import new_tag, nobody_left, tagged, until
 
@@ -795,7 +795,9 @@ def test_every_tool_of_sessions_has_a_valid_schema() -> None:
 async def test_any_arguments_get_an_answer_that_the_schema_knows(
     terminal: Terminal, name: str, arguments: dict[str, object]
 ) -> None:
-    ours = SessionTools(attendant_of(terminal), SessionSettings(AT_ONCE, 10_000, 60.0, 40_000))
+    attendant = attendant_of(terminal)
+    settings = SessionSettings(AT_ONCE, 10_000, 60.0, 40_000)
+    ours = SessionTools(attendant, settings, staying_of(attendant))
     tools = {tool.listing.name: tool for tool in session_tools(ours, Config())}
     requester = Requester()
     await ours.start(ToolCall("terminal_start", {"command": "true", "maxWait": 0}, "", requester))

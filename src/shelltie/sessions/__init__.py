@@ -12,6 +12,7 @@ Flow at a glance:
 Files, in reading order:
   session         a run that stays
   registry        ids, owners, quotas
+  staying_sessions  those that outlived their server
   id_counter      numbers that are never given twice
   wait_rule       when output is an answer
   pattern_search  waitFor

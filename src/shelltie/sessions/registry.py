@@ -15,6 +15,7 @@ from shelltie.events import SessionNamed
 from shelltie.model import Command, PastSession, RunId, State
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
+from shelltie.running.staying_run import StayingRun
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions import typed_input
 from shelltie.sessions.session import Session
@@ -65,13 +66,16 @@ class Sessions:
             await self._supervisor.flush_record()
         return session
 
-    def adopt(self, run: Run, owner: str, waiting: Waiting) -> Session:
-        """Let a run that has begun already go on as a session; it is not asked whether there is
-        room, because it runs in any case.
+    def adopt(
+        self, run: Run, owner: str, waiting: Waiting, session_id: str | None = None
+    ) -> Session:
+        """Let a run that has begun already go on as a session, in another server perhaps as one
+        with this id; it is not asked whether there is room, because it runs in any case.
         """
-        session = Session(self._unused_id(), owner, run, waiting)
+        session = Session(session_id or self._unused_id(), owner, run, waiting)
         self._sessions[session.id] = session
-        self._supervisor.bus.publish(SessionNamed(run.id, time.time(), session.id))
+        if session_id is None:
+            self._supervisor.bus.publish(SessionNamed(run.id, time.time(), session.id))
         self._tell(owner)
         return session
 
@@ -127,7 +131,7 @@ class Sessions:
         return list(self._sessions.values())
 
     async def stop(self, session_id: str, owner: str, reason: str = "stopped") -> Session:
-        """End its whole tree and forget it.
+        """End its whole tree and forget it, also if it was to stay.
 
         Raises: UnknownSession; ProcessError when some of it could not be ended.
         """
@@ -138,19 +142,26 @@ class Sessions:
         return session
 
     async def stop_all(self, owner: str, reason: str) -> None:
-        """End every session of an owner: it left, or begins anew."""
+        """End every session of an owner, which left or begins anew; what stays goes on."""
         async with anyio.create_task_group() as tasks:
             for session in self.owned_by(owner):
                 tasks.start_soon(self._stop_quietly, session, reason)
 
     async def _stop_quietly(self, session: Session, reason: str) -> None:
+        if isinstance(session.run, StayingRun) and not session.run.leaves_on_its_own:
+            session.run.release(reason)
+            self.sweep()
+            return
         with suppress(ProcessError, UnknownSession):
             await self.stop(session.id, session.owner, reason)
 
     def sweep(self) -> None:
         """Forget what has ended and was read, or was not read for long."""
         for session in tuple(self._sessions.values()):
-            if session.complete and (session.delivered or session.idle > self._room.kept):
+            if session.run.released:  # somebody else has it now
+                del self._sessions[session.id]
+                self._tell(session.owner)
+            elif session.complete and (session.delivered or session.idle > self._room.kept):
                 self._forget(session)
 
     def _forget(self, session: Session) -> None:

@@ -12,7 +12,7 @@ import anyio.to_thread
 from shelltie.basics.frozen import frozen
 from shelltie.basics.pulse import Pulse
 from shelltie.basics.safe_regex import Pattern
-from shelltie.errors import InvalidParameters
+from shelltie.errors import InvalidParameters, RunOver
 from shelltie.model import ExitStatus, Sighting, Stream, TerminalSize
 from shelltie.output.char_index import Characters
 from shelltie.output.full_screen import FullScreen
@@ -78,6 +78,7 @@ class Session:
         self._catch_up()
         run.on_output.append(self._hear)
         run.on_ended.append(self.end)
+        run.on_settled.append(self._news.beat)
         run.watch_ports()
         if run.outcome is not None:
             self.end()
@@ -201,6 +202,7 @@ class Session:
         deadline = waiting.ends(anyio.current_time())
         looks = Looks(anyio.current_time())
         while not (self.complete or done()):
+            self._check_held()
             # Who begins to read its terminal tells nobody: there is nothing but to look again.
             with anyio.move_on_at(min(deadline, looks.next_at)):
                 await self._news.wait()
@@ -227,6 +229,7 @@ class Session:
         """Hear nothing of the run any more: somebody else does, and tells."""
         self.run.on_output.remove(self._hear)
         self.run.on_ended.remove(self.end)
+        self.run.on_settled.remove(self._news.beat)
 
     def _hear(self, _: Stream, chunk: memoryview) -> None:
         self.hear(chunk)
@@ -250,6 +253,7 @@ class Session:
         called = anyio.current_time()
         looks = Looks(called)
         while not self.complete:
+            self._check_held()
             printed = None if (self._printed or 0) < called else self._printed
             until = answer_at(waiting, called, printed, ended=False)
             with anyio.move_on_at(min(until, looks.next_at)):
@@ -259,6 +263,10 @@ class Session:
             now = anyio.current_time()
             if now >= until or looks.certain(now, self.run.look()):
                 return
+
+    def _check_held(self) -> None:
+        if self.run.released:
+            raise RunOver(f"{self.id} goes on without this server: another program holds it now")
 
     def _finder(self, pattern: Pattern, start: int, typed: str = "") -> Finder:
         return Finder(pattern, skip=start - self._characters.near(start)[1], typed=typed)
@@ -283,6 +291,7 @@ class Session:
             elif self.complete or done():
                 return False
             else:
+                self._check_held()
                 with anyio.move_on_at(deadline):
                     await self._news.wait()
             if anyio.current_time() >= deadline and place == self.run.output.total:

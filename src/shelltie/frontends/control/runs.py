@@ -194,7 +194,7 @@ class _Runs:
             raise InvalidParameters(f"from must be at most {run.output.total}, not {start}")
         if end is None:
             with anyio.move_on_after(wait):
-                while run.output.total == start and run.outcome is None:
+                while run.output.total == start and run.outcome is None and not run.released:
                     await watched.changed.wait()
         piece = run.output.read(start, min(start + CHUNK, run.output.total if end is None else end))
         return {
@@ -286,6 +286,8 @@ class _Runs:
     def _sweep(self) -> None:
         """Without it a run that was followed would be forgotten before its end is read."""
         now = time.monotonic()
+        for name in [name for name, watched in self._watched.items() if watched.run.released]:
+            del self._watched[name]
         ended = [name for name, watched in self._watched.items() if watched.run.settled]
         late = {name for name in ended if now - self._watched[name].asked > _ENDED_KEPT_FOR}
         for name in late.union(ended[:-_ENDED_KEPT]):

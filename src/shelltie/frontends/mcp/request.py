@@ -13,6 +13,7 @@ from shelltie.frontends.mcp.http.clients import CLIENT_KEY, HttpClient
 from shelltie.model import Caller
 from shelltie.running.options import Requester
 from shelltie.running.run import Run
+from shelltie.sessions.staying_sessions import SessionClient
 
 ONLY_CLIENT = "stdio"
 RequestContext = ServerRequestContext[Any, Any]
@@ -44,6 +45,12 @@ class ToolCall:
     requester: Requester
     until: float = math.inf
     follow: Callable[[FollowedRun], None] = _unheard
+    lasting: str = ONLY_CLIENT  # what stands for the client in the next server as well
+
+    @property
+    def who(self) -> SessionClient:
+        """Whose sessions it is about."""
+        return SessionClient(self.owner, self.lasting, self.requester.caller.client)
 
 
 def client_of(context: RequestContext) -> str:
@@ -59,6 +66,14 @@ def owner_of(context: RequestContext) -> str:
     guest: HttpClient = context.request.scope[CLIENT_KEY]
     about = context.session.client_params
     return guest.owner("" if about is None else about.client_info.name)
+
+
+def lasting_owner_of(context: RequestContext) -> str:
+    """The same without what is another one after a restart: whoever has the credential."""
+    if context.request is None:
+        return ONLY_CLIENT
+    guest: HttpClient = context.request.scope[CLIENT_KEY]
+    return guest.credential
 
 
 def requester_of(client: str, channel: Channel, window: float) -> Requester:

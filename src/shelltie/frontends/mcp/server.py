@@ -44,16 +44,19 @@ from shelltie.frontends.mcp.request import (
     RequestContext,
     ToolCall,
     client_of,
+    lasting_owner_of,
     owner_of,
     requester_of,
 )
 from shelltie.frontends.mcp.stdio import Answers, Messages, Stdio, serve_stdio
 from shelltie.frontends.mcp.tasks_extension import Tasks, ToolAnswer, declares
 from shelltie.frontends.mcp.tools.registry import Tool, tools_by_name
+from shelltie.keeper.stay_folder import stay_folder
 from shelltie.limits.policy_file import PolicyFile
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.id_counter import session_numbers
 from shelltie.sessions.registry import Sessions
+from shelltie.sessions.staying_sessions import SessionClient, StayingSessions
 from shelltie.settings.config import Config
 
 _log = logging.getLogger(__name__)
@@ -203,11 +206,12 @@ def build_server(
 
     It says to `meet` what each client calls itself.
     """
-    tools = tools_by_name(supervisor, config, sessions, contexts)
+    staying = StayingSessions(supervisor, sessions, stay_folder(config), config.persistent)
+    tools = tools_by_name(supervisor, config, sessions, contexts, staying)
     pace = replace(config.notify.pace, interval=max(_QUICKEST, config.notify.pace.interval))
     notifiers = Notifiers(supervisor.bus, pace, sessions)
     pipeline = CallPipeline(sessions, config, policy, tasks or Tasks())
-    calls = _Calls(tools, notifiers, pipeline, config.mcp.patience, meet)
+    calls = _Calls(tools, notifiers, pipeline, config.mcp.patience, meet, staying)
     server = BackgroundServer(
         "shelltie",
         pipeline.deliver,
@@ -243,11 +247,15 @@ class _Calls:
     pipeline: CallPipeline
     patience: float | None
     meet: Callable[[str], None]
+    staying: StayingSessions
 
     async def list_tools(
         self, context: RequestContext, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        self.meet(client_of(context))
+        client = client_of(context)
+        self.meet(client)
+        who = SessionClient(owner_of(context), lasting_owner_of(context), client)
+        context.lifespan_context.start_soon(self.staying.meet, who)  # before it asks for them
         return ListToolsResult(tools=[tool.listing for tool in self.tools.values()])
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> ToolAnswer:
@@ -268,6 +276,7 @@ class _Calls:
             requester_of(client, channel, wait),
             math.inf if as_task else anyio.current_time() + wait,
             notifier.follow,
+            lasting_owner_of(context),
         )
         async with notifier:
             if not as_task:

@@ -113,6 +113,7 @@ class SessionReport:
     termination_mode: str | None = None
     cancelled: bool = False
     ports: tuple[ForwardedPort, ...] | None = ()  # of an isolated one; None: none can be reached
+    stays: bool = False  # it outlives this server
 
 
 def session_report(
@@ -152,6 +153,7 @@ def session_report(
         termination_mode=termination_mode(outcome),
         cancelled=outcome is not None and outcome.state is State.KILLED,
         ports=session.run.ports,
+        stays=session.run.stays and outcome is None,
     )
 
 
@@ -243,6 +245,7 @@ def started_text(report: SessionReport) -> str:
     """The answer to a start."""
     head = ["Terminal Session Started", f"ID: {report.id}", f"Command: {report.command}"]
     head += [] if report.isolation in (None, "none") else [f"Isolation: {report.isolation}"]
+    head += ["Stays: when this server ends, it goes on, and the next one has it"] * report.stays
     return _text([*head, f"Position: {report.position}", *_more(report, started=True)], report)
 
 
@@ -298,6 +301,7 @@ class ListedSession:
     uptime_seconds: float
     waiting_for_input: bool
     ports: tuple[ForwardedPort, ...] | None  # None: none can be reached
+    stays: bool
 
 
 def listed(session: Session) -> ListedSession:
@@ -314,6 +318,7 @@ def listed(session: Session) -> ListedSession:
         uptime_seconds=round(_age(session), 1),
         waiting_for_input=not session.complete and seen is not None and seen.waits_for_input,
         ports=session.run.ports,
+        stays=session.run.stays and outcome is None,
     )
 
 

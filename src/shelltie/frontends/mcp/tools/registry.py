@@ -20,6 +20,7 @@ from shelltie.frontends.mcp.tools.sessions import SessionSettings, SessionTools
 from shelltie.output.redact import Redactor
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
+from shelltie.sessions.staying_sessions import StayingSessions
 from shelltie.settings.config import Config
 
 
@@ -38,7 +39,11 @@ class Tool:
 
 
 def tools_by_name(
-    supervisor: Supervisor, config: Config, kept: Sessions, contexts: Contexts
+    supervisor: Supervisor,
+    config: Config,
+    kept: Sessions,
+    contexts: Contexts,
+    staying: StayingSessions,
 ) -> Mapping[str, Tool]:
     """The tools that are switched on, in the order in which every client sees them."""
     settings = session_settings(config)
@@ -49,7 +54,7 @@ def tools_by_name(
         tools.append(Tool(run.RUN, answer, run.refused, may_become_task=True))
         of_trial = partial(trials.trial, handover)
         tools.append(Tool(trials.TRIAL, of_trial, sessions.refused))
-    tools += session_tools(SessionTools(handover, settings), config)
+    tools += session_tools(SessionTools(handover, settings, staying), config)
     if config.tools.agent_task:
         tools += agent_tools(AgentTools(handover, config))
     if config.tools.access:

@@ -61,6 +61,7 @@ class StartArguments:
     isolation: str | None = optional("As for `run`.", enum=[*ISOLATION_LEVELS, OUTSIDE])
     trial: bool = optional("As for `run`.", default=False)
     at: str | None = optional("As for `run`.", minLength=1)
+    stays: bool = optional("Let it outlive this server: its restart, its crash.", default=False)
     silence: float | None = optional(
         "End it after so long without output (never).", "silenceSeconds", minimum=0
     )

@@ -26,15 +26,17 @@ from shelltie.frontends.reports.run_report import (
     timeout_reason,
 )
 from shelltie.frontends.reports.session_report import RedactedReading
-from shelltie.model import Command, LimitNames, Limits, State, TerminalSize
+from shelltie.model import AUTO, Command, Isolation, LimitNames, Limits, State, TerminalSize
 from shelltie.output.redact import Redactor
 from shelltie.output.screen import Screen
 from shelltie.output.text import crop
 from shelltie.running.options import RunOptions
 from shelltie.running.retry import Attempts
+from shelltie.running.staying_run import StayingRun
 from shelltie.sessions import keys
 from shelltie.sessions.session import Session, SessionReading, checked_size
 from shelltie.sessions.shell import CommandEnd, ShellSession, Start, open_shell
+from shelltie.sessions.staying_sessions import StayingSessions
 from shelltie.settings.all_settings import Waiting
 
 _LONG = 64 * 1024
@@ -59,8 +61,11 @@ class SessionSettings:
 class SessionTools:
     """The tools of all clients; each sees its own sessions only."""
 
-    def __init__(self, handover: Handover, settings: SessionSettings) -> None:
+    def __init__(
+        self, handover: Handover, settings: SessionSettings, staying: StayingSessions
+    ) -> None:
         self._handover = handover
+        self._staying = staying
         self._supervisor = handover.supervisor
         self._sessions = handover.sessions
         self._settings = settings
@@ -113,6 +118,8 @@ class SessionTools:
         """Start what stays, and read what it first prints."""
         given = read(call.arguments, schemas.StartArguments)
         waiting, wait_for = self._waiting(given.max_wait, call), _pattern(given.wait_for)
+        if given.stays:
+            _check_can_stay(given)
         if given.mode == "shell":
             return await self._start_shell(given, call, waiting, wait_for)
         command, limits = _command(given), _limits(given)
@@ -123,8 +130,10 @@ class SessionTools:
             isolation=given.isolation,
             trial=given.trial,
             at=given.at,
+            stays=given.stays,
         )
         session = await self._sessions.open(command, options, call.owner, self._settings.waiting)
+        self._staying.remember(session, call.who)
         self._handover.note_trial(session.run, call.owner)
         call.follow(FollowedRun(session.run))
         made = self._read(session, await session.exchange(b"", waiting, wait_for))
@@ -207,7 +216,7 @@ class SessionTools:
         given = read(call.arguments, schemas.OutputArguments)
         limit, raw = given.limit or self._settings.crop, given.view == "raw"
         try:
-            session = self._sessions.get(given.session_id, call.owner)
+            session = await self._known(given.session_id, call)
         except UnknownSession:
             gone = await lost_run.find(self._supervisor, call.requester, given.session_id)
             if gone is None:
@@ -286,6 +295,7 @@ class SessionTools:
     async def list_all(self, call: ToolCall) -> CallToolResult:
         """The client's sessions, and what was lost here."""
         read(call.arguments, schemas.ListArguments)
+        await self._staying.take_up(call.who)
         sessions = self._sessions.owned_by(call.owner)
         gone = lost_run.nearby(
             await lost_run.lost_runs(self._supervisor, call.requester), Path.cwd()
@@ -303,9 +313,20 @@ class SessionTools:
         Raises: UnknownSession, which says what became of it.
         """
         try:
-            return self._sessions.get(session_id, call.owner)
+            return await self._known(session_id, call)
         except UnknownSession:
             raise await self._unknown(session_id, call) from None
+
+    async def _known(self, session_id: str, call: ToolCall) -> Session:
+        """The same, or one that another server has left. Raises: UnknownSession."""
+        await self._staying.meet(call.who)
+        try:
+            return self._sessions.get(session_id, call.owner)
+        except UnknownSession:
+            found = await self._staying.find(session_id, call.who)
+            if found is None:
+                raise
+            return found
 
     async def _unknown(self, session_id: str, call: ToolCall) -> UnknownSession:
         return await self._sessions.explain(session_id, call.owner, call.requester.caller.client)
@@ -343,6 +364,8 @@ def _delivered(
     """Note what the client has been told; a warning is told once."""
     session.mark_delivered(reading.start - reading.skipped, made.read_from or reading.end)
     session.warnings_told = len(session.run.warnings)
+    if isinstance(session.run, StayingRun):
+        session.run.remember_position(session.cursor)
     return made
 
 
@@ -367,6 +390,17 @@ def _limits(given: schemas.StartArguments) -> Limits:
     limits = asked(given.timeout, given.silence, _LIMIT_NAMES)
     source = "the call" if limits.total or limits.silence else "sessions have no limit"
     return Limits(limits.total, limits.silence, source, literal=True, names=_LIMIT_NAMES)
+
+
+def _check_can_stay(given: schemas.StartArguments) -> None:
+    """Raises: InvalidParameters."""
+    if given.mode == "shell":
+        raise InvalidParameters('mode "shell" cannot stay: start a program, such as bash, to stay')
+    if given.trial or given.isolation not in (None, AUTO, Isolation.NONE):
+        raise InvalidParameters(
+            "what stays runs here, without isolation and not on trial: leave out `isolation` and"
+            " `trial`, or `stays`"
+        )
 
 
 def _shell_command(given: schemas.StartArguments) -> Command:

@@ -1,0 +1,128 @@
+"""A session that stays outlives its server, and the next server of its client goes on with it."""
+
+import json
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from shelltie.keeper.stay_folder import stay_folder
+from shelltie.keeper.stay_folder import TOKEN, StayFolder
+from shelltie.providers.staying import StayingProvider
+from shelltie.settings.config import Config
+from tests.served import Served, served
+from tests.tree import new_tag, nobody_left, tagged, until
+
+_LINES = 400
+_PRINT = (
+    f"i=0; while [ $i -lt {_LINES} ]; do echo line $i; i=$((i+1)); sleep 0.01; done; echo all"
+    " printed; read a; echo got $a; exit 7"
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(tmp_path: Path) -> Iterator[None]:
+    """Whatever a test that fails has left is ended."""
+    yield
+    for token in tmp_path.rglob(f"stay/*/{TOKEN}"):
+        anyio.run(_end, token.parent)
+
+
+async def _end(place: Path) -> None:
+    await StayingProvider(StayFolder(place.parent), lease=1, bound=0).end(place.name)
+
+
+def state(tmp_path: Path) -> Config:
+    return Config.of(state_dir=str(tmp_path / "xdg-state" / "shelltie"))
+
+
+async def all_output(server: Served, session: str) -> str:
+    """From its first byte on, page by page."""
+    text, start = "", 0
+    while True:
+        page = await server.call("terminal_output", sessionId=session, **{"from": start})
+        text += str(page["output"]).removesuffix("\n[...Output truncated...]")
+        if "readFrom" not in page:
+            return text
+        start = page["readFrom"]
+
+
+async def continued(server: Served, session: str, **arguments: object) -> dict[str, Any]:
+    return await server.call("terminal_continue", sessionId=session, **arguments)
+
+
+@asynccontextmanager
+async def killed_server(**settings: str) -> AsyncIterator[Served]:
+    async with served(**settings) as server:
+        yield server
+        server.die()
+        with anyio.fail_after(40):
+            await server.client.process.wait()
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("line ")]
+
+
+async def test_the_next_server_goes_on_with_the_session_of_a_killed_one(tmp_path: Path) -> None:
+    async with killed_server() as server:
+        started = await server.call(
+            "terminal_start", command=_PRINT, stays=True, waitFor="line 20$", maxWait=40
+        )
+        session = started["id"]
+
+    async with served() as server:
+        listed = (await server.call("terminal_list"))["sessions"]
+        told = await continued(server, session, waitFor="all printed", maxWait=40)
+        text = await all_output(server, session)
+        typed = await continued(server, session, stdin="hello", waitFor="got hello", maxWait=40)
+        end = await continued(server, session, maxWait=40) if typed.get("running") else typed
+
+    assert started["stays"]
+    assert [(one["id"], one["stays"], one["running"]) for one in listed] == [(session, True, True)]
+    assert "line 20\n" not in told["output"]  # that was read before
+    assert end["exitCode"] == 7
+    assert lines(text) == [f"line {number}" for number in range(_LINES)]
+    await until(lambda: not list(stay_folder(state(tmp_path)).iterdir()))
+    with closing(sqlite3.connect(state(tmp_path).journal)) as journal:
+        rows = journal.execute(
+            "SELECT entries.kind, entries.body FROM entries JOIN runs ON run = id WHERE session = ?"
+            " ORDER BY seq",
+            (session,),
+        ).fetchall()
+    kinds = [kind for kind, _ in rows]
+    assert [kind for kind in kinds if kind in ("held", "released", "ended", "lost")] == [
+        "held",
+        "ended",
+    ]
+    assert json.loads(rows[kinds.index("held")][1])["client"] == "test 1"
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
+async def test_a_server_that_leaves_lets_go_of_what_stays(tmp_path: Path, how: str) -> None:
+    tag = new_tag()
+    async with served() as server:
+        session = await server.start(f"echo on; sleep 300.{tag}", stays=True)
+        other = await server.start(f"sleep 301.{tag}")
+        await until(lambda: len(tagged(tag)) >= 2)
+        if how == "SIGTERM":
+            server.client.process.send_signal(signal.SIGTERM)
+        else:
+            await server.client.hang_up()
+        with anyio.fail_after(40):
+            await server.client.process.wait()
+    await until(lambda: len(tagged(tag)) == 1)
+
+    async with served() as server:
+        listed = (await server.call("terminal_list"))["sessions"]
+        stopped = await server.call("terminal_stop", sessionId=session)
+    assert [one["id"] for one in listed] == [session]
+    assert other != session
+    assert stopped["stopped"]
+    await nobody_left(tag)
+    await until(lambda: not list(stay_folder(state(tmp_path)).iterdir()))
