@@ -3,19 +3,23 @@
 import json
 import signal
 import sqlite3
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from shelltie.keeper.stay_folder import stay_folder
 from shelltie.keeper.stay_folder import TOKEN, StayFolder
 from shelltie.providers.staying import StayingProvider
 from shelltie.settings.config import Config
-from tests.served import Served, served
+from tests.cli import SHELLTIE
+from tests.served import Served, person, served
 from tests.tree import new_tag, nobody_left, tagged, until
 
 _LINES = 400
@@ -126,3 +130,97 @@ async def test_a_server_that_leaves_lets_go_of_what_stays(tmp_path: Path, how: s
     assert stopped["stopped"]
     await nobody_left(tag)
     await until(lambda: not list(stay_folder(state(tmp_path)).iterdir()))
+
+
+# The command line
+
+
+def cli(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [*SHELLTIE, *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
+
+
+async def aside(*words: str) -> subprocess.CompletedProcess[str]:
+    return await anyio.to_thread.run_sync(partial(cli, *words))
+
+
+async def test_a_detached_run_outlives_its_terminal_and_is_found_by_all(tmp_path: Path) -> None:
+    tag = new_tag()
+    script = f"echo ready; read a; echo got $a; exec sleep 300.{tag}"
+    async with person("run", "--detach", "--pty", "--", script) as somebody:
+        await somebody.sees("it goes on without this terminal")
+        assert await somebody.leaves() == 0
+    # Its terminal is closed: whoever was in its session has been hung up on.
+
+    (row,) = json.loads((await aside("ps", "--json")).stdout)
+    name = row["id"]
+    shown = (await aside("ps")).stdout
+    typed = await aside("send", name, "hello")
+    await until(lambda: bool(tagged(tag)))
+    printed = await aside("logs", name)
+    async with person("attach", "--write", name) as somebody:
+        await somebody.sees("got hello")
+        somebody.types("\x1d")
+        assert await somebody.leaves() == 0
+    told = await aside("history", "show", name)
+    ended = await aside("kill", name)
+
+    assert (row["stays"], row["server"], row["client"]) == (True, None, "shelltie run")
+    assert "stays" in shown
+    assert typed.returncode == 0, typed.stderr
+    assert printed.stdout.splitlines() == ["ready", "hello", "got hello"], printed.stderr
+    assert "by shelltie send" in told.stdout
+    assert "nobody is left" in ended.stdout
+    await nobody_left(tag)
+    assert (await aside("kill", name)).returncode == 1
+    await until(lambda: not list(stay_folder(state(tmp_path)).iterdir()))
+
+
+async def test_the_total_limit_of_a_detached_run_holds_without_us() -> None:
+    tag = new_tag()
+    done = await aside("run", "--json", "--detach", "--total", "2s", "--", f"sleep 300.{tag}")
+    told = json.loads(done.stdout)
+    assert (told["status"], told["limits"]["execSec"]) == ("running", 2)
+    await nobody_left(tag)
+    (row,) = json.loads((await aside("history", "--json", "-n", "1")).stdout)
+    assert row["runId"] == told["id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--stdin", "/dev/null"), "--detach does not go with --stdin"),
+        (("--trial",), "--detach does not go with --trial"),
+        (("--isolation", "sandbox"), "--detach does not go with --isolation"),
+        (("--cwd", "/no/such/place"), "cannot enter the directory"),
+    ],
+)
+def test_what_cannot_be_detached_is_refused(tmp_path: Path, words: list[str], why: str) -> None:
+    done = cli("run", "--detach", *words, "--", "sleep 300")
+    assert done.returncode
+    assert why in done.stderr
+    assert not done.stdout
+    folder = stay_folder(state(tmp_path))
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+async def test_who_follows_what_nobody_holds_makes_way_for_its_server() -> None:
+    async with killed_server() as server:
+        session = await server.start(_PRINT, stays=True, waitFor="line 5$")
+
+    logs = [*SHELLTIE, "logs", "-f", session]
+    follower = await anyio.open_process(logs, stderr=subprocess.PIPE)
+    assert follower.stdout is not None
+    seen = (await follower.stdout.receive()).decode()  # by now it holds it
+    async with served() as server:
+        told = await continued(server, session, waitFor="all printed", maxWait=40)
+        await continued(server, session, stdin="bye", waitFor="got bye", maxWait=40)
+        with anyio.fail_after(60):
+            async for chunk in follower.stdout:
+                seen += chunk.decode()
+            await follower.wait()
+
+    assert "all printed" in told["output"]
+    assert lines(seen) == [f"line {number}" for number in range(_LINES)]
+    assert "got bye" in seen
+    await follower.aclose()

@@ -260,7 +260,7 @@ class StayingRun(Run):
             super()._tell(event)
 
     def _change_note(self, **changes: object) -> None:
-        if self.note is not None:
+        if self.note is not None and self.outcome is None:  # its keeper leaves with its directory
             self.note = replace(self.note, **changes)
             self._write_note()
 

@@ -18,6 +18,8 @@ Files, in reading order:
   top/           the screen of `shelltie top`
   find_run       a run or session in all servers
   find_staying   what outlived its program
+  hold_staying   holds it while a command looks at it
+  detached_run   run --detach
   find_question  a pending question in all servers
   open_trials    trials for those who apply, discard or undo
   watch_pending  pending --watch: answers questions with single keys

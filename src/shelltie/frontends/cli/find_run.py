@@ -26,6 +26,7 @@ from shelltie.frontends.control.run_row import RunRow, exit_from_json
 from shelltie.model import ExitStatus
 
 _PREFIX_MIN, _PREFIX_SHOWN = 4, 12
+_SINCE: dict[str, object] = {"stays": False}  # what servers of older versions do not say
 _MANY = 6
 _QUALIFIED = lazy(r"(?:(\d{1,10}):)?(?:term_)?(.+)", re.DOTALL)  # term_01… is ACP's id of 01…
 _NOT_DONE = (InvalidParameters.code, UnknownRun.code, TerminalError.code)
@@ -77,7 +78,9 @@ def list_runs(*, look: bool = False) -> tuple[list[Server], list[FoundRun], list
             continue
         try:
             rows = cast(list[Any], said["runs"])
-            found += [FoundRun(server, json_codec.from_json(RunRow, row)) for row in rows]
+            found += [
+                FoundRun(server, json_codec.from_json(RunRow, {**_SINCE, **row})) for row in rows
+            ]
         except (KeyError, TypeError, ValueError):
             told.append(f"the server {server.pid} says what we do not understand")
     return servers, found, told

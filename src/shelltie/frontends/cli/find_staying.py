@@ -1,38 +1,104 @@
-"""Finds and ends what outlived its program and no server lists (detached runs), for `kill`."""
+"""Finds and ends what outlived its program and no server lists (detached runs), for `ps`, `kill`.
 
-from collections.abc import Sequence
+What a server holds is in that server's list, like everything else there.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import anyio
 
 from shelltie.basics import visible_text
+from shelltie.basics.frozen import frozen
 from shelltie.errors import TerminalError
 from shelltie.frontends.cli.console import print_error, width
-from shelltie.frontends.cli.find_run import describe_exit, list_runs
+from shelltie.frontends.cli.find_run import FoundRun, describe_exit, list_runs
 from shelltie.frontends.cli.main import NOT_DONE
-from shelltie.keeper.stay_folder import staying_runs
+from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
 from shelltie.model import Caller
+from shelltie.running.staying_run import StayingNote
 from shelltie.settings import layers, paths
+from shelltie.settings.config import Config
 
 _PREFIX_MIN = 4
 
 
-def find_staying(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of these ids, what stays and is in no server's list, and the rest; without any, all of it."""
-    living = sorted(staying_runs(layers.load(paths.here())))
-    if not living:
-        return [], list(names)
-    listed = {found.listed.run_id for found in list_runs()[1]}
-    alone = [run for run in living if run not in listed]
+@frozen
+class LoneRun:
+    """A run that stays, and that no program holds; `note` is what its last one has left."""
+
+    run: str
+    note: StayingNote | None
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        return (self.note.session if self.note else "") or self.run
+
+    @property
+    def command(self) -> str:
+        """What it is, on one line."""
+        return visible_text.inline(self.note.command if self.note else "unknown")
+
+    def as_json(self) -> dict[str, object]:
+        """For programs, beside what runs in a server."""
+        note = self.note
+        return {
+            "id": self.id,
+            "runId": self.run,
+            "sessionId": (note.session if note else "") or None,
+            "command": note.command if note else None,
+            "cwd": note.cwd if note else None,
+            "state": "running",
+            "elapsedSeconds": round(time.time() - note.began, 3) if note else None,
+            "outputBytes": None,  # only whoever holds it knows
+            "pty": bool(note and note.terminal),
+            "stays": True,
+            "client": note.client if note else None,
+            "lastHeldBy": note.holder if note else None,
+            "server": None,
+        }
+
+
+def lone_runs(listed: Collection[FoundRun] | None = None) -> list[LoneRun]:
+    """What stays and is in no server's list, which is looked for if it is not given; the oldest
+    first.
+    """
+    config = layers.load(paths.here())
+    if not (living := sorted(staying_runs(config))):
+        return []
+    found = list_runs()[1] if listed is None else listed
+    held = {one.listed.run_id for one in found}
+    return [_lone(config, run) for run in living if run not in held]
+
+
+def _lone(config: Config, run: str) -> LoneRun:
+    note = None
+    with suppress(OSError, ValueError):  # it begins or ends just now
+        note = StayingNote.of_bytes(StayFolder(stay_folder(config)).about(run))
+    return LoneRun(run, note)
+
+
+def match_lone(name: str, lone: Sequence[LoneRun]) -> LoneRun | None:
+    """The one that is meant by the id of a session, or the first characters of a run's."""
+    wanted = name.strip().removeprefix("term_")
+    found = [one for one in lone if one.note and one.note.session == wanted.lower()]
+    if not found and len(wanted) >= _PREFIX_MIN:
+        found = [one for one in lone if one.run.startswith(wanted.upper())]
+    return found[0] if len(found) == 1 else None
+
+
+def split_names(names: Sequence[str], lone: Sequence[LoneRun]) -> tuple[list[str], list[str]]:
+    """The runs of those that no server lists, and the other names; without any, all of it."""
     if not names:
-        return alone, []
+        return [one.run for one in lone], []
     found, rest = dict[str, None](), list[str]()
     for name in names:
-        wanted = name.strip().upper()
-        matches = [run for run in alone if run.startswith(wanted) and len(wanted) >= _PREFIX_MIN]
-        if len(matches) == 1:
-            found[matches[0]] = None
-        else:
+        if (one := match_lone(name, lone)) is None:
             rest.append(name)
+        else:
+            found[one.run] = None
     return list(found), rest
 
 
@@ -49,12 +115,13 @@ async def _end(runs: Sequence[str]) -> int:
         for run in runs:
             note = terminal.staying_runs.note(run)
             command = visible_text.brief(note.command, width() // 2) if note else "unknown"
+            name = (note.session if note else "") or run
             try:
                 outcome = await terminal.staying_runs.end(run, "shelltie kill")
             except TerminalError as error:
-                print_error(f"{run}: {visible_text.inline(str(error))}")
+                print_error(f"{name}: {visible_text.inline(str(error))}")
                 code = NOT_DONE
                 continue
             how = f" ({describe_exit(outcome.exit)})" if outcome and outcome.exit else ""
-            print(f"{run} ended{how}, nobody is left: {command}")
+            print(f"{name} ended{how}, nobody is left: {command}")
     return code

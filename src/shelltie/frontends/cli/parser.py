@@ -515,6 +515,9 @@ def _add_run(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--trial", action="store_true", help="keep its changes apart; then apply or discard them"
     )
     run.add_argument(
+        "--detach", action="store_true", help="print its id and leave; it outlives this terminal"
+    )
+    run.add_argument(
         "words",
         nargs=argparse.REMAINDER,
         metavar="CMD",

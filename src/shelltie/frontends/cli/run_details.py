@@ -1,6 +1,6 @@
 """`shelltie history show`: everything on record about one command, and what it printed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from shelltie.basics import visible_text
@@ -37,7 +37,7 @@ def show(name: str, ink: Style, *, json: bool) -> int:
     for _, _, body in facts:
         known |= {key: value for key, value in body.items() if value not in (None, "", [])}
     print(ink("bold", visible_text.brief(run.command, columns() * 3)))
-    for label, text, colour in _rows(run, known):
+    for label, text, colour in (*_rows(run, known), *_holders(facts)):
         line = wrap(visible_text.inline(text), f"  {label:<{_LABEL}}", " " * (_LABEL + 2))
         print(line.replace(text, ink(colour, text), 1) if colour else line)
     _print_output(run, ink)
@@ -71,6 +71,15 @@ def _rows(run: PastRun, known: Fields) -> Iterator[tuple[str, str, str]]:
         yield "limits", (f"{', '.join(spans)} ({words_of(str(limits.get('source')))})"), ""
     for warning in known.get("warnings") or ():
         yield "warning", str(warning), ""
+
+
+def _holders(facts: Iterable[tuple[str, float, Fields]]) -> Iterator[tuple[str, str, str]]:
+    """Who held what stays, and when."""
+    for kind, at, body in facts:
+        if kind == "held":
+            yield "held", f"from {local_time(at)} by {body.get('client') or '-'}", ""
+        if kind == "released":
+            yield "released", f"{local_time(at)}: {body.get('reason')}", ""
 
 
 def _who(run: PastRun, known: Fields) -> str:

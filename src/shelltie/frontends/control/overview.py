@@ -29,6 +29,7 @@ def overview_of(run: Run, session: str | None) -> dict[str, object]:
         "lastOutputAt": round(began + run.now - run.idle, 1),
         "outputBytes": run.output.total,
         "pty": None if run.size is None else as_json(run.size),
+        "stays": run.stays and outcome is None,
         "takesInput": command.stays_open and outcome is None,
         "provider": run.provider,
         "at": run.at,

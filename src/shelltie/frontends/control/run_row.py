@@ -34,6 +34,7 @@ class RunRow:
     password: bool
     left: bool
     ports: tuple[str, ...]  # that an isolated session listens on, and where each is reached
+    stays: bool  # it outlives its server
 
     @property
     def id(self) -> str:

@@ -315,6 +315,7 @@ def _listed(run: Run, session: str | None, *, look: bool) -> RunRow:
         password=seen is not None and seen.waits_for_input and seen.password,
         left=outcome is not None and not run.settled,
         ports=tuple(f"{one.inside} → {one.outside or one.problem}" for one in run.ports or ()),
+        stays=run.stays and outcome is None,
     )
 
 

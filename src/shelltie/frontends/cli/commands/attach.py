@@ -21,10 +21,10 @@ from shelltie.frontends.cli.find_run import (
     FoundRun,
     describe_exit,
     failed,
-    find,
     read,
     write,
 )
+from shelltie.frontends.cli.hold_staying import found_or_held
 from shelltie.frontends.cli.main import NOT_DONE, WRONG_USAGE
 from shelltie.frontends.cli.safe_replay import (
     DETACH,
@@ -46,11 +46,11 @@ def main(args: Namespace) -> int:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         print_error("attach needs a terminal; without one use shelltie logs -f, send and kill")
         return WRONG_USAGE
-    found = find(args.id)
-    if not found.listed.pty:
-        print_error(f"{found.id} has no terminal: follow it with shelltie logs -f {args.id}")
-        return NOT_DONE
-    return _attach(found, writes=args.write)
+    with found_or_held(args.id, "shelltie attach") as found:
+        if not found.listed.pty:
+            print_error(f"{found.id} has no terminal: follow it with shelltie logs -f {args.id}")
+            return NOT_DONE
+        return _attach(found, writes=args.write)
 
 
 def _attach(found: FoundRun, *, writes: bool) -> int:

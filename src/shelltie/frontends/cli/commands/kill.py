@@ -21,7 +21,7 @@ from shelltie.frontends.cli.find_run import (
     find_all,
     list_runs,
 )
-from shelltie.frontends.cli.find_staying import end_staying, find_staying
+from shelltie.frontends.cli.find_staying import end_staying, lone_runs, split_names
 from shelltie.frontends.cli.main import NOT_DONE, SHELLTIE_FAILED, WRONG_USAGE
 from shelltie.frontends.control import client
 from shelltie.frontends.control.run_row import exit_from_json
@@ -36,7 +36,8 @@ def main(args: Namespace) -> int:
     if bool(args.ids) == args.all:
         print_error("which? Give the IDs that `shelltie ps` shows, or --all")
         return WRONG_USAGE
-    staying, ids = find_staying(args.ids)
+    lone = lone_runs()
+    staying, ids = split_names(args.ids, lone)
     meant = _everybody() if args.all else find_all(ids) if ids else []
     if args.all:
         held = {run.listed.run_id for run in meant}
@@ -46,8 +47,8 @@ def main(args: Namespace) -> int:
         return 0
     if args.all and not args.yes:
         show(meant, Style(sys.stdout, args.color))
-        for run in staying:
-            print(f"{run}  stays, and no program holds it")
+        for one in lone:
+            print(f"{one.id}  stays, and no program holds it: {one.command}")
         if not confirmed(f"End all {len(meant) + len(staying)}?"):
             print("Left as they were.")
             return NOT_DONE

@@ -2,17 +2,21 @@
 
 import json
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Protocol
 
 from shelltie.errors import (
     AmbiguousRun,
+    CannotStart,
     JournalUnusable,
     NoLiveRun,
     NoRecordedRun,
     NoServerAnswer,
     TerminalError,
+    UnknownRun,
 )
 from shelltie.frontends.cli import past_output
 from shelltie.frontends.cli.console import print_error
@@ -21,15 +25,18 @@ from shelltie.frontends.cli.find_run import (
     OutputPiece,
     describe_exit,
     failed,
-    find,
     read,
 )
+from shelltie.frontends.cli.hold_staying import found_or_held
 from shelltie.frontends.control.run_row import CHUNK, WAIT_MAX
 from shelltie.model import ExitStatus
 from shelltie.output.text import Cleaner, clean, decode, whole_end
 
 _QUIET = 0.3  # seconds after which the beginning of a line is shown, as a prompt has no end
 _LINE_MAX = 64 * 1024
+_FOUND_WITHIN = 10.0  # seconds, what goes from one server to another
+_TICK = 0.1
+_CLIENT = "shelltie logs"
 
 
 class _Printer(Protocol):
@@ -48,20 +55,21 @@ class _Printer(Protocol):
 
 def main(args: Namespace) -> int:
     """Print it."""
-    try:
-        found = find(args.id)
-    except NoLiveRun as error:
-        return _print_past(args, error)
-    printer = _printer(args)
-    try:
-        start = 0 if args.tail is None else _last_lines(found, args.tail)
-        last = _print(found, start, printer, follow=args.follow)
-    except NoServerAnswer as error:
+    with ExitStack() as holding:
+        try:
+            found = holding.enter_context(found_or_held(args.id, _CLIENT))
+        except NoLiveRun as error:
+            return _print_past(args, error)
+        printer = _printer(args)
+        try:
+            start = 0 if args.tail is None else _last_lines(found, args.tail)
+            last = _print(found, start, printer, holding, follow=args.follow)
+        except NoServerAnswer as error:
+            printer.end()
+            return failed(found, error)
         printer.end()
-        return failed(found, error)
-    printer.end()
-    _conclude(args, found, last)
-    return 0
+        _conclude(args, found, last)
+        return 0
 
 
 def _print_past(args: Namespace, missing: NoLiveRun) -> int:
@@ -100,9 +108,11 @@ def _conclude(args: Namespace, found: FoundRun, last: OutputPiece) -> None:
         print(f"{found.id} has ended: {describe_exit(last.exit)}.", file=sys.stderr)
 
 
-def _print(found: FoundRun, start: int, printer: _Printer, *, follow: bool) -> OutputPiece:
+def _print(
+    found: FoundRun, start: int, printer: _Printer, holding: ExitStack, *, follow: bool
+) -> OutputPiece:
     piece = None
-    for piece in _pieces(found, start, printer, follow=follow):
+    for piece in _pieces(found, start, printer, holding, follow=follow):
         if piece.skipped:
             told = f"{piece.skipped} bytes before {piece.start} are no longer kept"
             print(f"[{told}]", file=sys.stderr)
@@ -113,7 +123,7 @@ def _print(found: FoundRun, start: int, printer: _Printer, *, follow: bool) -> O
 
 
 def _pieces(
-    found: FoundRun, start: int, printer: _Printer, *, follow: bool
+    found: FoundRun, start: int, printer: _Printer, holding: ExitStack, *, follow: bool
 ) -> Iterator[OutputPiece]:
     """At least one. Without `follow` no more than there is when it begins."""
     piece = read(found, start, wait=0)
@@ -123,8 +133,27 @@ def _pieces(
         try:
             piece = read(found, piece.end, wait=printer.wait if follow else 0)
         except NoServerAnswer as error:
+            if (other := _found_again(found, holding)) is not None:
+                found = other
+                continue
             piece = _recorded(found, piece.end, error)
         yield piece
+
+
+def _found_again(found: FoundRun, holding: ExitStack) -> FoundRun | None:
+    """What stays, in the server that holds it now; if none does, we do."""
+    if not found.listed.stays:
+        return None
+    holding.close()
+    deadline = time.monotonic() + _FOUND_WITHIN
+    while time.monotonic() < deadline:
+        try:
+            return holding.enter_context(found_or_held(found.listed.run_id, _CLIENT))
+        except (NoLiveRun, UnknownRun):  # it has ended
+            return None
+        except CannotStart:  # who takes it is not in the list yet
+            time.sleep(_TICK)  # noqa: TID251  nothing else is to be done here
+    return None
 
 
 def _recorded(found: FoundRun, start: int, gone: NoServerAnswer) -> OutputPiece:

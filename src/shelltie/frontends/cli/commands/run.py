@@ -34,6 +34,7 @@ from shelltie.frontends.cli.console import (
     print_json,
     stdin_bytes,
 )
+from shelltie.frontends.cli.detached_run import run_detached
 from shelltie.frontends.cli.pass_through import OutputForwarder
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
 from shelltie.frontends.reports.run_report import (
@@ -87,6 +88,8 @@ def main(args: Namespace) -> int:
         command = args.words[0] if len(args.words) == 1 else args.words
         if not command:
             raise InvalidParameters("missing command: shelltie run [OPTIONS] -- CMD…")
+        if args.detach:
+            return run_detached(args, command, _options(args), _LIMIT_NAMES)
         return anyio.run(Leashed(args).run, command, _options(args))
     except TerminalError as error:
         if args.json:

@@ -4,7 +4,8 @@ from argparse import Namespace
 
 from shelltie.errors import InvalidParameters, NoServerAnswer
 from shelltie.frontends.cli.console import print_error
-from shelltie.frontends.cli.find_run import failed, find, write
+from shelltie.frontends.cli.find_run import FoundRun, failed, write
+from shelltie.frontends.cli.hold_staying import found_or_held
 from shelltie.frontends.cli.main import WRONG_USAGE
 from shelltie.frontends.control.run_row import INPUT_MAX
 from shelltie.sessions import keys
@@ -17,10 +18,15 @@ def main(args: Namespace) -> int:
         print_error("what shall be typed? Give a TEXT, or --key KEY")
         return WRONG_USAGE
     try:
-        found, data = find(args.id), _typed(text, args)
+        data = _typed(text, args)
+        with found_or_held(args.id, "shelltie send") as found:
+            return _send(found, data)
     except InvalidParameters as error:
         print_error(str(error))
         return WRONG_USAGE
+
+
+def _send(found: FoundRun, data: bytes) -> int:
     for start in range(0, len(data), INPUT_MAX):
         try:
             write(found, data[start : start + INPUT_MAX])
