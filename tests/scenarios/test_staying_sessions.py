@@ -12,17 +12,19 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import psutil
 import pytest
 
-from shelltie.keeper.stay_folder import stay_folder
-from shelltie.keeper.stay_folder import TOKEN, StayFolder
+from shelltie.keeper.stay_folder import ABOUT, TOKEN, StayFolder, stay_folder
 from shelltie.providers.staying import StayingProvider
 from shelltie.settings.config import Config
+from tests import server_kills
 from tests.cli import SHELLTIE
+from tests.conformance.raw_mcp import INITIALIZED, raw_server, request
 from tests.served import Served, person, served
 from tests.tree import new_tag, nobody_left, tagged, until
 
-_LINES = 400
+_LINES = 200
 _PRINT = (
     f"i=0; while [ $i -lt {_LINES} ]; do echo line $i; i=$((i+1)); sleep 0.01; done; echo all"
     " printed; read a; echo got $a; exit 7"
@@ -178,7 +180,9 @@ async def test_a_detached_run_outlives_its_terminal_and_is_found_by_all(tmp_path
 
 async def test_the_total_limit_of_a_detached_run_holds_without_us() -> None:
     tag = new_tag()
-    done = await aside("run", "--json", "--detach", "--total", "2s", "--", f"sleep 300.{tag}")
+    done = await aside(
+        "run", "--json", "--detach", "--total", "2s", "--grace", "0.1s", "--", f"sleep 300.{tag}"
+    )
     told = json.loads(done.stdout)
     assert (told["status"], told["limits"]["execSec"]) == ("running", 2)
     await nobody_left(tag)
@@ -224,3 +228,119 @@ async def test_who_follows_what_nobody_holds_makes_way_for_its_server() -> None:
     assert lines(seen) == [f"line {number}" for number in range(_LINES)]
     assert "got bye" in seen
     await follower.aclose()
+
+
+@pytest.mark.timeout(180)
+async def test_a_server_that_is_killed_again_and_again_loses_no_line(tmp_path: Path) -> None:
+    work = partial(server_kills.kill_mcp_servers, tmp_path, 3, 1500, 5, 3, (0.0, 0.3))
+    assert await anyio.to_thread.run_sync(work)
+
+
+async def test_an_end_that_was_not_read_is_told_by_the_next_server(tmp_path: Path) -> None:
+    async with killed_server() as server:
+        session = await server.start("read a; echo got $a; exit 9", stays=True)
+        await server.call("terminal_continue", sessionId=session, stdin="it", maxWait=0)
+        folder = stay_folder(state(tmp_path))
+        (place,) = folder.iterdir()
+        await until(lambda: json.loads((place / ABOUT).read_bytes())["ended"])
+
+    (row,) = json.loads((await aside("ps", "--json")).stdout)
+    async with served() as server:
+        told = await continued(server, session, maxWait=40)
+    history = json.loads((await aside("history", "show", session, "--json")).stdout)
+
+    assert row["state"] == "ended"
+    assert (told["complete"], told["exitCode"]) == (True, 9)
+    assert "got it" in told["output"]
+    assert [one["kind"] for one in history["record"]].count("ended") == 1
+    await until(lambda: not list(folder.iterdir()))
+
+
+# Whose it is
+
+
+async def test_another_window_and_another_client_leave_it_alone(tmp_path: Path) -> None:
+    tag, elsewhere = new_tag(), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with served() as first:
+        session = await first.start(f"echo on; exec sleep 300.{tag}", stays=True, waitFor="on")
+        async with served() as second:
+            listed = (await second.call("terminal_list"))["sessions"]
+            busy = await second.call("terminal_output", sessionId=session)
+    assert listed == []
+    assert "another server holds" in busy["error"]
+    assert "test 1" in busy["error"]
+
+    async with raw_server(tmp_path, cwd=elsewhere) as client:
+        await client.greet()
+        other = Served(client)
+        assert (await other.call("terminal_list"))["sessions"] == []  # of another directory
+        assert (await other.call("terminal_output", sessionId=session))["output"].startswith("on")
+        await client.hang_up()
+        await client.exit_code()
+
+    async with raw_server(tmp_path) as client:
+        about = {"name": "another", "version": "1"}
+        greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+        await client.send(request(0, "initialize", **greeting))
+        await client.receive()
+        await client.send(INITIALIZED)
+        stranger = Served(client)
+        assert (await stranger.call("terminal_list"))["sessions"] == []
+        unknown = await stranger.call("terminal_stop", sessionId=session)
+        assert unknown["errorCode"] == "SESSION_NOT_FOUND", unknown
+    assert tagged(tag)
+    assert (await aside("kill", session)).returncode == 0
+    await nobody_left(tag)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"mode": "shell"}, 'mode "shell" cannot stay'),
+        ({"isolation": "sandbox"}, "without isolation"),
+        ({"trial": True}, "not on trial"),
+        ({"stays": "yes"}, "stays"),
+    ],
+)
+async def test_what_cannot_stay_is_refused(
+    tmp_path: Path, arguments: dict[str, object], why: str
+) -> None:
+    async with served() as server:
+        told = await server.call(
+            "terminal_start", **{"command": "sleep 300", "stays": True, **arguments}
+        )
+        assert why in told["error"]
+    folder = stay_folder(state(tmp_path))
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+async def test_a_full_house_a_stolen_socket_and_a_dead_keeper_are_told(tmp_path: Path) -> None:
+    tag = new_tag()
+    folder = stay_folder(state(tmp_path))
+    async with killed_server(SHELLTIE_STAY_MAX="2") as server:
+        sessions = [
+            await server.start(f"echo on; exec sleep 300.{tag}", stays=True, waitFor="on")
+            for _ in range(2)
+        ]
+        full = await server.call("terminal_start", command="sleep 300", stays=True, maxWait=20)
+        places = {
+            json.loads((place / ABOUT).read_bytes())["session"]: place for place in folder.iterdir()
+        }
+    assert "stay.max" in full["hint"]
+
+    stolen, dead = (places[session] for session in sessions)
+    (stolen / TOKEN).write_text("not the token")
+    for process in psutil.process_iter(["cmdline"]):
+        if str(dead) in (process.info["cmdline"] or ()):
+            process.kill()
+    async with served() as server:
+        assert (await server.call("terminal_list"))["sessions"] == []
+        busy = await server.call("terminal_output", sessionId=sessions[0])
+        gone = await server.call("terminal_continue", sessionId=sessions[1])
+    assert "this is not the token" in busy["error"]
+    assert "it ended when its server died" in gone["error"]
+    assert not dead.exists()

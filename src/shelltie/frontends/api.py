@@ -40,7 +40,7 @@ from shelltie.running import retry
 from shelltie.running.on_trial import TrialReport
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
-from shelltie.running.staying_run import StayingNote
+from shelltie.running.staying_run import StayingNote, StayingRun
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings.all_settings import StateSettings
 from shelltie.settings.config import Config
@@ -231,6 +231,8 @@ class Terminal:
         """
         client = self._requester.caller.client
         adopted: Run = await self.staying_runs.adopt(run, client, take=take)
+        if isinstance(adopted, StayingRun):
+            adopted.mark_read()
         return adopted
 
     @property

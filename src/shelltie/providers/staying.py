@@ -225,8 +225,10 @@ class StayingProvider:
             for launch in launches:
                 while not launch.over:  # noqa: ASYNC110  as below
                     await anyio.sleep(_TICK)
-        links, self._links = [link for link in self._links if link.alive], []
+        links, self._links = self._links, []
         for link in links:
+            if link.idle:  # what has ended there is left for whoever is to read of it
+                link.close()
             link.ask(StreamAsk.FINISH)
         with anyio.move_on_after(_CLOSES_WITHIN, shield=True):
             for link in links:

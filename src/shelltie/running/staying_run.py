@@ -9,7 +9,7 @@ from typing import Any
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.json_codec import as_json, from_json
 from shelltie.errors import RunOver
-from shelltie.events import Event, RunHeld, RunReleased, RunStarted
+from shelltie.events import Event, RunEnded, RunHeld, RunReleased, RunStarted
 from shelltie.keeper import protocol
 from shelltie.keeper.protocol import Missing
 from shelltie.model import Caller, Command, Escalation, Limits, Outcome, Stream, TerminalSize
@@ -50,6 +50,10 @@ class StayingNote:
     owner: str
     place: str
     position: int
+    ended: float
+    """When it ended, if its client has not been told; else 0. It may be on record, or its server
+    was killed before that.
+    """
 
     def to_bytes(self) -> bytes:
         """As it is written."""
@@ -78,11 +82,18 @@ class StayingNote:
 
 
 # What notes of older versions do not have.
-_SINCE: dict[str, object] = {"holder": "", "session": "", "owner": "", "place": "", "position": 0}
+_SINCE: dict[str, object] = {
+    **dict.fromkeys(("holder", "session", "owner", "place"), ""),
+    **dict.fromkeys(("position", "ended"), 0),
+}
 
 
 class StayingRun(Run):
-    """A run on a keeper of its own. `release` leaves it to whoever holds it next."""
+    """A run on a keeper of its own. `release` leaves it to whoever holds it next.
+
+    The end of a session stays there, too, until its client has read it: a server may be killed
+    before that.
+    """
 
     stays = True
 
@@ -93,6 +104,8 @@ class StayingRun(Run):
         self._ends: dict[Stream, int] = dict.fromkeys(Stream, 0)  # how far each stream was taken
         self._gaps: dict[Stream, deque[Missing]] = {stream: deque() for stream in Stream}
         self.filter_output = self._keep
+        self._unread = self._end_on_record = False
+        self._tell_all, self._publish = self._publish, self._publish_once
 
     @property
     def leaves_on_its_own(self) -> bool:
@@ -124,17 +137,26 @@ class StayingRun(Run):
             owner="",
             place="",
             position=0,
+            ended=0.0,
         )
         self._write_note()
 
     def remember_session(self, session: str, owner: str, place: str) -> None:
         """Have the next server know as whose session it went on here."""
-        self._change_note(session=session, owner=owner, place=place)
+        if not self.settled:  # else its keeper has left already
+            self._unread = True
+            self._change_note(session=session, owner=owner, place=place)
 
     def remember_position(self, position: int) -> None:
         """Have the next server know how far its usual reader has come."""
         if self.note is not None and self.note.position != position:
             self._change_note(position=position)
+
+    def mark_read(self) -> None:
+        """Whoever is to know of its end knows it, or will hear of it from us."""
+        self._unread = False
+        if self.settled and isinstance(self._process, OutlivingProcess):
+            self._forget_keeper(self._process)
 
     def resume(
         self,
@@ -143,12 +165,15 @@ class StayingRun(Run):
         note: StayingNote,
         client: str,
         ends: Mapping[Stream, int],
+        *,
+        end_on_record: bool,
     ) -> None:
         """Hold what another server has started. What it printed comes from these `ends` on: so far
-        each stream is on record.
+        each stream is on record, and perhaps its end.
         """
         now = self._alarms.now()
-        age = max(0.0, time.time() - note.began)
+        age = max(0.0, (note.ended or time.time()) - note.began)
+        self._unread = bool(note.session)
         self.started_at, self._on_record = note.began, note.started
         self.note = note
         self._ends = dict(ends)
@@ -160,6 +185,9 @@ class StayingRun(Run):
         )
         self._watchdog.last = now
         self._own(process, prepared)
+        self._end_on_record = end_on_record
+        if end_on_record:
+            return
         self._change_note(holder=client)
         self._publish(RunHeld(self.id, time.time(), client))
 
@@ -239,10 +267,16 @@ class StayingRun(Run):
 
     def _settle(self) -> None:
         if self.outcome is not None and isinstance(self._process, OutlivingProcess):
-            self._process.forget()
-            if self.output.spool is not None:
-                self.output.spool.forget_origins()
+            if not self._unread:
+                self._forget_keeper(self._process)
+            elif self.note is not None and not self.note.ended:
+                self._change_note(ended=time.time())
         super()._settle()
+
+    def _forget_keeper(self, process: OutlivingProcess) -> None:
+        process.forget()
+        if self.output.spool is not None:
+            self.output.spool.forget_origins()
 
     def _taken(self) -> None:
         self._leave("another server has taken it over")
@@ -254,13 +288,19 @@ class StayingRun(Run):
         self._turn.beat()
         self._settle()
 
+    def _publish_once(self, event: Event) -> None:
+        """An end that its client was not told is on record once."""
+        if not (isinstance(event, RunEnded) and self._end_on_record):
+            self._tell_all(event)
+
     def _tell(self, event: Event) -> None:
         """That it runs is on record once."""
         if not (self._on_record and isinstance(event, RunStarted)):
             super()._tell(event)
 
     def _change_note(self, **changes: object) -> None:
-        if self.note is not None and self.outcome is None:  # its keeper leaves with its directory
+        # Once its keeper is to leave, its directory goes as well.
+        if self.note is not None and (self.outcome is None or self._unread):
             self.note = replace(self.note, **changes)
             self._write_note()
 

@@ -49,7 +49,8 @@ class StayingRuns:
         return None
 
     async def adopt(self, run: str, client: str, *, take: bool = False) -> Run:
-        """Hold it, with all that it printed; with `take` whoever else holds it has to let go.
+        """Hold it, with all that it printed; with `take` whoever else holds it has to let go. The
+        end of a session is left for its client until `mark_read`.
 
         Raises: UnknownRun; CannotStart if another program holds it, or it has just ended.
         """
@@ -71,9 +72,20 @@ class StayingRuns:
             await self._provider.end(run)
             return None
         held = await self.adopt(run, client, take=True)
-        return await held.kill(f"{client} ended it")
+        outcome = await held.kill(f"{client} ended it")
+        if isinstance(held, StayingRun):
+            held.mark_read()
+        return outcome
+
+    async def _end_on_record(self, note: StayingNote) -> bool:
+        record = self._supervisor.record
+        if not note.ended or record is None:
+            return False
+        past = await record.past_session(note.session, note.client)
+        return past is not None and past.ended is not None
 
     async def _hold(self, note: StayingNote, client: str, *, take: bool) -> StayingRun:
+        on_record = await self._end_on_record(note)
         words: list[LeashWord] = []
         hear: Callable[[LeashWord], None] = words.append
 
@@ -105,7 +117,7 @@ class StayingRuns:
         )
         starts = {1: ends[Stream.STDOUT], 2: ends[Stream.STDERR]}
         process = self._provider.attach(link, held, prepared, row, starts)
-        run.resume(process, prepared, note, client, ends)
+        run.resume(process, prepared, note, client, ends, end_on_record=on_record)
         for word in words:  # what was said while nobody could listen
             run.hear(word)
         hear = run.hear

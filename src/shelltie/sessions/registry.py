@@ -166,6 +166,8 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         if self._sessions.pop(session.id, None) is not None:
+            if isinstance(session.run, StayingRun):
+                session.run.mark_read()
             run, outcome = session.run, session.run.outcome
             past = PastSession(State.KILLED, None, time.time())
             if outcome is not None:

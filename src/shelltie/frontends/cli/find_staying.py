@@ -41,6 +41,11 @@ class LoneRun:
         """What it is, on one line."""
         return visible_text.inline(self.note.command if self.note else "unknown")
 
+    @property
+    def ended(self) -> bool:
+        """It has, and the client of its session has not read of it."""
+        return bool(self.note and self.note.ended)
+
     def as_json(self) -> dict[str, object]:
         """For programs, beside what runs in a server."""
         note = self.note
@@ -50,7 +55,7 @@ class LoneRun:
             "sessionId": (note.session if note else "") or None,
             "command": note.command if note else None,
             "cwd": note.cwd if note else None,
-            "state": "running",
+            "state": "ended" if self.ended else "running",
             "elapsedSeconds": round(time.time() - note.began, 3) if note else None,
             "outputBytes": None,  # only whoever holds it knows
             "pty": bool(note and note.terminal),

@@ -36,10 +36,12 @@ def found_or_held(name: str, client: str) -> Iterator[FoundRun]:
 
 @contextmanager
 def _held(run: str, client: str) -> Iterator[FoundRun]:
-    from shelltie.frontends.sync_terminal import SyncTerminal  # slow to import, and seldom needed
+    from shelltie.frontends.api import Terminal  # slow to import, and seldom needed
+    from shelltie.frontends.terminal_thread import TerminalThread
 
-    with closing(SyncTerminal(caller=Caller(client=client))) as terminal:
-        terminal.adopt(run)
+    with closing(TerminalThread(Terminal(caller=Caller(client=client)))) as thread:
+        # Not its own `adopt`: the end of a session is left for its client.
+        thread.call(lambda terminal: terminal.staying_runs.adopt(run, client))
         ours = (one for one in list_runs()[1] if one.server.pid == os.getpid())
         found = next((one for one in ours if one.listed.run_id == run), None)
         if found is None:

@@ -105,7 +105,7 @@ def _lone_row(one: LoneRun, ink: Style) -> tuple[str, ...]:
     note = one.note
     took = "-" if note is None else human_duration(max(0.0, time.time() - note.began)).split()[0]
     client = visible_text.brief(note.client if note else "-", _CLIENT_MAX)
-    state = failure_mark(ink, "stays", bad=False)
+    state = failure_mark(ink, "ended, unread" if one.ended else "stays", bad=False)
     name = one.id if one.id != one.run else one.run[:_ID]
     return name, "-", client, state, took, "-", "-", one.command
 

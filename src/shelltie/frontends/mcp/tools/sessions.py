@@ -366,6 +366,8 @@ def _delivered(
     session.warnings_told = len(session.run.warnings)
     if isinstance(session.run, StayingRun):
         session.run.remember_position(session.cursor)
+        if session.delivered:
+            session.run.mark_read()
     return made
 
 
