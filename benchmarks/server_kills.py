@@ -25,14 +25,23 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=20_000)
     parser.add_argument("--server", choices=("mcp", "holder"), default="mcp")
     parser.add_argument("--keeper", choices=("c", "python"), default="c")
-    parser.add_argument("--burst", type=int, default=4, help="lines between two pauses of 10 ms")
+    parser.add_argument("--burst", type=int, default=4, help="lines between two pauses")
+    parser.add_argument("--pause", type=float, default=0.01, help="seconds of each pause")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, began = Path(name), time.monotonic()
-        how_much = asked.sessions, asked.lines, asked.burst
         if asked.server == "mcp":
-            killed = server_kills.kill_mcp_servers(folder, *how_much, asked.kills, (0.1, 1.0))
+            killed = server_kills.kill_mcp_servers(
+                folder,
+                asked.kills,
+                (0.1, 1.0),
+                sessions=asked.sessions,
+                lines=asked.lines,
+                burst=asked.burst,
+                pause=asked.pause,
+            )
         else:
+            how_much = asked.sessions, asked.lines, asked.burst, asked.pause
             names = anyio.run(server_kills.start, folder, asked.keeper, *how_much)
             killed = server_kills.kill_servers(folder, names, asked.kills, (0.6, 1.4))
             server_kills.check(folder, names, asked.lines)

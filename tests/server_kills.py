@@ -21,25 +21,28 @@ from shelltie.model import Resources
 from shelltie.providers.provider import Prepared
 from shelltie.providers.staying import StayingProvider
 from tests.programs import stay_holder
+from tests.staying import end_what_stays
 
 _PRINT = """
 import time
 for number in range({lines}):
     print("line", number, flush=True)
     if number % {burst} == 0:
-        time.sleep(0.01)
+        time.sleep({pause})
 raise SystemExit(7)
 """
 _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-async def start(folder: Path, keeper: str, sessions: int, lines: int, burst: int) -> list[str]:
+async def start(
+    folder: Path, keeper: str, sessions: int, lines: int, burst: int, pause: float = 0.01
+) -> list[str]:
     """Sessions that stay, which their server leaves at once; their names."""
     provider = StayingProvider(
         StayFolder(folder / "stay"), keeper, lease=60, bound=1024 * 1024, most=100
     )
     names = [f"session-{number}" for number in range(sessions)]
-    script = _PRINT.format(lines=lines, burst=burst)
+    script = _PRINT.format(lines=lines, burst=burst, pause=pause)
     argv = (sys.executable, "-c", script)
     for name in names:
         words: list[LeashWord] = []
@@ -143,38 +146,48 @@ def mcp_server(folder: Path) -> Iterator[McpServer]:
 
 
 def kill_mcp_servers(
-    folder: Path, sessions: int, lines: int, burst: int, kills: int, pause: tuple[float, float]
+    folder: Path,
+    kills: int,
+    after: tuple[float, float],
+    *,
+    sessions: int,
+    lines: int,
+    burst: int,
+    pause: float = 0.01,
 ) -> int:
     """Start sessions that stay, kill one server after the other, and look at what the last one has:
     every line once and in order, by position, the exit status right, nothing left. How many servers
     were killed while a session still ran.
     """
-    chance = random.Random(19)
-    script = _PRINT.format(lines=lines, burst=burst)
-    command = shlex.join([sys.executable, "-c", script])
-    with mcp_server(folder) as server:
-        started = [
-            server.call("terminal_start", command=command, stays=True, pty=False, maxWait=0)
-            for _ in range(sessions)
-        ]
-    names = [str(one["id"]) for one in started]
-    killed = 0
-    for _ in range(kills):
+    try:
+        chance = random.Random(19)
+        script = _PRINT.format(lines=lines, burst=burst, pause=pause)
+        command = shlex.join([sys.executable, "-c", script])
         with mcp_server(folder) as server:
-            listed = server.call("terminal_list")["sessions"]
-            assert sorted(one["id"] for one in listed) == sorted(names), listed
-            time.sleep(chance.uniform(*pause))
-            killed += any(one["running"] for one in server.call("terminal_list")["sessions"])
-    server = McpServer(folder)
-    expected = "".join(f"line {number}\n" for number in range(lines))
-    for name in names:
-        _wait_for_end(server, name)
-        text, end = _whole_output(server, name)
-        assert text == expected, name
-        assert (end["complete"], end["exitCode"]) == (True, 7), end
-    server.leave()
-    assert not list((folder / "state" / "shelltie" / "stay").iterdir())
-    return killed
+            started = [
+                server.call("terminal_start", command=command, stays=True, pty=False, maxWait=0)
+                for _ in range(sessions)
+            ]
+        names = [str(one["id"]) for one in started]
+        killed = 0
+        for _ in range(kills):
+            with mcp_server(folder) as server:
+                listed = server.call("terminal_list")["sessions"]
+                assert sorted(one["id"] for one in listed) == sorted(names), listed
+                time.sleep(chance.uniform(*after))
+                killed += any(one["running"] for one in server.call("terminal_list")["sessions"])
+        server = McpServer(folder)
+        expected = "".join(f"line {number}\n" for number in range(lines))
+        for name in names:
+            _wait_for_end(server, name)
+            text, end = _whole_output(server, name)
+            assert text == expected, name
+            assert (end["complete"], end["exitCode"]) == (True, 7), end
+        server.leave()
+        assert not list((folder / "state" / "shelltie" / "stay").iterdir())
+        return killed
+    finally:
+        end_what_stays(folder)
 
 
 def _wait_for_end(server: McpServer, name: str) -> None:

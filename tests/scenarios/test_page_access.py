@@ -1,5 +1,6 @@
 """Who may look at the page of `shelltie web`, who may steer, and that no command of ours may."""
 
+import base64
 import json
 import os
 import re
@@ -281,3 +282,21 @@ def test_garbage_is_answered_and_leaves_everything_as_it_was(pair: Pair) -> None
     assert page.get("/api/history/NOSUCHRUN", page.view)[0] == 404
     assert page.get("/api/history?count=many&only=%00", page.view)[0] == 200
     assert page.get("/nothing", page.view)[0] == 404
+
+
+def test_what_stays_is_followed_and_ended_there_though_its_server_is_gone() -> None:
+    with own_environment() as env:
+        with agent(env) as one:
+            started = one.start("echo out $((6*7)); sleep 300", stays=True, waitFor="out 42")
+        with web_page(env) as page, page.stream(page.steer) as stream:
+            key, row = stream.run("sleep 300")
+            page.post("/api/follow", {"stream": stream.hello["stream"], "run": key}, page.steer)
+            output = b""
+            while b"out 42" not in output:
+                said = stream.next()
+                output += base64.b64decode(said["data"]) if said["type"] == "output" else b""
+            ended = page.post("/api/kill", {"run": key}, page.steer)
+            stream.until(lambda rows: rows[key].get("ended"))
+    assert (row["sessionId"], row["server"], row["stays"]) == (started["id"], "stays", True)
+    assert ended[0] == 200
+    assert stream.rows[key]["state"] == "killed"

@@ -15,12 +15,12 @@ import pytest
 import shelltie
 from shelltie.errors import CannotStart, InvalidParameters, RunOver, UnknownRun
 from shelltie.events import Event, RunHeld, RunReleased, RunStarted
-from shelltie.keeper.stay_folder import TOKEN, StayFolder, stay_folder, staying_runs
+from shelltie.keeper.stay_folder import stay_folder, staying_runs
 from shelltie.model import State, Stream
-from shelltie.providers.staying import StayingProvider
 from shelltie.record.queries import verify
 from shelltie.running.run import Run
 from shelltie.settings.config import Config
+from tests.staying import end_what_stays
 from tests.tree import new_tag, nobody_left, tagged, until
 
 _LINES = 60
@@ -56,13 +56,7 @@ def killed_program(state: Path, command: str) -> str:
 def nothing_stays(tmp_path: Path) -> Iterator[None]:
     """Whatever a test that fails has left is ended."""
     yield
-    for token in tmp_path.rglob(f"stay/*/{TOKEN}"):
-        anyio.run(_end, token.parent)
-
-
-async def _end(place: Path) -> None:
-    provider = StayingProvider(StayFolder(place.parent), lease=1, bound=0)
-    await provider.end(place.name)
+    end_what_stays(tmp_path)
 
 
 async def ended(run: Run) -> shelltie.Outcome:

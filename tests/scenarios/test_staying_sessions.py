@@ -15,13 +15,13 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from shelltie.keeper.stay_folder import ABOUT, TOKEN, StayFolder, stay_folder
-from shelltie.providers.staying import StayingProvider
+from shelltie.keeper.stay_folder import ABOUT, TOKEN, stay_folder
 from shelltie.settings.config import Config
 from tests import server_kills
 from tests.cli import SHELLTIE
 from tests.conformance.raw_mcp import INITIALIZED, raw_server, request
 from tests.served import Served, person, served
+from tests.staying import end_what_stays
 from tests.tree import new_tag, nobody_left, tagged, until
 
 _LINES = 200
@@ -35,12 +35,7 @@ _PRINT = (
 def nothing_stays(tmp_path: Path) -> Iterator[None]:
     """Whatever a test that fails has left is ended."""
     yield
-    for token in tmp_path.rglob(f"stay/*/{TOKEN}"):
-        anyio.run(_end, token.parent)
-
-
-async def _end(place: Path) -> None:
-    await StayingProvider(StayFolder(place.parent), lease=1, bound=0).end(place.name)
+    end_what_stays(tmp_path)
 
 
 def state(tmp_path: Path) -> Config:
@@ -232,7 +227,8 @@ async def test_who_follows_what_nobody_holds_makes_way_for_its_server() -> None:
 
 @pytest.mark.timeout(180)
 async def test_a_server_that_is_killed_again_and_again_loses_no_line(tmp_path: Path) -> None:
-    work = partial(server_kills.kill_mcp_servers, tmp_path, 3, 1500, 5, 3, (0.0, 0.3))
+    how = {"sessions": 3, "lines": 1500, "burst": 5}
+    work = partial(server_kills.kill_mcp_servers, tmp_path, 3, (0.0, 0.3), **how)
     assert await anyio.to_thread.run_sync(work)
 
 
@@ -333,6 +329,7 @@ async def test_a_full_house_a_stolen_socket_and_a_dead_keeper_are_told(tmp_path:
     assert "stay.max" in full["hint"]
 
     stolen, dead = (places[session] for session in sessions)
+    token = (stolen / TOKEN).read_text()
     (stolen / TOKEN).write_text("not the token")
     for process in psutil.process_iter(["cmdline"]):
         if str(dead) in (process.info["cmdline"] or ()):
@@ -340,7 +337,11 @@ async def test_a_full_house_a_stolen_socket_and_a_dead_keeper_are_told(tmp_path:
     async with served() as server:
         assert (await server.call("terminal_list"))["sessions"] == []
         busy = await server.call("terminal_output", sessionId=sessions[0])
+        (stolen / TOKEN).write_text(token)
         gone = await server.call("terminal_continue", sessionId=sessions[1])
+        stopped = await server.call("terminal_stop", sessionId=sessions[0])
+    assert stopped["stopped"]
     assert "this is not the token" in busy["error"]
     assert "it ended when its server died" in gone["error"]
-    assert not dead.exists()
+    await until(lambda: not list(folder.iterdir()))
+    await nobody_left(tag)

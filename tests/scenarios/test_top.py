@@ -8,19 +8,25 @@ import struct
 import subprocess
 import termios
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from fcntl import ioctl
+from pathlib import Path
 
 import anyio
 import pytest
 from textual.pilot import Pilot
 
+import shelltie
+from shelltie.assemble import stay_folder
 from shelltie.frontends.cli.top.app import TopApp
 from shelltie.frontends.control import monitor_socket
 from shelltie.frontends.control.client import ask, servers
 from shelltie.frontends.control.live_rows import LiveRows
+from shelltie.frontends.staying_holder import StayingHolder
 from shelltie.output.emulator import Emulator
+from shelltie.settings.config import Config
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash
+from tests.tree import until
 from tests.web_page import agent, own_environment
 
 PATIENCE = 60.0
@@ -340,3 +346,28 @@ def test_without_a_terminal_or_with_wrong_arguments_it_says_so(argument: tuple[s
     assert done.returncode == 2
     assert ("needs a terminal" if not argument else "unknown") in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@not_on_a_leash
+async def test_what_stays_is_seen_followed_and_ended_though_no_server_has_it(
+    tmp_path: Path,
+) -> None:
+    config = Config.of(state_dir=str(tmp_path / "state"))
+    async with shelltie.Terminal(config) as terminal:
+        run = await terminal.start("echo out $((6*7)); read a; sleep 300", stays=True, silence=0)
+        await until(lambda: run.output.total > 0)
+    holder = StayingHolder(config, "shelltie top")
+    live = LiveRows(dict(os.environ), config.journal, holder)
+    with closing(holder), monitor_socket.listening(dict(os.environ)) as listeners:
+        app = TopApp(live, listeners)
+        async with app.run_test(size=(100, 24), notifications=True) as pilot:
+            screen = TopScreen(app, pilot)
+            await screen.shows("echo out $((6*7))", "stays", "0 servers")
+            await screen.presses("enter")
+            await screen.shows("out 42", "following")
+            await screen.presses("escape", "x")
+            await screen.shows("End it and all its processes")
+            await screen.presses("y")
+            await screen.shows("has ended, nobody is left")
+            await screen.shows("✗ stopped")
+    await until(lambda: not list(stay_folder(config).iterdir()))

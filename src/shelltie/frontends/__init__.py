@@ -19,6 +19,7 @@ Files, in reading order:
   api       shelltie.run, Terminal
   terminal_thread  a terminal in a thread, for callers of any thread and event loop
   sync_terminal  SyncTerminal
+  staying_holder  holds what stays while a person looks at it
   service/  TerminalService
   mcp/      the MCP server
   acp/      the ACP server, and parts for agents and editors

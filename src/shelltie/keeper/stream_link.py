@@ -380,7 +380,7 @@ class StreamLink:
         self.lease = 0.0
         self._next_ping: asyncio.TimerHandle | None = None
         self.welcomed = False
-        self.said_bye = False
+        self.finishing = self.said_bye = False
         self.problem: tuple[str, str] | None = None  # the code and text of its ERROR
         self.on_change: list[Callable[[], None]] = []  # something of the above has changed
         self._greeting = asked(StreamAsk.HELLO, MAGIC, VERSION, token, "take" if take else "free")
@@ -423,6 +423,7 @@ class StreamLink:
         """Queue a frame; what cannot be sent any more is not needed any more."""
         if self._channel is None:
             return
+        self.finishing = self.finishing or kind is StreamAsk.FINISH
         self._out += asked(kind, *fields, data=data)
         self._flush()
 

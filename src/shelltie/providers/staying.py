@@ -227,7 +227,9 @@ class StayingProvider:
                     await anyio.sleep(_TICK)
         links, self._links = self._links, []
         for link in links:
-            if link.idle:  # what has ended there is left for whoever is to read of it
+            if (
+                link.idle and not link.finishing
+            ):  # what has ended there is left for whoever is to read of it
                 link.close()
             link.ask(StreamAsk.FINISH)
         with anyio.move_on_after(_CLOSES_WITHIN, shield=True):

@@ -6,12 +6,13 @@ second. It is asked so seldom that this takes it a tenth of its time at most, an
 twenty times a second.
 """
 
+import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -28,6 +29,7 @@ from shelltie.record.past_runs import facts_of
 Row = dict[str, Any]
 Hear = Callable[[str], None]  # the key of a row that has changed
 
+STAYS = "stays"  # the server of what no server holds
 _SCAN = 1.0  # seconds from one look for servers to the next
 _PAUSE_MIN, _PAUSE_MAX = 0.05, 0.25  # seconds between two questions to one server
 _PAUSE_SHARE = 10  # times what its answer took
@@ -50,15 +52,35 @@ class ServerSeen:
     pid: int
 
 
-class LiveRows:
-    """Every row by its key: `server/S`, `run/S/ID`, `question/S/ID`."""
+class LoneRuns(Protocol):
+    """Who holds what stays and no server holds, if a person looks at it; each call may wait."""
 
-    def __init__(self, environ: Mapping[str, str], journal: Path | None) -> None:
+    client: str
+
+    def rows(self, listed: Collection[str]) -> list[Row]:
+        """What stays beside what is listed of servers."""
+
+    def hold(self, run: str) -> Path:
+        """The control socket by which it is reached from now on. Raises: TerminalError."""
+
+
+class LiveRows:
+    """Every row by its key: `server/S`, `run/S/ID`, `question/S/ID`. Of what stays and no server
+    holds, S is `stays`.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        journal: Path | None,
+        lone: LoneRuns | None = None,
+    ) -> None:
         self.rows: dict[str, Row] = {}
         self.servers: dict[str, ServerSeen] = {}
         self.steered = False  # a page is open that may answer questions
         self._environ = environ
         self._journal = journal
+        self._lone = lone
         self._hearers: list[Hear] = []
         self._callers: dict[str, Row] = {}
         self._pulse: dict[int, anyio.Event] = {}  # of each server by its pid: ask it again
@@ -78,8 +100,24 @@ class LiveRows:
             while True:
                 self._found = anyio.Event()
                 self._scan(tasks, [*listeners])
+                await self._take_lone()
                 with anyio.move_on_after(_SCAN):
                     await self._found.wait()
+
+    async def server_of(self, key: str) -> ServerSeen | None:
+        """Who has a run or a question; what stays and nobody holds is held for it.
+
+        Raises: NoServerAnswer if that cannot be.
+        """
+        _, _, rest = key.partition("/")
+        name, _, run = rest.partition("/")
+        if name != STAYS or self._lone is None:
+            return self.servers.get(name)
+        try:
+            path = await anyio.to_thread.run_sync(self._lone.hold, run)
+        except TerminalError as error:
+            raise NoServerAnswer(str(error), error.code) from error
+        return ServerSeen(STAYS, path, os.getpid())
 
     def look_again(self, server: ServerSeen) -> None:
         """Something was done there."""
@@ -102,6 +140,9 @@ class LiveRows:
         try:
             said: dict[str, Any] = await ask(path, "hello")
             server = ServerSeen(path.stem, path, int(said["pid"]))
+            own = None if self._lone is None else self._lone.client
+            if (server.pid, said.get("client")) == (os.getpid(), own):  # see `_take_lone`
+                return
         except (NoServerAnswer, KeyError, TypeError, ValueError):
             self._quiet[path] = time.monotonic() + _SILENT
             self._following.discard(path)
@@ -160,6 +201,28 @@ class LiveRows:
             self._put(key, {**_shown(caller), **_shown(row), "server": server.name})
         for key, row in list(self.rows.items()):
             if key.startswith(f"run/{server.name}/") and key not in there and not row.get("ended"):
+                await self._find_end(key, row)
+
+    async def _take_lone(self) -> None:
+        """What stays and is in no server; what was there has a server by now, or has ended."""
+        if self._lone is None:
+            return
+        mine = f"run/{STAYS}/"
+        live = [row for key, row in self.rows.items() if key.startswith("run/")]
+        listed = {row["runId"] for row in live if not row.get("ended") and row["server"] != STAYS}
+        try:
+            found = await anyio.to_thread.run_sync(self._lone.rows, listed)
+        except TerminalError:  # it is looked for again soon
+            return
+        there = {f"{mine}{row['runId']}": row for row in found}
+        for key, row in there.items():
+            self._put(key, {**self._callers.get(row["runId"], {}), **_shown(row), "server": STAYS})
+        for key, row in list(self.rows.items()):
+            if not key.startswith(mine) or key in there or row.get("ended"):
+                continue
+            if row["runId"] in listed:
+                self._drop(key)
+            else:
                 await self._find_end(key, row)
 
     async def _remember_caller(self, run: str) -> None:
@@ -223,6 +286,8 @@ class LiveRows:
 
     def _note_end(self, run: str, event: Mapping[str, Any], pid: object) -> None:
         name = next((one.name for one in self.servers.values() if one.pid == pid), f"{pid}-gone")
+        if pid == os.getpid() and self._lone is not None:
+            name = STAYS
         key = f"run/{name}/{run}"
         if run not in self._callers and key not in self.rows:
             return  # an errand of the server's own

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -18,6 +18,7 @@ from shelltie.errors import CannotStart
 from shelltie.frontends.about import version
 from shelltie.frontends.control import monitor_socket
 from shelltie.frontends.control.live_rows import LiveRows
+from shelltie.frontends.staying_holder import StayingHolder
 from shelltie.frontends.web.access import PageAccess, PageRole, PageTokens
 from shelltie.frontends.web.routes import PageRoutes
 from shelltie.frontends.web.steering import Steering
@@ -47,13 +48,18 @@ def serve_page(port: int, announce: Announce, *, allow_input: bool) -> None:
 
     Raises: CannotStart, ConfigWrong, TerminalError.
     """
-    journal = load(paths.here()).journal
-    with _bound(port) as sock, monitor_socket.listening(inherited()) as listeners:
+    config = load(paths.here())
+    journal = config.journal
+    with ExitStack() as stack:
+        sock = stack.enter_context(_bound(port))
+        listeners = stack.enter_context(monitor_socket.listening(inherited()))
         # Before there are tokens: nobody but root can read them out of our memory.
         hide_this_process()
         why_not = why_not_a_person(os.getpid())
         tokens = PageTokens(steers=why_not is None)
-        live = LiveRows(inherited(), journal)
+        lone = StayingHolder(config, "shelltie web")
+        stack.callback(lone.close)
+        live = LiveRows(inherited(), journal, lone)
         about = {"host": socket.gethostname(), "version": version(), "allowInput": allow_input}
         steering = Steering(live, allow_input=allow_input)
         routes = PageRoutes(live, steering, tokens, journal, about)

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from shelltie.approval.ancestry import why_not_a_person
 from shelltie.errors import ControlRefused, InvalidParameters, NoServerAnswer
 from shelltie.frontends.control.async_client import ask
-from shelltie.frontends.control.live_rows import LiveRows, ServerSeen
+from shelltie.frontends.control.live_rows import STAYS, LiveRows, ServerSeen
 from shelltie.frontends.web.tcp_peer import holders, other_end
 
 _UNSEEN = (
@@ -53,20 +53,20 @@ class Steering:
 
     async def answer(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
         """Say yes or no to a question, exactly as it was shown: its digest says so."""
-        server, question = self._meant(given, "question")
+        server, question = await self._meant(given, "question")
         names = ("digest", "allowed", "scope", "reason")
         fields = {name: given[name] for name in names if name in given}
         return await self._ask(server, "answer", id=question, behalf=behalf, **fields)
 
     async def extend(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
         """Make the limits of a run longer."""
-        server, run = self._meant(given, "run")
+        server, run = await self._meant(given, "run")
         fields = {"seconds": given.get("seconds"), "behalf": behalf}
         return await self._ask(server, "extend", id=run, **fields)
 
     async def kill(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
         """End a run and all its processes."""
-        server, run = self._meant(given, "run")
+        server, run = await self._meant(given, "run")
         return await self._ask(server, "kill", ids=[run], behalf=behalf)
 
     async def stop_all(self, _: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
@@ -83,6 +83,13 @@ class Steering:
                     ended += len(ids)
             except NoServerAnswer as error:
                 problems.append(str(error))
+        alone = f"run/{STAYS}/"
+        for key in [k for k, row in self._live.rows.items() if k.startswith(alone) and _lives(row)]:
+            try:
+                await self.kill({"run": key}, behalf)
+                ended += 1
+            except NoServerAnswer as error:
+                problems.append(str(error))
         return {"ended": ended, "problems": problems}
 
     async def type(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
@@ -94,7 +101,7 @@ class Steering:
             raise ControlRefused(
                 "this page takes no input: start it with shelltie web --allow-input"
             )
-        server, run = self._meant(given, "run")
+        server, run = await self._meant(given, "run")
         text = given.get("text")
         if not isinstance(text, str):
             raise InvalidParameters("text must be what to type")
@@ -103,23 +110,26 @@ class Steering:
 
     async def resize(self, given: Mapping[str, Any], behalf: int) -> Mapping[str, object]:
         """Give the terminal of a session the size of the one on the page."""
-        server, run = self._meant(given, "run")
+        server, run = await self._meant(given, "run")
         size = {name: given.get(name) for name in ("rows", "columns")}
         return await self._ask(server, "resize", id=run, behalf=behalf, **size)
 
-    def _meant(self, given: Mapping[str, Any], kind: str) -> tuple[ServerSeen, str]:
+    async def _meant(self, given: Mapping[str, Any], kind: str) -> tuple[ServerSeen, str]:
         """The server of a row, and what the server calls it.
 
-        Raises: InvalidParameters if there is no such row, or no longer.
+        Raises: InvalidParameters if there is no such row, or no longer; NoServerAnswer.
         """
-        named, _, rest = str(given.get(kind)).partition("/")
-        name, _, own = rest.partition("/")
-        server = self._live.servers.get(name)
+        key = str(given.get(kind))
+        named, _, rest = key.partition("/")
+        own = rest.partition("/")[2]
+        server = await self._live.server_of(key) if key in self._live.rows else None
         if named != kind or not own or server is None:
             raise InvalidParameters(f"this {kind} is gone: its server has ended")
         return server, own
 
     async def _ask(self, server: ServerSeen, do: str, **fields: object) -> Mapping[str, object]:
+        if server.name == STAYS:  # that is us, and who asks was looked at before they came here
+            fields.pop("behalf", None)
         try:
             return await ask(server.path, do, **fields)
         finally:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.control.async_client import ask
-from shelltie.frontends.control.live_rows import LiveRows, Row, ServerSeen
+from shelltie.frontends.control.live_rows import LiveRows, Row
 from shelltie.frontends.web.access import PageRole
 
 _RATE = 1 / 30  # seconds between two messages
@@ -101,9 +101,11 @@ class PageStream:
     async def _follow_output(self, key: str) -> None:
         drawn = bool(self._live.rows.get(key, {}).get("pty"))
         position, fresh, most = 0, True, _SCREEN_MAX if drawn else _OUTPUT_MAX
-        while (server := self._server_of(key)) is not None:
+        while True:
             wait = {} if fresh else {"wait": 2}
             try:
+                if (server := await self._live.server_of(key)) is None:
+                    return
                 said = await ask(server.path, "logs", id=_run_of(key), **{"from": position}, **wait)
             except NoServerAnswer:
                 return
@@ -135,8 +137,10 @@ class PageStream:
         self._news.set()
 
     async def _follow_tree(self, key: str) -> None:
-        while (server := self._server_of(key)) is not None:
+        while True:
             try:
+                if (server := await self._live.server_of(key)) is None:
+                    return
                 said = await ask(server.path, "tree", id=_run_of(key))
             except NoServerAnswer:
                 return
@@ -147,9 +151,6 @@ class PageStream:
             if self._live.rows.get(key, {}).get("ended"):
                 return
             await anyio.sleep(_TREE)
-
-    def _server_of(self, key: str) -> ServerSeen | None:
-        return self._live.servers.get(key.split("/")[1]) if key.count("/") == 2 else None
 
 
 def _run_of(key: str) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from argparse import Namespace
+from contextlib import closing
 
 import anyio
 
@@ -14,6 +15,7 @@ from shelltie.frontends.cli.console import Style, print_error
 from shelltie.frontends.cli.main import WRONG_USAGE
 from shelltie.frontends.control import monitor_socket
 from shelltie.frontends.control.live_rows import LiveRows
+from shelltie.frontends.staying_holder import StayingHolder
 from shelltie.settings import paths
 from shelltie.settings.layers import load
 
@@ -43,10 +45,12 @@ def _show(args: Namespace) -> int:
     from shelltie.frontends.cli.top.app import TopApp  # an extra, and slow to import
 
     environ = inherited()
-    live = LiveRows(environ, load(paths.here()).journal)
+    config = load(paths.here())
+    lone = StayingHolder(config, "shelltie top")
+    live = LiveRows(environ, config.journal, lone)
     plain = Style(sys.stdout, args.color)("red", "") == ""
     why_not, home = why_not_a_person(os.getpid()), environ.get("HOME", "")
-    with monitor_socket.listening(environ) as listeners:
+    with closing(lone), monitor_socket.listening(environ) as listeners:
         app = TopApp(live, listeners, plain=plain, why_not=why_not, home=home)
         anyio.run(app.show)
     return 0

@@ -299,18 +299,20 @@ class TopApp(App[None]):
 
     async def ask_server(self, key: str, do: str, **fields: object) -> dict[str, object] | None:
         """What the server of a row says; nothing, after saying why, where it does not do it."""
-        server = self.live.servers.get(key.split("/")[1])
-        if server is None:
-            self.tell("Its server has ended, and what it ran with it.", bad=True)
-            return None
+        server = None
         try:
+            server = await self.live.server_of(key)
+            if server is None:
+                self.tell("Its server has ended, and what it ran with it.", bad=True)
+                return None
             return await ask(server.path, do, **fields)
         except NoServerAnswer as error:
             gone = "Its server has ended, and what it ran with it."
             self.tell(str(error) if error.reply else gone, bad=True)
             return None
         finally:
-            self.live.look_again(server)
+            if server is not None:
+                self.live.look_again(server)
 
 
 class RunTable(Widget, can_focus=True):

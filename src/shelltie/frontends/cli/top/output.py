@@ -20,7 +20,7 @@ from shelltie.basics import visible_text
 from shelltie.errors import NoServerAnswer
 from shelltie.frontends.cli.top import table
 from shelltie.frontends.control.async_client import ask
-from shelltie.frontends.control.live_rows import LiveRows
+from shelltie.frontends.control.live_rows import LiveRows, ServerSeen
 from shelltie.output.text import clean, from_line_start
 
 _KEPT = 128 * 1024  # bytes from which text is made
@@ -85,7 +85,7 @@ class RunOutput(Screen[None]):
 
     async def _follow(self) -> None:
         position = 0
-        while (server := self._live.servers.get(self._key.split("/")[1])) is not None:
+        while (server := await self._server()) is not None:
             run = self._key.rpartition("/")[2]
             try:
                 said = await ask(server.path, "logs", id=run, **{"from": position}, wait=_WAIT)
@@ -108,6 +108,12 @@ class RunOutput(Screen[None]):
             self._draw()
             await anyio.sleep(_REDRAW)
         self._finish("its server has ended, and this with it")
+
+    async def _server(self) -> ServerSeen | None:
+        try:
+            return await self._live.server_of(self._key)
+        except NoServerAnswer:
+            return None
 
     async def _take(self, data: bytes) -> None:
         """Drawing is slow, so it is done in a thread."""

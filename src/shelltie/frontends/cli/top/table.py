@@ -133,7 +133,7 @@ def _leash(row: Row, now: float) -> Line:
         good = (row.get("state"), row.get("exitCode")) == (State.FINISHED, 0)
         return [(fit(said if good else f"✗ {said}", _LEASH), "dim" if good else "red")]
     if not (limit := _deadline(row)):
-        return [(fit("no limit", _LEASH), "dim")]
+        return [(fit("stays" if row.get("stays") else "no limit", _LEASH), "dim")]
     left = max(0.0, float(limit["at"]) - now)
     share = min(1.0, left / max(float(limit["span"]), 0.001))
     filled = math.ceil(share * _BAR)

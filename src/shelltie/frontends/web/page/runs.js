@@ -127,7 +127,7 @@ function renderDetail() {
   detail.verdict.className = `tag ${one.verdict ?? ""}`;
   setText(detail.reasons, reasons.length ? reasons.join("; ") : one.verdict === "safe" ? "every command in it is known to be read-only" : "");
   setText(detail.limits, limits(one));
-  setText(detail.where, [one.provider, one.isolation && `isolation ${one.isolation}`, one.pid && `pid ${one.pid}`].filter(Boolean).join(" · "));
+  setText(detail.where, [one.provider, one.isolation && `isolation ${one.isolation}`, one.pid && `pid ${one.pid}`, one.stays && (one.server === "stays" ? "stays, and no server holds it" : "stays when its server ends")].filter(Boolean).join(" · "));
   const warnings = [...(one.limits?.notes ?? []), ...(one.warnings ?? [])];
   setChildren(detail.warnings, warnings.length === detail.warnings.children.length ? [...detail.warnings.children] : warnings.map((text) => h("li", {}, text)));
   const types = state.allowInput && steers() && one.takesInput && !one.ended;
