@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.asking import SHELLTIE, not_on_a_leash
+from tests.tree import until
 from tests.web_page import Agent, WebPage, agent, own_environment, web_page
 
 pytestmark = [not_on_a_leash, pytest.mark.xdist_group("page")]
@@ -297,6 +299,8 @@ def test_what_stays_is_followed_and_ended_there_though_its_server_is_gone() -> N
                 output += base64.b64decode(said["data"]) if said["type"] == "output" else b""
             ended = page.post("/api/kill", {"run": key}, page.steer)
             stream.until(lambda rows: rows[key].get("ended"))
+            folder = Path(env["XDG_STATE_HOME"]) / "shelltie" / "stay"
+            anyio.run(until, lambda: not list(folder.iterdir()))
     assert (row["sessionId"], row["server"], row["stays"]) == (started["id"], "stays", True)
     assert ended[0] == 200
     assert stream.rows[key]["state"] == "killed"

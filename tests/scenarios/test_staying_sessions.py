@@ -19,6 +19,7 @@ from shelltie.keeper.stay_folder import ABOUT, TOKEN, stay_folder
 from shelltie.settings.config import Config
 from tests import server_kills
 from tests.cli import SHELLTIE
+from tests.conformance.http_mcp import http_client, http_server
 from tests.conformance.raw_mcp import INITIALIZED, raw_server, request
 from tests.served import Served, person, served
 from tests.staying import end_what_stays
@@ -70,6 +71,7 @@ def lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("line ")]
 
 
+@pytest.mark.proves("S1-36")
 async def test_the_next_server_goes_on_with_the_session_of_a_killed_one(tmp_path: Path) -> None:
     async with killed_server() as server:
         started = await server.call(
@@ -344,4 +346,26 @@ async def test_a_full_house_a_stolen_socket_and_a_dead_keeper_are_told(tmp_path:
     assert "this is not the token" in busy["error"]
     assert "it ended when its server died" in gone["error"]
     await until(lambda: not list(folder.iterdir()))
+    await nobody_left(tag)
+
+
+async def test_over_http_it_is_whose_token_it_was_in_any_session(tmp_path: Path) -> None:
+    tag = new_tag()
+
+    async with http_server(tmp_path) as server, http_client(server, "legacy") as client:
+        command = f"echo on; exec sleep 300.{tag}"
+        started = await client.call("terminal_start", command=command, stays=True, waitFor="on")
+        server.process.kill()
+        await server.exit_code()
+    session = started["id"]
+
+    (tmp_path / "other").mkdir()
+    async with http_server(tmp_path / "other") as server, http_client(server, "legacy") as client:
+        assert await client.listed() == []
+        unknown = await client.call("terminal_stop", sessionId=session)
+        assert "error" in unknown
+    async with http_server(tmp_path) as server, http_client(server, "legacy") as client:
+        listed = await client.listed()
+        stopped = await client.call("terminal_stop", sessionId=session)
+    assert (listed, stopped["stopped"]) == ([session], True)
     await nobody_left(tag)

@@ -48,7 +48,8 @@ class StayingHolder:
         for run in [run for run in list(self._asked) if run not in ours]:
             self._asked.pop(run, None)  # it has ended, or was taken
         alone = [run for run in staying_runs(self._config) if run not in {*listed, *ours}]
-        return [*ours.values(), *(_row(self._config, run) for run in sorted(alone))]
+        found = (_row(self._config, run) for run in sorted(alone))
+        return [*ours.values(), *(row for row in found if row is not None)]
 
     def hold(self, run: str) -> Path:
         """Hold it from now on; the control socket by which it is reached. It waits.
@@ -96,11 +97,14 @@ class StayingHolder:
             self._asked.pop(run, None)
 
 
-def _row(config: Config, run: str) -> Row:
+def _row(config: Config, run: str) -> Row | None:
+    """Nothing of what has ended: the record has that, though its client may not have read it."""
     try:
         note = StayingNote.of_bytes(StayFolder(stay_folder(config)).about(run))
     except (OSError, ValueError):  # it begins or ends just now
         return {"runId": run, "command": "", "ended": False, "stays": True}
+    if note.ended:
+        return None
     return {
         "runId": run,
         "sessionId": note.session or None,

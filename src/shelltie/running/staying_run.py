@@ -213,6 +213,7 @@ class StayingRun(Run):
     def stop(self, reason: str, escalation: Escalation | None = None) -> None:
         """See `Run`; what is not ours any more is left alone."""
         if not self.released:
+            self._unread = self._unread and self.leaves_on_its_own  # whoever stops it knows its end
             super().stop(reason, escalation)
 
     def _check_held(self) -> None:

@@ -548,8 +548,8 @@ class StaySettings:
     lease: float = setting(8 * 3600.0, checks.lease, project=checks.shorter)
     """Seconds after which a command that stays and nobody holds is ended, with all it started."""
     output: int = setting(16 * _MIB, checks.stay_output, project=checks.shorter)
-    """How many bytes of each stream of it are kept for whoever holds it next; disk is taken for
-    them at the start.
+    """How many bytes of each stream of it are kept for whoever holds it next, 1 MiB at least; disk
+    is taken for them at the start.
     """
 
 
