@@ -104,7 +104,7 @@ class StayingSessions:
     async def _try_to_hold(self, note: StayingNote, who: SessionClient) -> None:
         try:
             await self._hold(note, who)
-        except TerminalError:  # somebody holds it, or it has just ended
+        except (TerminalError, OSError):  # somebody holds it, or it has just ended
             return
 
     async def _hold(self, note: StayingNote, who: SessionClient) -> Session:
