@@ -103,7 +103,7 @@ _HOMES = {
     "shelltie.contexts.context": ("Context", "Executed"),
     "shelltie.contexts.registry": ("Contexts",),
     "shelltie.running.run": ("Run",),
-    "shelltie.running.staying_run": ("StayingNote",),
+    "shelltie.running.staying_note": ("StayingNote",),
     "shelltie.agents.timeout_watchdog": (
         "Callbacks",
         "PartialResults",

@@ -74,7 +74,7 @@ from shelltie.model import (
 )
 from shelltie.providers.files.place_files import FileEntry, FileKind, TreeCopied
 from shelltie.running.run import Run
-from shelltie.running.staying_run import StayingNote
+from shelltie.running.staying_note import StayingNote
 from shelltie.settings.all_settings import TaskLimits
 from shelltie.settings.config import Config
 from shelltie.settings.layers import load

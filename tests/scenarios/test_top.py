@@ -17,12 +17,12 @@ import pytest
 from textual.pilot import Pilot
 
 import shelltie
-from shelltie.assemble import stay_folder
 from shelltie.frontends.cli.top.app import TopApp
 from shelltie.frontends.control import monitor_socket
 from shelltie.frontends.control.client import ask, servers
 from shelltie.frontends.control.live_rows import LiveRows
 from shelltie.frontends.staying_holder import StayingHolder
+from shelltie.keeper.stay_folder import stay_folder
 from shelltie.output.emulator import Emulator
 from shelltie.settings.config import Config
 from tests.asking import ROOT, SHELLTIE, not_on_a_leash

@@ -40,7 +40,8 @@ from shelltie.running import retry
 from shelltie.running.on_trial import TrialReport
 from shelltie.running.options import Requester, RunOptions
 from shelltie.running.run import Run
-from shelltie.running.staying_run import StayingNote, StayingRun
+from shelltie.running.staying_note import StayingNote
+from shelltie.running.staying_run import StayingRun
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings.all_settings import StateSettings
 from shelltie.settings.config import Config

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from shelltie.assemble import stay_folder, staying_runs
 from shelltie.basics import visible_text
 from shelltie.basics.json_codec import as_json
 from shelltie.environment.inherited import inherited
@@ -20,9 +19,10 @@ from shelltie.frontends.api import Terminal
 from shelltie.frontends.control import client
 from shelltie.frontends.control.overview import overview_of
 from shelltie.frontends.terminal_thread import TerminalThread
-from shelltie.keeper.stay_folder import StayFolder
+from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
 from shelltie.model import Caller
-from shelltie.running.staying_run import StayingNote, StayingRun
+from shelltie.running.staying_note import StayingNote
+from shelltie.running.staying_run import StayingRun
 from shelltie.settings.config import Config
 
 _IDLE = 6.0  # seconds; a page that follows one asks every two

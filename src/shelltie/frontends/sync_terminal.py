@@ -31,7 +31,7 @@ from shelltie.model import Caller
 from shelltie.providers.files.place_files import FileEntry, FilePath, TreeCopied
 from shelltie.providers.provider import Provider
 from shelltie.running.run import Run
-from shelltie.running.staying_run import StayingNote
+from shelltie.running.staying_note import StayingNote
 from shelltie.settings.config import Config
 
 _Value = TypeVar("_Value")

@@ -14,7 +14,8 @@ from shelltie.output.store import Store
 from shelltie.providers.provider import Prepared
 from shelltie.providers.staying import StayingProvider
 from shelltie.running.run import Run
-from shelltie.running.staying_run import StayingNote, StayingRun
+from shelltie.running.staying_note import StayingNote
+from shelltie.running.staying_run import StayingRun
 from shelltie.running.supervisor import Supervisor
 
 _LETS_GO_WITHIN = 5.0  # seconds, a server that has heard that another one holds it

@@ -13,7 +13,8 @@ import anyio
 
 from shelltie.basics.frozen import frozen
 from shelltie.errors import SessionBusy, TerminalError
-from shelltie.running.staying_run import StayingNote, StayingRun
+from shelltie.running.staying_note import StayingNote
+from shelltie.running.staying_run import StayingRun
 from shelltie.running.supervisor import Supervisor
 from shelltie.sessions.registry import Sessions
 from shelltie.sessions.session import Session

@@ -34,7 +34,7 @@ from shelltie.record import anchor
 from shelltie.record.queries import tail
 from shelltie.running.login_path import LoginPath
 from shelltie.running.options import Requester, RunOptions
-from shelltie.running.staying_run import StayingNote
+from shelltie.running.staying_note import StayingNote
 from shelltie.running.supervisor import Supervisor
 from shelltie.settings import paths, trust
 from shelltie.settings.config import Config

@@ -14,7 +14,7 @@ from shelltie.events import Event, RunEnded, RunStarted
 from shelltie.frontends.api import Options, Terminal
 from shelltie.frontends.cli.console import Style, marked, print_json
 from shelltie.frontends.cli.tty_prompt import TerminalChannel
-from shelltie.frontends.reports.run_report import limits_report
+from shelltie.frontends.reports.verdict_report import limits_report
 from shelltie.model import Caller, LimitNames, State
 from shelltie.running.run import Run
 

@@ -17,7 +17,7 @@ from shelltie.frontends.cli.find_run import FoundRun, describe_exit, list_runs
 from shelltie.frontends.cli.main import NOT_DONE
 from shelltie.keeper.stay_folder import StayFolder, stay_folder, staying_runs
 from shelltie.model import Caller
-from shelltie.running.staying_run import StayingNote
+from shelltie.running.staying_note import StayingNote
 from shelltie.settings import layers, paths
 from shelltie.settings.config import Config
 
