@@ -21,7 +21,7 @@ Files, in reading order:
   trial_runs  what becomes of what it changed
   sandbox_writes  what a sandboxed command writes is applied at its end
   run         one command, from spawn to Outcome
-  staying_note  what whoever holds it next must know
+  staying_note  what its next holder must know
   staying_run  one that outlives its server
   staying_runs  finds it again
   place_run   one on another machine

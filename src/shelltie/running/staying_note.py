@@ -1,4 +1,4 @@
-"""Note of a run that outlives its server (session state): what whoever holds it next must know."""
+"""Note of a run that outlives its server (session state): what its next holder must know."""
 
 import json
 
