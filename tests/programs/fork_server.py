@@ -34,7 +34,12 @@ _ABOVE_ALL = 500  # nobody passes a descriptor with such a number
 _PR_SET_MM, _PR_SET_MM_MAP, _PR_SET_MM_MAP_SIZE, _PR_GET_TID_ADDRESS = 35, 14, 15, 40
 _CLONE_PARENT, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 _SYS_CLONE3 = 435
-_ADAPTERS = "shelltie.adapters."  # each needs a package that is optional
+# Each needs a package that is optional.
+_OPTIONAL = (
+    "shelltie.adapters.",
+    "shelltie.providers.places.kubernetes.",
+    "shelltie.providers.places.ray.",
+)
 # It runs when it is imported; and no program of ours imports the SDK of ACP.
 _NOT_IMPORTED = ("shelltie.__main__", "shelltie.frontends.acp.sdk_client")
 _libc = ctypes.PyDLL(None, use_errno=True)
@@ -77,7 +82,7 @@ def main() -> None:
 
 def _import_all() -> None:
     for module in pkgutil.walk_packages(shelltie.__path__, "shelltie."):
-        if module.name not in _NOT_IMPORTED and not module.name.startswith(_ADAPTERS):
+        if module.name not in _NOT_IMPORTED and not module.name.startswith(_OPTIONAL):
             importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
