@@ -26,7 +26,9 @@ def run_detached(
 
     Raises: TerminalError; then nothing was started.
     """
-    if wrong := [name for name in ("stdin", "trial", "isolation", "provider") if vars(args)[name]]:
+    if wrong := [
+        name for name in ("stdin", "trial", "isolation", "provider", "at") if vars(args)[name]
+    ]:
         raise InvalidParameters(
             f"--detach does not go with --{wrong[0]}: it runs here, without isolation, and takes"
             " its input from shelltie send and attach"

@@ -398,10 +398,10 @@ def _check_can_stay(given: schemas.StartArguments) -> None:
     """Raises: InvalidParameters."""
     if given.mode == "shell":
         raise InvalidParameters('mode "shell" cannot stay: start a program, such as bash, to stay')
-    if given.trial or given.isolation not in (None, AUTO, Isolation.NONE):
+    if given.trial or given.at or given.isolation not in (None, AUTO, Isolation.NONE):
         raise InvalidParameters(
-            "what stays runs here, without isolation and not on trial: leave out `isolation` and"
-            " `trial`, or `stays`"
+            "what stays runs here, without isolation and not on trial: leave out `isolation`,"
+            " `trial` and `at`, or `stays`"
         )
 
 
