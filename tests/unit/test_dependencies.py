@@ -20,7 +20,8 @@ OPTIONAL = {
     "ssh": {"asyncssh"},
     "top": {"textual"},
 }
-# Imported below `shelltie.providers.places` by one folder each, and tested in environments of their own.
+# Imported below `shelltie.providers.places` by one folder each, and tested in environments of
+# their own.
 CLUSTERS = {"kubernetes": {"httpx2", "lightkube", "pyyaml"}, "ray": {"ray"}}
 # Imported by one module of `shelltie.adapters` each, and tested in environments of their own.
 FRAMEWORKS = {

@@ -447,9 +447,7 @@ def _build(only: str | None) -> Parser:
     _add_journal_commands(commands)
     _add_history_commands(commands)
     doctor = _plain(commands, "doctor", "check this installation, and say how to fix it", json=True)
-    doctor.add_argument(
-        "--rules", action="store_true", help="list commands that were rated safe and were not"
-    )
+    doctor.add_argument("--rules", action="store_true", help="list commands wrongly rated safe")
     _plain(commands, "demo", "watch it end a command that hangs (under 20 s)")
     _plain(commands, "paths", "print every file and directory that is used", json=True)
     places = _plain(commands, "places", "print the rights that a place in Kubernetes needs")
