@@ -20,8 +20,7 @@ OPTIONAL = {
     "ssh": {"asyncssh"},
     "top": {"textual"},
 }
-# Imported below `shelltie.providers.places` by one folder each, and tested in environments of
-# their own.
+# Imported below `shelltie.providers.places` by one folder each, and tested elsewhere.
 CLUSTERS = {"kubernetes": {"httpx2", "lightkube", "pyyaml"}, "ray": {"ray"}}
 # Imported by one module of `shelltie.adapters` each, and tested in environments of their own.
 FRAMEWORKS = {

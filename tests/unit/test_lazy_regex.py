@@ -14,6 +14,7 @@ _COMPILE_ALL = """
 import importlib, json, pkgutil, re, shelltie, shelltie.basics.lazy_regex
 from re import _compiler, _constants, _parser
 compiled = {}
+APART = ("shelltie.adapters.", "shelltie.providers.places.kubernetes.")  # others' packages
 compile_one = re.compile
 def compile_now(text, flags=0):
     pattern = compile_one(text, flags)
@@ -31,7 +32,7 @@ def possessive_groups(part):
     )
 re.compile = shelltie.basics.lazy_regex.regex = compile_now
 for module in pkgutil.walk_packages(shelltie.__path__, "shelltie."):
-    if not module.name.endswith("__main__") and not module.name.startswith("shelltie.adapters."):
+    if not module.name.endswith("__main__") and not module.name.startswith(APART):
         importlib.import_module(module.name)
 from shelltie.safety.rule_set import PROGRAMS, read_family
 for family in PROGRAMS.glob("*.toml"):
