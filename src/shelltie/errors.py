@@ -10,6 +10,7 @@ TerminalError
         KeeperGone
         NotSetUp
         Silent
+        ApiRefusal
         IsolationUnavailable
     Misuse
         InvalidParameters
@@ -140,6 +141,15 @@ class NotSetUp(CannotStart):
 
 class Silent(CannotStart):
     """A place that let us wait as long as we had patience; to ask again would cost as much."""
+
+
+class ApiRefusal(CannotStart):
+    """The API server of a cluster said no. `status` is HTTP's; `reason` its word, as NotFound."""
+
+    def __init__(self, message: str, status: int, reason: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
 
 
 class IsolationUnavailable(CannotStart):

@@ -23,7 +23,7 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError
 
-from shelltie.errors import CannotStart
+from shelltie.errors import ApiRefusal, CannotStart
 from shelltie.settings.places import KubernetesPlace
 
 Json = dict[str, Any]
@@ -31,15 +31,6 @@ MERGE_PATCH = "application/merge-patch+json"
 _ANSWERS_WITHIN = 10.0  # seconds, an API server that is there
 _MESSAGE_MAX = 8 * 1024 * 1024  # bytes of a WebSocket message; what exec prints comes in 32 KiB
 _PROTOCOLS = "v5.channel.k8s.io, v4.channel.k8s.io"  # v5 can close stdin, which we never do
-
-
-class ApiRefusal(CannotStart):
-    """The API server said no. `status` is that of HTTP; `reason` its word for it, as NotFound."""
-
-    def __init__(self, message: str, status: int, reason: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
 
 
 class KubernetesApi:

@@ -7,10 +7,10 @@ from functools import partial
 
 import anyio
 
-from shelltie.errors import CannotStart, KeeperGone
+from shelltie.errors import ApiRefusal, CannotStart, KeeperGone
 from shelltie.providers.places.engine import FarKeeper
 from shelltie.providers.places.kubernetes import keeper_scripts
-from shelltie.providers.places.kubernetes.api import MERGE_PATCH, ApiRefusal, Json, KubernetesApi
+from shelltie.providers.places.kubernetes.api import MERGE_PATCH, Json, KubernetesApi
 from shelltie.providers.places.kubernetes.exec_stream import ExecStreams, run_in_pod
 from shelltie.providers.places.kubernetes.owner_lease import OwnerLease
 from shelltie.providers.places.kubernetes.pod_manifest import (

@@ -14,8 +14,8 @@ from datetime import datetime
 
 import anyio
 
-from shelltie.errors import CannotStart
-from shelltie.providers.places.kubernetes.api import MERGE_PATCH, ApiRefusal, Json, KubernetesApi
+from shelltie.errors import ApiRefusal, CannotStart
+from shelltie.providers.places.kubernetes.api import MERGE_PATCH, Json, KubernetesApi
 from shelltie.providers.places.kubernetes.pod_manifest import (
     BELONGS,
     KEEPER_LABEL,
