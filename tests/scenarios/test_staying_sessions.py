@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from shelltie.keeper.stay_folder import ABOUT, TOKEN, stay_folder
+from shelltie.record.queries import verify
 from shelltie.settings.config import Config
 from tests import server_kills
 from tests.cli import SHELLTIE
@@ -245,12 +246,16 @@ async def test_an_end_that_was_not_read_is_told_by_the_next_server(tmp_path: Pat
     (row,) = json.loads((await aside("ps", "--json")).stdout)
     async with served() as server:
         told = await continued(server, session, maxWait=40)
-    history = json.loads((await aside("history", "show", session, "--json")).stdout)
+    shown = await aside("history", "show", session, "--json")
+    assert shown.returncode == 0, shown.stderr
+    history = json.loads(shown.stdout)
 
     assert row["state"] == "ended"
     assert (told["complete"], told["exitCode"]) == (True, 9)
     assert "got it" in told["output"]
     assert [one["kind"] for one in history["record"]].count("ended") == 1
+    assert history["command"] == "read a; echo got $a; exit 9"
+    assert verify(state(tmp_path).journal).problems == ()
     await until(lambda: not list(folder.iterdir()))
 
 

@@ -22,6 +22,9 @@ _SAVE = """
     WHERE ended IS NULL AND state IN """
 _NAME = "UPDATE runs SET session = :session WHERE id = :id AND session = ''"
 _HOLD = "UPDATE runs SET server = :server WHERE id = :id AND ended IS NULL"
+_BEGINNING = """
+    SELECT at, kind, body FROM entries WHERE run = ? AND kind IN ('ready', 'session_named')
+    ORDER BY seq"""
 _REMEMBER = """
     INSERT INTO samples VALUES (:shape, :project, :at, :duration, :silence, :idle, :byLimit)"""
 _UNKNOWN: Body = dict.fromkeys(
@@ -102,7 +105,10 @@ class Tables:
         self._save(fact, State.RUNNING, fact.body)
 
     def _held(self, fact: Fact) -> None:
-        """It outlived the server that had it."""
+        """It outlived the server that had it, which may have had no time to write that it began."""
+        if fact.run not in self._ready:
+            for at, kind, body in self._connection.execute(_BEGINNING, (fact.run,)).fetchall():
+                self.apply(Fact(fact.run, at / 1_000_000, str(kind), dict(json.loads(body))))
         self._execute(_HOLD, {"server": self._server, "id": fact.run})
 
     def _ended(self, fact: Fact) -> None:
