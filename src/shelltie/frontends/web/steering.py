@@ -115,15 +115,15 @@ class Steering:
         return await self._ask(server, "resize", id=run, behalf=behalf, **size)
 
     async def _meant(self, given: Mapping[str, Any], kind: str) -> tuple[ServerSeen, str]:
-        """The server of a row, and what the server calls it.
+        """The server of a row, and what the server calls it; it says itself what is over by now.
 
-        Raises: InvalidParameters if there is no such row, or no longer; NoServerAnswer.
+        Raises: InvalidParameters if it names no server that is there; NoServerAnswer.
         """
         key = str(given.get(kind))
         named, _, rest = key.partition("/")
         own = rest.partition("/")[2]
-        server = await self._live.server_of(key) if key in self._live.rows else None
-        if named != kind or not own or server is None:
+        server = await self._live.server_of(key) if named == kind and own else None
+        if server is None:
             raise InvalidParameters(f"this {kind} is gone: its server has ended")
         return server, own
 
