@@ -14,7 +14,7 @@ from shelltie import Config, Terminal
 from tests.conformance.servers import server_of
 from tests.conftest import Open
 
-SHOWN_MOST = 9600  # characters of name, description and inputSchema of all tools
+SHOWN_MOST = 9900  # characters of name, description and inputSchema of all tools
 
 
 @asynccontextmanager

@@ -65,7 +65,8 @@ def _checkout(
         (place / name).mkdir()
     for name, text in {"tests/test_suite.py": suite, "user/test_suite.py": as_user}.items():
         (place / name).write_text(f"import os, pytest\n{text}", encoding="utf-8")
-    others = dict.fromkeys(("packages", "check", "setup", "test-adapters", "bench"), "true")
+    names = ("packages", "check", "setup", "test-adapters", "test-places", "bench")
+    others = dict.fromkeys(names, "true")
     for name, text in {**others, "test-as-user": "exec scripts/test user"}.items():
         script = place / "scripts" / name
         script.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
@@ -141,7 +142,7 @@ def test_a_test_of_an_adapter_has_a_second_run_if_it_is_listed(tmp_path: Path) -
     _checkout(tmp_path, GREEN, listed=["tests/adapters/test_some.py::test_once"])
     _adapter(tmp_path, ONCE)
 
-    run = _run(tmp_path, "scripts/test-adapters", SECOND_RUN_DIR=str(tmp_path))
+    run = _run(tmp_path, "scripts/test-adapters", SECOND_RUN_DIR=str(tmp_path), UV="uv")
 
     assert run.returncode == 0, run.stdout + run.stderr
     assert "AssertionError: the first time" in run.stdout
@@ -153,7 +154,7 @@ def test_a_test_of_an_adapter_that_is_not_listed_is_a_failure(tmp_path: Path) ->
     _checkout(tmp_path, GREEN)
     _adapter(tmp_path, ONCE)
 
-    run = _run(tmp_path, "scripts/test-adapters", SECOND_RUN_DIR=str(tmp_path))
+    run = _run(tmp_path, "scripts/test-adapters", SECOND_RUN_DIR=str(tmp_path), UV="uv")
 
     assert run.returncode != 0
     assert "-m pytest 'tests/adapters/test_some.py::test_once'" in run.stdout

@@ -214,7 +214,7 @@ assert os.waitpid(child, 0)[1] == 0
     )
 
     assert (program.returncode, program.stderr) == (0, "")
-    assert program.stdout.split().count("True") == 2
+    assert program.stdout.count("True") == 2
 
 
 def test_ctrl_c_while_it_is_opened_leaves_none_open() -> None:

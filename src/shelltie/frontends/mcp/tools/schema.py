@@ -95,7 +95,7 @@ def optional(
 COMMAND = "Shell text."
 CWD = "Directory to run in."
 ENV = "Variables to add or replace."
-AT = "Another machine to run on: the name of a place in the user's settings."
+AT = "Another machine: a place of the user's settings."
 
 
 @cache
