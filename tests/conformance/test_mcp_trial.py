@@ -76,6 +76,38 @@ async def test_an_agent_tries_looks_applies_and_undoes(project: Path, tmp_path: 
     assert not asked
 
 
+async def test_trials_of_another_workspace_are_not_an_agents(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").write_text("kept\n")
+    git_init(other)
+    monkeypatch.chdir(other)
+    async with Terminal(Config.of(state_dir=str(tmp_path / "state"))) as terminal:
+        await terminal.run("echo theirs >> kept", trial=True)
+    monkeypatch.chdir(project)
+    async with serving(tmp_path, [], says=True) as client:
+        with fail_after(100):
+            tried = [
+                await client.call_tool("trial", {"id": "t1", "action": action})
+                for action in ("changes", "apply", "discard", "undo")
+            ]
+    monkeypatch.chdir(other)
+    async with serving(tmp_path, [], says=True) as client:
+        with fail_after(100):
+            empty = {"id": "t1", "action": "apply", "paths": [""]}
+            refused = await client.call_tool("trial", empty)
+            applied = await client.call_tool("trial", {"id": "t1", "action": "apply"})
+
+    assert all(one.is_error and "no trial 't1' of yours" in text_of(one) for one in tried)
+    assert "theirs" not in "".join(map(text_of, tried))
+    assert refused.is_error
+    assert "an empty path" in text_of(refused)
+    assert text_of(applied) == "t1 is applied"
+    assert (other / "kept").read_text() == "kept\ntheirs\n"
+
+
 @pytest.mark.parametrize("says", [True, False])
 async def test_what_git_does_not_know_is_a_persons_to_apply(
     project: Path, tmp_path: Path, says: bool

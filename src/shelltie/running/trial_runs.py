@@ -21,6 +21,7 @@ from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.visible_text import brief, inline
 from shelltie.errors import (
     ChangesUnreadable,
+    NoSuchTrial,
     TerminalError,
     TrialBusy,
     TrialOver,
@@ -193,6 +194,13 @@ class Trials:
         """All that are kept, the oldest first."""
         self._store.settle_killed(recover)
         return [self._store.find(trial.id) for trial in self._store.all()]
+
+    def is_of(self, trial_id: str, workspace: str) -> bool:
+        """Whether there is one of that name, and it is about this directory."""
+        try:
+            return Path(self._store.find(trial_id).workspace) == Path(workspace).resolve()
+        except NoSuchTrial:
+            return False
 
     async def look(self, trial_id: str) -> TrialEnd:
         """What a trial has changed.

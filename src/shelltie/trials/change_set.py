@@ -10,6 +10,7 @@ from pathlib import Path
 from shelltie.basics.frozen import frozen, replace
 from shelltie.basics.times import human_size
 from shelltie.basics.visible_text import inline
+from shelltie.errors import InvalidParameters
 from shelltie.providers.workspace.held_tree import HeldTree
 from shelltie.trials.unified_diff import DIFF_MAX, DiffEntry, unified_diff
 
@@ -152,9 +153,14 @@ class ChangeSet:
         return tuple(change.path for change in self.changes if change.meanwhile)
 
     def select(self, paths: Collection[str] | None) -> "ChangeSet":
-        """Only these paths and what is below them, with the new directories that they lie in."""
+        """Only these paths and what is below them, with the new directories that they lie in.
+
+        Raises: InvalidParameters.
+        """
         if paths is None:
             return self
+        if "" in paths:
+            raise InvalidParameters("an empty path names nothing: leave it out to mean everything")
         wanted = {posixpath.normpath(p.removeprefix(f"{self.workspace}/")) for p in paths}
         if "." in wanted:
             return self

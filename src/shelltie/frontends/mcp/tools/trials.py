@@ -22,6 +22,7 @@ from shelltie.frontends.mcp.tools.schema import (
     schema_of,
 )
 from shelltie.running.on_trial import TrialReport
+from shelltie.running.options import RunOptions
 
 _DIFF_SHOWN = 20_000
 _ACTIONS = ("changes", "apply", "discard", "undo")
@@ -60,15 +61,20 @@ TRIAL = declare(
 
 
 async def trial(handover: Handover, call: ToolCall) -> CallToolResult:
-    """Do what is asked with one trial of this client's.
+    """Do what is asked with one trial of this client's. A client with a server of its own may
+    have had another server before, so those of its workspace are its, too.
 
     Raises: TerminalError.
     """
     given = read(call.arguments, TrialArguments)
-    if call.owner != ONLY_CLIENT and handover.trial_owners.get(given.id) != call.owner:
-        raise NoSuchTrial(f"there is no trial {given.id!r} of yours")
     trials: Any = handover.supervisor.trials
     trials = trials.loaded
+    workspace = handover.supervisor.placement.workspace_for(RunOptions())
+    ours = handover.trial_owners.get(given.id) == call.owner
+    if not ours and not (call.owner == ONLY_CLIENT and trials.is_of(given.id, workspace)):
+        raise NoSuchTrial(
+            f"there is no trial {given.id!r} of yours; a person has `shelltie changes` for all"
+        )
     by = call.requester.caller.client
     if given.action == "changes":
         return await _changes(trials, given)
